@@ -1,0 +1,72 @@
+//! What happened on a node, as pushed to subscribers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::guid::Guid;
+
+/// One event, with the daemon's own count of events so that a reader sees when it missed some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts up by one for each event of this daemon since it started.
+    pub sequence: u64,
+    /// Nanoseconds of CLOCK_REALTIME when the daemon saw it. For people; no decision depends on it.
+    pub realtime_ns: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// The kinds of event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// A link is up under a new epoch: both ends hold the same state.
+    LinkUp {
+        /// Name of the local port.
+        port: String,
+        /// Who is at the other end.
+        peer: Guid,
+        /// The peer's configured name.
+        peer_name: String,
+        /// The peer's index of its own port at the other end.
+        peer_port: u16,
+        /// The epoch that both ends hold.
+        epoch: u32,
+    },
+    /// A link is down; its open transactions are being resolved.
+    LinkDown {
+        /// Name of the local port.
+        port: String,
+        /// What showed it: for example `carrier lost`, `sequence gap`, `peer silent`.
+        reason: String,
+        /// Transactions that were open here when it went down.
+        open_transactions: u32,
+    },
+    /// A port's carrier changed.
+    Carrier {
+        /// Name of the port.
+        port: String,
+        /// Whether there is a carrier now.
+        up: bool,
+    },
+    /// An application attached.
+    Attached {
+        /// The daemon's number for the session.
+        session: u64,
+        /// Process id of the application.
+        pid: u32,
+        /// What it calls itself.
+        program: String,
+    },
+    /// An application is gone and everything that it held is reclaimed.
+    Detached {
+        /// The daemon's number for the session.
+        session: u64,
+        /// Why: `closed`, `process ended`, or what it did wrong.
+        reason: String,
+        /// Pipes reclaimed.
+        pipes: u32,
+        /// Regions reclaimed.
+        regions: u32,
+    },
+}

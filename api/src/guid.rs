@@ -1,0 +1,79 @@
+//! A node's identity: separate from any address, generated once and kept.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A node's globally unique identifier: 64 random bits, never zero, written as 16 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Guid(u64);
+
+impl Guid {
+    /// The identifier with these bits; `None` for zero, which means "nobody" on the wire.
+    #[must_use]
+    pub const fn new(bits: u64) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// The 64 bits, as they stand on the wire.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guid({self})")
+    }
+}
+
+/// What is wrong with a GUID's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a GUID: expected 1 to 16 hexadecimal digits that are not all zero")]
+pub struct BadGuid(String);
+
+impl FromStr for Guid {
+    type Err = BadGuid;
+
+    fn from_str(text: &str) -> Result<Self, BadGuid> {
+        u64::from_str_radix(text, 16)
+            .ok()
+            .and_then(Self::new)
+            .ok_or_else(|| BadGuid(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Guid {
+    type Error = BadGuid;
+
+    fn try_from(text: String) -> Result<Self, BadGuid> {
+        text.parse()
+    }
+}
+
+impl From<Guid> for String {
+    fn from(guid: Guid) -> Self {
+        guid.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips_and_zero_is_refused() {
+        let guid = Guid::new(0x00ab_cdef_0123_4567).expect("non-zero");
+        assert_eq!(guid.to_string().parse(), Ok(guid));
+        assert!("0".parse::<Guid>().is_err());
+        assert!("not hex".parse::<Guid>().is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! What the processes of one node say to each other.
+//!
+//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket ([`config::Config::socket_path`]). Applications, `covalent-control`
+//! and the CLI send it one JSON [`request::Request`] per datagram and receive one [`request::Reply`]; file descriptors
+//! travel beside it as `SCM_RIGHTS`. A subscribed client also receives [`event::Event`]s as [`request::Reply::Event`].
+//! This crate holds only data: no I/O, no threads, no `unsafe`.
+
+pub mod config;
+pub mod event;
+pub mod guid;
+pub mod request;
+pub mod rule;
+pub mod status;
+
+/// Largest datagram on the socket, in bytes. A longer one is refused by either side.
+pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
+
+/// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
+pub const API_VERSION: u32 = 1;

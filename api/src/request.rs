@@ -1,0 +1,168 @@
+//! Requests to the daemon and its replies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus};
+
+/// What a client asks. The first message of a connection must be [`Request::Hello`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Introduces the client.
+    Hello {
+        /// The client's [`crate::API_VERSION`].
+        version: u32,
+        /// What the client calls itself, at most 64 bytes; for people.
+        program: String,
+    },
+    /// Makes this connection a session that can hold pipes and regions. Once per connection.
+    OpenSession {
+        /// The lane to live on, 0-based.
+        lane: u32,
+    },
+    /// Makes a pipe in this session.
+    OpenPipe {
+        /// Which way it carries, and what.
+        kind: PipeKind,
+        /// Ring size in bytes: a power of two, 64 KiB to 1 GiB.
+        capacity_bytes: u64,
+        /// The port that a TX or RX/TX pipe sends on; RX pipes and verb pipes give `None`.
+        port: Option<String>,
+    },
+    /// Gives a pipe back.
+    ClosePipe {
+        /// The pipe's number in this session.
+        pipe: u32,
+    },
+    /// Steers matching frames into an RX or RX/TX pipe of this session.
+    Bind {
+        /// The pipe's number in this session.
+        pipe: u32,
+        /// Frames that it wants.
+        matches: Match,
+    },
+    /// Takes a binding back.
+    Unbind {
+        /// The pipe's number in this session.
+        pipe: u32,
+        /// The match given to `Bind`.
+        matches: Match,
+    },
+    /// Registers memory of this session for verbs of others.
+    RegisterRegion {
+        /// Name, unique on the node, 1 to 32 bytes.
+        name: String,
+        /// Size in bytes, a multiple of 8, at most 1 GiB.
+        size_bytes: u64,
+        /// What others may do with it.
+        rights: Rights,
+    },
+    /// Everything that the daemon knows of itself.
+    Status,
+    /// Sends every later [`Event`] to this connection.
+    Subscribe,
+    /// Enables or disables a port as if its cable were pulled. Needs the daemon's own user or root.
+    SetPort {
+        /// Name of the port.
+        port: String,
+        /// Whether it may carry frames.
+        enabled: bool,
+    },
+}
+
+/// What a pipe is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PipeKind {
+    /// Frames to the application.
+    Rx,
+    /// Frames from the application.
+    Tx,
+    /// Frames to the application, which sends them back from where they lie.
+    RxTx,
+    /// Verb requests from the application (a TX pipe that no port sees).
+    VerbSubmit,
+    /// Verb completions to the application (an RX pipe that no port sees).
+    VerbComplete,
+}
+
+/// What others may do with a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rights {
+    /// `read` verbs.
+    pub read: bool,
+    /// `write` verbs.
+    pub write: bool,
+    /// Atomic verbs.
+    pub atomic: bool,
+}
+
+impl Rights {
+    /// Every right.
+    pub const ALL: Self = Self { read: true, write: true, atomic: true };
+}
+
+/// What the daemon answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// To `Hello`.
+    Welcome {
+        /// The daemon's [`crate::API_VERSION`].
+        version: u32,
+        /// The node's configured name.
+        node: String,
+        /// The node's identity.
+        guid: Guid,
+        /// How many lanes there are.
+        lanes: u32,
+        /// Names of the ports, in order of their index.
+        ports: Vec<PortBrief>,
+    },
+    /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event that wakes the lane.
+    Session {
+        /// The daemon's number for the session.
+        session: u64,
+        /// Slots in each of the two rings of the session memory.
+        slots: u32,
+    },
+    /// To `OpenPipe`. Two descriptors: control memory, data memory.
+    Pipe {
+        /// The pipe's number in this session.
+        pipe: u32,
+        /// Size of the data pages that the daemon got: 4096 or 2097152.
+        page_bytes: u64,
+        /// Longest frame that a TX pipe's port takes, in bytes without FCS; 0 for pipes without a port.
+        frame_bytes_max: u32,
+    },
+    /// To `RegisterRegion`. One descriptor: the region's memory.
+    Region {
+        /// Key that verbs must show.
+        rkey: u32,
+        /// Size in bytes.
+        size_bytes: u64,
+    },
+    /// To `Status`.
+    Status(Box<NodeStatus>),
+    /// To requests that have nothing else to tell.
+    Done,
+    /// The request was refused; nothing changed.
+    Refused {
+        /// What happened, to which object, and what to do.
+        reason: String,
+    },
+    /// Pushed to subscribers.
+    Event(Event),
+}
+
+/// A port as applications see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortBrief {
+    /// Configured name.
+    pub name: String,
+    /// Longest frame, in bytes without FCS.
+    pub frame_bytes_max: u32,
+    /// The lane that owns it.
+    pub lane: u32,
+}

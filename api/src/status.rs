@@ -1,0 +1,206 @@
+//! What a daemon tells of itself. Every counter counts from the daemon's start and never goes back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{guid::Guid, request::PipeKind};
+
+/// Counters that carry their cause in their name, for example `pipe_full`. A cause with zero is listed too.
+pub type Causes = BTreeMap<String, u64>;
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Configured name.
+    pub node: String,
+    /// Identity.
+    pub guid: Guid,
+    /// Process id of the daemon.
+    pub pid: u32,
+    /// Nanoseconds since the daemon started.
+    pub uptime_ns: u64,
+    /// Resident memory of the daemon, in bytes.
+    pub resident_bytes: u64,
+    /// Lanes, by index.
+    pub lanes: Vec<LaneStatus>,
+    /// Ports, by index.
+    pub ports: Vec<PortStatus>,
+    /// Links, one for each port that has one.
+    pub links: Vec<LinkStatus>,
+    /// Pipes of every session.
+    pub pipes: Vec<PipeStatus>,
+    /// Registered regions.
+    pub regions: Vec<RegionStatus>,
+    /// Verbs.
+    pub verbs: VerbStatus,
+    /// Applications attached now.
+    pub sessions: u64,
+    /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
+    pub sessions_detached: Causes,
+    /// Events that the daemon raised so far.
+    pub events: u64,
+}
+
+/// One lane.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaneStatus {
+    /// Index.
+    pub lane: u32,
+    /// The core that it is pinned to; `None` if it floats.
+    pub core: Option<u32>,
+    /// `poll`, `adaptive` or `interrupt`.
+    pub idle: String,
+    /// Times round the loop.
+    pub loops: u64,
+    /// Of those, rounds that found work.
+    pub busy_loops: u64,
+    /// Times that the lane slept.
+    pub sleeps: u64,
+    /// CPU time of the lane's thread, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Configured name.
+    pub name: String,
+    /// `af_xdp`, `cable` or `pcap`.
+    pub kind: String,
+    /// Network interface, where there is one.
+    pub interface: Option<String>,
+    /// The lane that owns it.
+    pub lane: u32,
+    /// Whether it has a carrier and is enabled.
+    pub carrier: bool,
+    /// The mode in effect, read back and not assumed.
+    pub mode: PortMode,
+    /// Longest frame, in bytes without FCS.
+    pub frame_bytes_max: u32,
+    /// Frames received by the dataplane.
+    pub rx_packets: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames given to the wire.
+    pub tx_packets: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames that the XDP program passed to the kernel; 0 where there is no program.
+    pub passed_to_kernel_packets: u64,
+    /// Frames dropped, by cause.
+    pub drops: Causes,
+    /// Frames refused at a TX pipe of this port, by cause. The application was told.
+    pub refusals: Causes,
+}
+
+/// How a port moves frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortMode {
+    /// `native`, `generic`, or `none` where no XDP program is attached.
+    pub xdp: String,
+    /// Whether the NIC writes straight into our memory; `false` means that the kernel copies each frame.
+    pub zero_copy: bool,
+    /// Whether the kernel asks to be woken instead of being kicked each time.
+    pub need_wakeup: bool,
+    /// Page size of the packet memory, in bytes.
+    pub page_bytes: u64,
+    /// Receive queues in use.
+    pub queues: u32,
+}
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Name of its port.
+    pub port: String,
+    /// `down`, `init` or `up`.
+    pub state: String,
+    /// The neighbour, once known.
+    pub peer: Option<Guid>,
+    /// The neighbour's name, once known.
+    pub peer_name: Option<String>,
+    /// The neighbour's port index, once known.
+    pub peer_port: Option<u16>,
+    /// Epoch in force.
+    pub epoch: u32,
+    /// Slots with an open transaction that this side started.
+    pub open_transactions: u32,
+    /// Times that the link came up.
+    pub ups: u64,
+    /// Times that it failed, by cause.
+    pub failures: Causes,
+    /// Records sent.
+    pub tx_records: u64,
+    /// Records accepted.
+    pub rx_records: u64,
+    /// Frames or records dropped, by cause. A stale epoch after a re-initialisation is counted here.
+    pub drops: Causes,
+    /// Transactions of this side that committed at the other.
+    pub committed: u64,
+    /// Transactions of this side that were refused by the other.
+    pub refused: u64,
+    /// Transactions of this side that were reversed and applied afresh.
+    pub reversed: u64,
+    /// Transactions of this side whose outcome was learned by asking after a failure.
+    pub resolved: u64,
+    /// Transactions of the other side that this side executed.
+    pub executed: u64,
+    /// Nanoseconds from the last failure to the first transaction completed on any link to the same neighbour.
+    pub last_failover_ns: Option<u64>,
+}
+
+/// One pipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PipeStatus {
+    /// The session that owns it.
+    pub session: u64,
+    /// Number in that session.
+    pub pipe: u32,
+    /// What it is for.
+    pub kind: PipeKind,
+    /// Ring size in bytes.
+    pub capacity_bytes: u64,
+    /// Packets written for the application.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets taken from the application.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Notifications sent to the application.
+    pub notifications_sent: u64,
+    /// Arrivals that needed none, because one was outstanding.
+    pub notifications_suppressed: u64,
+    /// Packets dropped, by cause.
+    pub drops: Causes,
+}
+
+/// One region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionStatus {
+    /// Name on the node.
+    pub name: String,
+    /// Its key.
+    pub rkey: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The session that owns it.
+    pub session: u64,
+}
+
+/// Verbs of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VerbStatus {
+    /// Requests taken from local applications.
+    pub submitted: u64,
+    /// Of those, completed.
+    pub completed: u64,
+    /// Of those, waiting for a path to learn their outcome.
+    pub in_doubt: u64,
+    /// Executed here, by verb.
+    pub executed: Causes,
+    /// Refused here, by reason.
+    pub refused: Causes,
+}

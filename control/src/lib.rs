@@ -1,0 +1,1 @@
+//! The control process: brings links up, keeps the neighbour table, exports metrics.

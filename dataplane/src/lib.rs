@@ -1,0 +1,1 @@
+//! The poll-mode dataplane: lanes, ports, steering into pipes, links and verb execution.

@@ -1,0 +1,1 @@
+//! The XDP program that steers frames, and its typed loader.

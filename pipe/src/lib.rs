@@ -1,0 +1,1 @@
+//! Ensō pipes in shared memory, their notification rings, and the socket that hands them over.

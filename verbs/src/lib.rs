@@ -1,0 +1,1 @@
+//! What applications link: pipes, regions and atomic verbs.
