@@ -24,7 +24,9 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-unit: build      ## Every test; the integration tests drive the release binaries
+unit:            ## Every test; those of the command line drive the binaries built here
+	@scripts/install-packages build
+	@$(CARGO) build --workspace --locked
 	@scripts/test
 
 ebpf:            ## Rebuilds the committed XDP object from source
