@@ -1,1 +1,3 @@
 //! The poll-mode dataplane: lanes, ports, steering into pipes, links and verb execution.
+
+pub mod port;

@@ -1,0 +1,82 @@
+//! What a port counts.
+
+use super::TxRefusal;
+
+/// Everything that a port counted since it was opened. Counters never go back.
+///
+/// Conservation: each frame offered to [`super::Port::tx`] is in `tx_packets`, in one refusal cause, or still inside the port;
+/// each frame that reached the port is in `rx_packets` or in one drop cause.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PortCounters {
+    /// Frames shown to the lane.
+    pub rx_packets: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames taken for sending.
+    pub tx_packets: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// Frames that the XDP program passed to the kernel; 0 where there is none.
+    pub passed_to_kernel_packets: u64,
+    /// Frames dropped, by cause. A cause with zero is listed too.
+    pub drops: Vec<(&'static str, u64)>,
+    /// Frames refused by [`super::Port::tx`], by cause. A cause with zero is listed too.
+    pub refusals: Vec<(&'static str, u64)>,
+}
+
+/// The counters that every port keeps itself, plain integers of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    rx_packets: u64,
+    rx_bytes: u64,
+    tx_packets: u64,
+    tx_bytes: u64,
+    refused_full: u64,
+    refused_too_long: u64,
+    refused_runt: u64,
+    refused_down: u64,
+}
+
+impl Tally {
+    /// A frame of `len` bytes was shown to the lane.
+    pub fn received(&mut self, len: usize) {
+        self.rx_packets += 1;
+        self.rx_bytes += len as u64;
+    }
+
+    /// A frame of `len` bytes was taken for sending.
+    pub fn taken(&mut self, len: usize) {
+        self.tx_packets += 1;
+        self.tx_bytes += len as u64;
+    }
+
+    /// A frame was refused; hands the refusal back so that it can be returned in the same breath.
+    pub fn refused(&mut self, refusal: TxRefusal) -> TxRefusal {
+        match refusal {
+            TxRefusal::Full => self.refused_full += 1,
+            TxRefusal::TooLong { .. } => self.refused_too_long += 1,
+            TxRefusal::Runt { .. } => self.refused_runt += 1,
+            TxRefusal::Down => self.refused_down += 1,
+        }
+        refusal
+    }
+
+    /// These counters, with the drops that the port adds.
+    #[must_use]
+    pub fn with_drops(&self, drops: Vec<(&'static str, u64)>) -> PortCounters {
+        PortCounters {
+            rx_packets: self.rx_packets,
+            rx_bytes: self.rx_bytes,
+            tx_packets: self.tx_packets,
+            tx_bytes: self.tx_bytes,
+            passed_to_kernel_packets: 0,
+            drops,
+            refusals: vec![
+                ("port_full", self.refused_full),
+                ("frame_too_long", self.refused_too_long),
+                ("frame_too_short", self.refused_runt),
+                ("port_down", self.refused_down),
+            ],
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong with a port, told so that a person can act on it.
+
+use std::io;
+
+/// A port could not be opened, or stopped working.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The port cannot be opened as configured on this host. Nothing was changed.
+    #[error("port `{port}`: {problem}; {remedy}")]
+    Setup {
+        /// Name of the port.
+        port: String,
+        /// What was found, with names and numbers.
+        problem: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The link is down. Frames already taken stay queued; try again when the carrier is back.
+    #[error("port `{port}`: the link is down")]
+    LinkDown {
+        /// Name of the port.
+        port: String,
+    },
+    /// What the port was made of has ceased to exist, for example a removed interface. It will not come back by itself.
+    #[error("port `{port}`: {reason}")]
+    Gone {
+        /// Name of the port.
+        port: String,
+        /// What ceased to exist.
+        reason: String,
+    },
+    /// The kernel refused a steering change.
+    #[error("port `{port}`: steering: {source}")]
+    Steering {
+        /// Name of the port.
+        port: String,
+        /// The loader's own account of it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A system call or file operation failed.
+    #[error("port `{port}`: {doing}: {source}")]
+    Io {
+        /// Name of the port.
+        port: String,
+        /// What was being done.
+        doing: &'static str,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+/// Why a frame was not taken for sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TxRefusal {
+    /// No memory or ring slot is free: flush, and try again once [`super::Port::tx_space`] is positive.
+    #[error("the port's transmit ring is full")]
+    Full,
+    /// The frame is longer than the port carries.
+    #[error("the frame has {len} bytes; this port takes at most {max}")]
+    TooLong {
+        /// Length of the frame in bytes.
+        len: usize,
+        /// Longest frame of this port in bytes.
+        max: usize,
+    },
+    /// The frame is shorter than an Ethernet header.
+    #[error("the frame has {len} bytes; an Ethernet header alone has 14")]
+    Runt {
+        /// Length of the frame in bytes.
+        len: usize,
+    },
+    /// The port is disabled or has no carrier.
+    #[error("the port is down")]
+    Down,
+}

@@ -1,0 +1,140 @@
+//! Ports: where frames come from and go to.
+//!
+//! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
+//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets (`af_xdp`), shared memory between
+//! two processes (`cable`) and capture files (`pcap`); one conformance suite (`tests/ports.rs`) holds all of them to it.
+//!
+//! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
+//! the one exception, once per burst.
+
+mod counters;
+mod error;
+mod memory;
+mod steer;
+
+use std::os::fd::RawFd;
+
+use covalent_api::{
+    config::{DataplaneConfig, LinkConfig, PortConfig, PortKind},
+    status::PortMode,
+};
+
+pub use self::{
+    counters::{PortCounters, Tally},
+    error::{PortError, TxRefusal},
+    memory::LaneMemory,
+    steer::SteerChange,
+};
+
+/// Length of an Ethernet header in bytes: the shortest frame that a port sends.
+pub const ETHERNET_HEADER_BYTES: usize = 14;
+
+/// What a port is, fixed when it was opened and read back from where it was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Configured name.
+    pub name: String,
+    /// `af_xdp`, `cable` or `pcap`.
+    pub kind: &'static str,
+    /// Network interface, where there is one.
+    pub interface: Option<String>,
+    /// Address to put into frames sent here: the interface's own, or a locally administered one.
+    pub mac: [u8; 6],
+    /// Longest frame in bytes without FCS, in both directions.
+    pub frame_bytes_max: u32,
+    /// The mode in effect, read back and not assumed.
+    pub mode: PortMode,
+}
+
+/// One port. `Send` but not shared: it is opened by the host thread and then lives on its lane.
+///
+/// Order: frames leave in the order of [`Port::tx`], and frames of one receive queue arrive in the order of the wire.
+pub trait Port: Send {
+    /// What this port is.
+    fn info(&self) -> &PortInfo;
+
+    /// Receives up to `max` frames and shows each to `visit`, oldest first; returns how many. 0 means none are waiting.
+    ///
+    /// A frame is borrowed from the port's memory for the visit only; that memory goes back to the port before this returns.
+    ///
+    /// # Errors
+    /// [`PortError::LinkDown`] while nothing can arrive, [`PortError::Gone`] when nothing ever will. Frames visited before the
+    /// failure stay valid.
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
+
+    /// Copies `frame` into the port's memory. It leaves at the next [`Port::flush`] at the latest.
+    ///
+    /// # Errors
+    /// [`TxRefusal`] tells the cause; the frame was not taken and is counted under that cause.
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal>;
+
+    /// Rings the doorbell for frames taken by [`Port::tx`] (one system call at most) and reclaims finished ones.
+    ///
+    /// Costs next to nothing when there is nothing to send. What the kernel did not take stays queued for the next call.
+    ///
+    /// # Errors
+    /// [`PortError::LinkDown`] when the link cannot send now, [`PortError::Gone`] when it never will again.
+    fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Frames that [`Port::tx`] would take now, after reclaiming finished ones.
+    fn tx_space(&mut self) -> usize;
+
+    /// Whether nothing of ours is still inside the port: every frame taken has left and its memory is back.
+    fn tx_idle(&self) -> bool;
+
+    /// Descriptors that become readable when frames arrive. Empty for a port that never waits.
+    fn wait_fds(&self) -> Vec<RawFd>;
+
+    /// Announces that the lane is about to wait on [`Port::wait_fds`]. Returns `false` when there is work already: do not wait.
+    ///
+    /// After `true`, anything that arrives makes a descriptor readable; no wake-up is lost between this call and the wait.
+    fn prepare_sleep(&mut self) -> bool;
+
+    /// Takes [`Port::prepare_sleep`] back, whether or not the lane waited. Drains the descriptors.
+    fn finish_sleep(&mut self);
+
+    /// Everything counted since the port was opened. Not for the packet path: it may make system calls and allocate.
+    fn counters(&self) -> PortCounters;
+
+    /// Changes which frames the kernel below hands to this port. Does nothing on a port that has no kernel below.
+    ///
+    /// # Errors
+    /// [`PortError::Steering`] when a map refuses the change; the rules in force are then as before.
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError>;
+
+    /// Enables or disables the port as if its cable were plugged or pulled: a disabled port has no carrier, refuses frames to send
+    /// and drops those that arrive.
+    ///
+    /// # Errors
+    /// [`PortError::Gone`] when the port is beyond both.
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError>;
+
+    /// Tells the port what the network interface's own carrier is. Ignored by ports that see their carrier themselves.
+    fn set_carrier(&mut self, up: bool);
+
+    /// Whether the port is enabled and has a carrier.
+    fn carrier(&self) -> bool;
+}
+
+/// Opens the port that `config` describes.
+///
+/// Everything that can be checked is checked before anything is changed on the host. `memory` is the packet memory of the lane
+/// that will own the port.
+///
+/// # Errors
+/// [`PortError`] says what is wrong, with which object, and what to do.
+pub fn open(
+    config: &PortConfig,
+    dataplane: &DataplaneConfig,
+    link: &LinkConfig,
+    memory: &mut LaneMemory,
+) -> Result<Box<dyn Port>, PortError> {
+    let _ = (dataplane, link, memory);
+    match &config.kind {
+        PortKind::AfXdp { .. } | PortKind::Cable { .. } | PortKind::Pcap { .. } => Err(PortError::Setup {
+            port: config.name.clone(),
+            problem: "this kind of port is not built in".to_owned(),
+            remedy: "choose another kind".to_owned(),
+        }),
+    }
+}
