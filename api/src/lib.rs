@@ -3,11 +3,15 @@
 //! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket ([`config::Config::socket_path`]). Applications, `covalent-control`
 //! and the CLI send it one JSON [`request::Request`] per datagram and receive one [`request::Reply`]; file descriptors
 //! travel beside it as `SCM_RIGHTS`. A subscribed client also receives [`event::Event`]s as [`request::Reply::Event`].
+//! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
 //! This crate holds only data: no I/O, no threads, no `unsafe`.
 
 pub mod config;
+pub mod control;
+pub mod datagram;
 pub mod event;
 pub mod guid;
+pub mod name;
 pub mod request;
 pub mod rule;
 pub mod status;

@@ -100,7 +100,11 @@ pub struct Rights {
 
 impl Rights {
     /// Every right.
-    pub const ALL: Self = Self { read: true, write: true, atomic: true };
+    pub const ALL: Self = Self {
+        read: true,
+        write: true,
+        atomic: true,
+    };
 }
 
 /// What the daemon answers.

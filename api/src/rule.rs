@@ -5,6 +5,12 @@ use std::{fmt, net::IpAddr};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+/// The least EtherType: smaller numbers in its place are lengths (IEEE 802.3, 3.2.6).
+pub const ETHERTYPE_MIN: u16 = 0x0600;
+
+/// EtherTypes of VLAN tags: 802.1Q and 802.1ad.
+pub const VLAN_ETHERTYPES: [u16; 2] = [0x8100, 0x88a8];
+
 /// A transport protocol that has ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,17 +102,132 @@ pub struct Rule {
     pub action: Action,
 }
 
+/// What is wrong with a [`Match`] whose parts are well-formed each by itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadMatch {
+    /// The two addresses of a five-tuple are of different families, so no frame can have both.
+    #[error(
+        "`src` {src} and `dst` {dst} are of different families; give both as IPv4 or both as IPv6"
+    )]
+    MixedFamilies {
+        /// Source address.
+        src: IpAddr,
+        /// Destination address.
+        dst: IpAddr,
+    },
+    /// The number is a length field and not an EtherType.
+    #[error("{0:#06x} is a length (IEEE 802.3) and not an EtherType; expected 0x0600 to 0xffff")]
+    Length(u16),
+    /// VLAN tags are looked through, so no frame shows this EtherType.
+    #[error("{0:#06x} is a VLAN tag; tags are looked through, so give the EtherType behind them")]
+    VlanTag(u16),
+    /// The prefix has bits set behind its length.
+    #[error("{given} has bits set behind its prefix length; did you mean `{meant}`?")]
+    HostBits {
+        /// The prefix as given.
+        given: IpNet,
+        /// The same with those bits cleared.
+        meant: IpNet,
+    },
+}
+
+impl BadMatch {
+    /// The field that is to be changed.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::MixedFamilies { .. } | Self::HostBits { .. } => "dst",
+            Self::Length(_) | Self::VlanTag(_) => "ethertype",
+        }
+    }
+}
+
+impl Match {
+    /// Checks what the types alone do not: families, prefix bits, the range of EtherTypes.
+    ///
+    /// # Errors
+    /// [`BadMatch`] says what is wrong.
+    pub fn check(&self) -> Result<(), BadMatch> {
+        match *self {
+            Self::FiveTuple { src, dst, .. } if src.is_ipv4() != dst.is_ipv4() => {
+                Err(BadMatch::MixedFamilies { src, dst })
+            }
+            Self::Prefix { dst } if dst.trunc() != dst => Err(BadMatch::HostBits {
+                given: dst,
+                meant: dst.trunc(),
+            }),
+            Self::EtherType { ethertype } if ethertype < ETHERTYPE_MIN => {
+                Err(BadMatch::Length(ethertype))
+            }
+            Self::EtherType { ethertype } if VLAN_ETHERTYPES.contains(&ethertype) => {
+                Err(BadMatch::VlanTag(ethertype))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FiveTuple { transport, src, src_port, dst, dst_port } => {
+            Self::FiveTuple {
+                transport,
+                src,
+                src_port,
+                dst,
+                dst_port,
+            } => {
                 write!(f, "{transport:?} {src}:{src_port} -> {dst}:{dst_port}")
             }
-            Self::Destination { transport, dst, dst_port } => write!(f, "{transport:?} -> {dst}:{dst_port}"),
-            Self::Port { transport, dst_port } => write!(f, "{transport:?} -> port {dst_port}"),
+            Self::Destination {
+                transport,
+                dst,
+                dst_port,
+            } => write!(f, "{transport:?} -> {dst}:{dst_port}"),
+            Self::Port {
+                transport,
+                dst_port,
+            } => write!(f, "{transport:?} -> port {dst_port}"),
             Self::Prefix { dst } => write!(f, "-> {dst}"),
             Self::EtherType { ethertype } => write!(f, "EtherType {ethertype:#06x}"),
             Self::Any => f.write_str("any frame"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_that_no_frame_can_have_is_refused() {
+        let tuple = |src: &str, dst: &str| Match::FiveTuple {
+            transport: Transport::Udp,
+            src: src.parse().expect("an address"),
+            src_port: 1,
+            dst: dst.parse().expect("an address"),
+            dst_port: 2,
+        };
+        let prefix = |dst: &str| Match::Prefix {
+            dst: dst.parse().expect("a prefix"),
+        };
+        assert_eq!(tuple("192.0.2.1", "192.0.2.2").check(), Ok(()));
+        assert!(matches!(
+            tuple("192.0.2.1", "2001:db8::1").check(),
+            Err(BadMatch::MixedFamilies { .. })
+        ));
+        assert_eq!(prefix("10.1.0.0/16").check(), Ok(()));
+        let error = prefix("10.1.2.3/16").check().expect_err("host bits");
+        assert!(error.to_string().contains("`10.1.0.0/16`"), "{error}");
+        assert_eq!(Match::EtherType { ethertype: 0x0600 }.check(), Ok(()));
+        assert_eq!(
+            Match::EtherType { ethertype: 0x05ff }.check(),
+            Err(BadMatch::Length(0x05ff))
+        );
+        assert_eq!(
+            Match::EtherType { ethertype: 0x8100 }.check(),
+            Err(BadMatch::VlanTag(0x8100))
+        );
+        assert_eq!(Match::Any.check(), Ok(()));
     }
 }

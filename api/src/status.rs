@@ -40,6 +40,36 @@ pub struct NodeStatus {
     pub sessions_detached: Causes,
     /// Events that the daemon raised so far.
     pub events: u64,
+    /// Pipes and regions left out of this answer so that it fits into one datagram. Nothing else is ever left out.
+    #[serde(default)]
+    pub omitted: u64,
+}
+
+impl NodeStatus {
+    /// Leaves out as many of the last pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
+    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Regions go only when no pipe is left.
+    pub fn fit(&mut self) {
+        // What the envelope and a longer `omitted` add to the parts that are measured here.
+        const ENVELOPE_BYTES: usize = 64;
+        let length =
+            |status: &Self| serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len());
+        let mut excess = (length(self) + ENVELOPE_BYTES).saturating_sub(crate::MAX_DATAGRAM_BYTES);
+        self.omitted +=
+            drop_last(&mut self.pipes, &mut excess) + drop_last(&mut self.regions, &mut excess);
+    }
+}
+
+/// Drops entries from the end until `excess` bytes of JSON are gone or none is left. Returns how many.
+fn drop_last<T: Serialize>(list: &mut Vec<T>, excess: &mut usize) -> u64 {
+    let mut dropped = 0;
+    while *excess > 0
+        && let Some(entry) = list.pop()
+    {
+        let bytes = serde_json::to_vec(&entry).map_or(0, |bytes| bytes.len());
+        *excess = excess.saturating_sub(bytes + 1);
+        dropped += 1;
+    }
+    dropped
 }
 
 /// One lane.

@@ -1,0 +1,191 @@
+//! What must hold between sections. It is looked at once each section is right by itself.
+
+use std::{collections::HashMap, hash::Hash, ops::Range, path::Path};
+
+use toml::de::DeTable;
+
+use super::{Config, Idle, PortKind, error::Problems};
+use crate::rule::Match;
+
+/// Notes every contradiction between parts of `config`, which was read from `document`.
+pub(super) fn check(config: &Config, document: &DeTable<'_>, problems: &mut Problems<'_>) {
+    let mut places = Places { document, problems };
+    check_lanes(config, &mut places);
+    check_ports(config, &mut places);
+    check_steering(config, &mut places);
+}
+
+fn check_lanes(config: &Config, places: &mut Places<'_, '_, '_>) {
+    if config.dataplane.idle == Idle::Poll {
+        let cores = config
+            .lane
+            .iter()
+            .enumerate()
+            .filter_map(|(index, lane)| Some((index, lane.core?)));
+        for (index, first, core) in repeated(cores) {
+            let message = format!(
+                "core {core} belongs to lane {first} already, and two lanes that spin on one core halve each other; \
+                 give each lane a core of its own, leave `core` out, or set `dataplane.idle = \"adaptive\"`"
+            );
+            places.refuse("lane", index, "core", message);
+        }
+    }
+}
+
+fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
+    let lanes = config.lane.len();
+    for (index, port) in config.port.iter().enumerate() {
+        if usize::try_from(port.lane).map_or(true, |lane| lane >= lanes) {
+            let last = lanes - 1;
+            let message = format!(
+                "there is no lane {}; expected 0 to {last}, because the file has {lanes} `[[lane]]` (without any, there is one)",
+                port.lane
+            );
+            places.refuse("port", index, "lane", message);
+        }
+    }
+    let names = config
+        .port
+        .iter()
+        .enumerate()
+        .map(|(index, port)| (index, &port.name));
+    for (index, first, name) in repeated(names) {
+        places.refuse(
+            "port",
+            index,
+            "name",
+            format!("port {first} is called `{name}` already; names must differ"),
+        );
+    }
+    let interfaces = config
+        .port
+        .iter()
+        .enumerate()
+        .filter_map(|(index, port)| match &port.kind {
+            PortKind::AfXdp { interface, .. } => Some((index, interface)),
+            PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
+        });
+    for (index, first, interface) in repeated(interfaces) {
+        let message = format!(
+            "interface `{interface}` belongs to port {first} already; one port serves all queues of an interface (`queues`)"
+        );
+        places.refuse("port", index, "interface", message);
+    }
+    check_files(config, places);
+}
+
+fn check_files(config: &Config, places: &mut Places<'_, '_, '_>) {
+    let sockets = [config.socket_path(), config.control_socket_path()];
+    let mut ends: HashMap<&Path, usize> = HashMap::new();
+    let mut outputs: HashMap<&Path, usize> = HashMap::new();
+    for (index, port) in config.port.iter().enumerate() {
+        match &port.kind {
+            PortKind::Cable { path, .. } => {
+                if sockets.contains(path) {
+                    let message = format!(
+                        "{} is the socket of this node's own processes; choose another",
+                        path.display()
+                    );
+                    places.refuse("port", index, "path", message);
+                }
+                let count = ends.entry(path).or_default();
+                *count += 1;
+                if *count > 2 {
+                    let message = format!(
+                        "{} has two ends in this file already; a cable has no third",
+                        path.display()
+                    );
+                    places.refuse("port", index, "path", message);
+                }
+            }
+            PortKind::Pcap {
+                input,
+                output: Some(output),
+            } => {
+                if input.as_ref() == Some(output) {
+                    places.refuse(
+                        "port",
+                        index,
+                        "output",
+                        "this file is the port's `input` too and would be overwritten",
+                    );
+                }
+                if let Some(first) = outputs.insert(output, index) {
+                    let message = format!("port {first} writes to {} already", output.display());
+                    places.refuse("port", index, "output", message);
+                }
+            }
+            PortKind::AfXdp { .. } | PortKind::Pcap { .. } => {}
+        }
+    }
+}
+
+fn check_steering(config: &Config, places: &mut Places<'_, '_, '_>) {
+    let ours = config.link.ethertype;
+    let linked = config.port.iter().any(|port| port.link);
+    for (index, rule) in config.steer.iter().enumerate() {
+        if linked && rule.matches == (Match::EtherType { ethertype: ours }) {
+            let message = format!(
+                "{ours:#06x} is the EtherType of this node's link frames, which never reach a rule; \
+                 change this rule or `link.ethertype`"
+            );
+            places.refuse("steer", index, "ethertype", message);
+        }
+    }
+    let matches = config
+        .steer
+        .iter()
+        .enumerate()
+        .map(|(index, rule)| (index, &rule.matches));
+    for (index, first, matches) in repeated(matches) {
+        let message =
+            format!("rule {first} matches exactly the same ({matches}); remove one of the two");
+        places.refuse("steer", index, "match", message);
+    }
+}
+
+/// Each value that came before: its index, the index of the first one, and the value.
+fn repeated<T: Hash + Eq + Copy>(
+    values: impl Iterator<Item = (usize, T)>,
+) -> Vec<(usize, usize, T)> {
+    let mut first = HashMap::new();
+    let mut again = Vec::new();
+    for (index, value) in values {
+        let earlier = *first.entry(value).or_insert(index);
+        if earlier != index {
+            again.push((index, earlier, value));
+        }
+    }
+    again
+}
+
+/// Finds keys in the text again.
+struct Places<'p, 'd, 't> {
+    document: &'p DeTable<'d>,
+    problems: &'p mut Problems<'t>,
+}
+
+impl Places<'_, '_, '_> {
+    fn refuse(&mut self, list: &str, index: usize, key: &str, message: impl Into<String>) {
+        let span = self.span(list, index, key);
+        self.problems
+            .add(&format!("{list}[{index}].{key}"), span, message);
+    }
+
+    /// The value's place, or that of the nearest thing around it that is in the text.
+    fn span(&self, list: &str, index: usize, key: &str) -> Range<usize> {
+        let Some(item) = self
+            .document
+            .get(list)
+            .and_then(|list| list.get_ref().as_array())
+            .and_then(|list| list.get(index))
+        else {
+            return 0..0;
+        };
+        item.get_ref()
+            .as_table()
+            .and_then(|table| table.get(key))
+            .unwrap_or(item)
+            .span()
+    }
+}

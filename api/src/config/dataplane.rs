@@ -1,0 +1,97 @@
+//! `[dataplane]`: what all lanes share.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{Choice, Table};
+
+/// What all lanes share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DataplaneConfig {
+    /// What a lane does when it finds no work. Default [`Idle::Adaptive`].
+    pub idle: Idle,
+    /// Under `adaptive`: microseconds of fruitless polling before the lane sleeps, 0 to 1,000,000. Default 50.
+    pub spin_us: u32,
+    /// Frames taken from a port at a time, 1 to 1024. Default 64.
+    pub burst: u32,
+    /// Page size wanted for packet memory and pipes. Default [`HugePages::Auto`].
+    pub huge_pages: HugePages,
+    /// Most pipes in one session, 1 to 4096. Default 1024.
+    pub pipes_per_session_max: u32,
+    /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256.
+    pub session_memory_max_mib: u32,
+}
+
+/// What a lane does when it finds no work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Idle {
+    /// Spins for ever: lowest latency, one core burnt.
+    Poll,
+    /// Spins for a while, then sleeps until something arrives.
+    Adaptive,
+    /// Sleeps at once.
+    Interrupt,
+}
+
+/// Page size wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HugePages {
+    /// 2 MiB pages if the host has them free, else 4 KiB, and say which.
+    Auto,
+    /// 2 MiB pages or fail.
+    Require,
+    /// 4 KiB pages.
+    Never,
+}
+
+impl DataplaneConfig {
+    pub(super) fn read(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        Self {
+            idle: table.choice("idle").unwrap_or(default.idle),
+            spin_us: table
+                .integer("spin_us", 0..=1_000_000, " (microseconds)")
+                .unwrap_or(default.spin_us),
+            burst: table
+                .integer("burst", 1..=1024, " (frames)")
+                .unwrap_or(default.burst),
+            huge_pages: table.choice("huge_pages").unwrap_or(default.huge_pages),
+            pipes_per_session_max: table
+                .integer("pipes_per_session_max", 1..=4096, "")
+                .unwrap_or(default.pipes_per_session_max),
+            session_memory_max_mib: table
+                .integer("session_memory_max_mib", 1..=1 << 20, " (MiB)")
+                .unwrap_or(default.session_memory_max_mib),
+        }
+    }
+}
+
+impl Default for DataplaneConfig {
+    fn default() -> Self {
+        Self {
+            idle: Idle::Adaptive,
+            spin_us: 50,
+            burst: 64,
+            huge_pages: HugePages::Auto,
+            pipes_per_session_max: 1024,
+            session_memory_max_mib: 256,
+        }
+    }
+}
+
+impl Choice for Idle {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("poll", Self::Poll),
+        ("adaptive", Self::Adaptive),
+        ("interrupt", Self::Interrupt),
+    ];
+}
+
+impl Choice for HugePages {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("require", Self::Require),
+        ("never", Self::Never),
+    ];
+}

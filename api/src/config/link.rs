@@ -1,0 +1,60 @@
+//! `[link]`: what all links share.
+
+use serde::Serialize;
+
+use super::table::Table;
+use crate::rule::{ETHERTYPE_MIN, VLAN_ETHERTYPES};
+
+/// EtherTypes that carry the traffic of the host itself: ARP, IPv4, IPv6.
+const HOST_ETHERTYPES: [u16; 3] = [0x0806, 0x0800, 0x86dd];
+
+/// What all links share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LinkConfig {
+    /// EtherType of link frames, 0x0600 to 0xffff. Both ends must agree. Default 0x88b5 (IEEE 802 local experimental 1).
+    pub ethertype: u16,
+    /// Exchanges that may be open at once on each link, 1 to 255. Default 64.
+    pub slots: u32,
+    /// Pace of an idle link's ball, in milliseconds, 1 to 1000. Default 20.
+    pub idle_pace_ms: u32,
+    /// Idle paces without a word from the peer after which the link is declared dead, 2 to 1000. Default 10.
+    /// It only declares death; it never re-sends.
+    pub silent_paces_max: u32,
+}
+
+impl LinkConfig {
+    pub(super) fn read(table: &mut Table<'_, '_>) -> Self {
+        let default = Self::default();
+        let ethertype = table
+            .integer("ethertype", ETHERTYPE_MIN..=u16::MAX, " (0x0600 to 0xffff)")
+            .unwrap_or(default.ethertype);
+        if VLAN_ETHERTYPES.contains(&ethertype) || HOST_ETHERTYPES.contains(&ethertype) {
+            let message = format!(
+                "{ethertype:#06x} belongs to ARP, IP or VLAN tags, whose frames would be taken for link records; \
+                 expected one of its own, for example 0x88b5"
+            );
+            table.refuse("ethertype", message);
+        }
+        Self {
+            ethertype,
+            slots: table.integer("slots", 1..=255, "").unwrap_or(default.slots),
+            idle_pace_ms: table
+                .integer("idle_pace_ms", 1..=1000, " (milliseconds)")
+                .unwrap_or(default.idle_pace_ms),
+            silent_paces_max: table
+                .integer("silent_paces_max", 2..=1000, "")
+                .unwrap_or(default.silent_paces_max),
+        }
+    }
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            ethertype: 0x88b5,
+            slots: 64,
+            idle_pace_ms: 20,
+            silent_paces_max: 10,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The node's configuration: one TOML file, every key with a default, unknown keys refused.
+//!
+//! [`Config::parse`] is the only way from text to a [`Config`]; it reports everything that is wrong at once, each problem
+//! with its line, column and key ([`ConfigError`]). [`DEFAULT_TOML`] explains every key.
+
+mod control;
+mod cross;
+mod dataplane;
+mod error;
+mod lane;
+mod link;
+mod node;
+mod port;
+mod steer;
+mod table;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+use toml::de::DeTable;
+
+pub use self::{
+    control::ControlConfig,
+    dataplane::{DataplaneConfig, HugePages, Idle},
+    error::{ConfigError, Problem},
+    lane::{LANES_MAX, LaneConfig},
+    link::LinkConfig,
+    node::NodeConfig,
+    port::{CopyMode, PORTS_MAX, PortConfig, PortKind, XdpMode},
+};
+use self::{error::Problems, table::Table};
+use crate::rule::Rule;
+
+/// The commented file that explains every key and holds the defaults: `covalent config print-default`.
+pub const DEFAULT_TOML: &str = include_str!("../../../configs/covalent.toml");
+
+/// Longest file that is read, in bytes.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The whole file.
+///
+/// The fields are public so that programs can build one; [`Config::check`] tells whether it would be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Config {
+    /// Who this node is.
+    pub node: NodeConfig,
+    /// What all lanes share.
+    pub dataplane: DataplaneConfig,
+    /// Poll-mode threads, 1 to [`LANES_MAX`].
+    pub lane: Vec<LaneConfig>,
+    /// Where frames come and go, 1 to [`PORTS_MAX`].
+    pub port: Vec<PortConfig>,
+    /// What all links share.
+    pub link: LinkConfig,
+    /// Rules that hold before any application binds a pipe.
+    pub steer: Vec<Rule>,
+    /// The control process.
+    pub control: ControlConfig,
+}
+
+impl Config {
+    /// The daemon's socket.
+    #[must_use]
+    pub fn socket_path(&self) -> PathBuf {
+        self.node.runtime_dir.join(node::DAEMON_SOCKET)
+    }
+
+    /// The control process's socket.
+    #[must_use]
+    pub fn control_socket_path(&self) -> PathBuf {
+        self.node.runtime_dir.join(node::CONTROL_SOCKET)
+    }
+
+    /// Reads and checks a file of at most [`CONFIG_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the file, the line and the key of everything that is wrong, and says what was expected.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let text = read_bounded(path).map_err(|message| ConfigError::unreadable(&file, message))?;
+        Self::parse(&text, &file)
+    }
+
+    /// Parses and checks `text`; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let mut problems = Problems::new(file, text);
+        let document = match DeTable::parse(text) {
+            Ok(document) => document,
+            Err(error) => {
+                let message = format!("this is not TOML: {}", error.message());
+                problems.add("", error.span().unwrap_or(0..0), message);
+                return Err(problems.into_error());
+            }
+        };
+        let config = read(&mut Table::root(&mut problems, document.get_ref()));
+        if problems.is_empty() {
+            cross::check(&config, document.get_ref(), &mut problems);
+        }
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(problems.into_error())
+        }
+    }
+
+    /// The configuration as TOML, without comments. [`Config::parse`] gives back an equal one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a path is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        toml::to_string(self)
+            .map_err(|error| ConfigError::unreadable("configuration", error.to_string()))
+    }
+
+    /// Whether a configuration that a program built would be accepted from a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; its lines are those of [`Config::to_toml`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        Self::parse(&self.to_toml()?, "configuration").map(drop)
+    }
+}
+
+/// Reads every section. What is wrong is noted by `table` and replaced by its default.
+fn read(table: &mut Table<'_, '_>) -> Config {
+    if !table.has("port") {
+        table.missing("port", "at least one `[[port]]`, with `name` and `kind`");
+    }
+    let config = Config {
+        node: table.table("node", NodeConfig::read).unwrap_or_default(),
+        dataplane: table
+            .table("dataplane", DataplaneConfig::read)
+            .unwrap_or_default(),
+        lane: table
+            .tables("lane", 1..=LANES_MAX, LaneConfig::read)
+            .unwrap_or_else(|| vec![LaneConfig { core: None }]),
+        port: table
+            .tables("port", 1..=PORTS_MAX, PortConfig::read)
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+            .collect(),
+        link: table.table("link", LinkConfig::read).unwrap_or_default(),
+        steer: table
+            .tables("steer", 0..=steer::RULES_MAX, steer::read)
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+            .collect(),
+        control: table
+            .table("control", ControlConfig::read)
+            .unwrap_or_default(),
+    };
+    table.refuse_unknown();
+    config
+}
+
+/// The text of a file, unless it is longer than any configuration.
+fn read_bounded(path: &Path) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such file; `covalent config print-default` writes one".to_owned()
+        }
+        _ => error.to_string(),
+    })?;
+    let mut bytes = Vec::new();
+    file.take(CONFIG_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        return Err(format!(
+            "longer than {CONFIG_BYTES_MAX} bytes, so it is not a configuration"
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        format!(
+            "not UTF-8 text after byte {}",
+            error.utf8_error().valid_up_to()
+        )
+    })
+}

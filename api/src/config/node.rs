@@ -1,0 +1,99 @@
+//! `[node]`: identity and places.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::table::Table;
+use crate::name;
+
+/// File name of the daemon's socket in the runtime directory.
+pub(super) const DAEMON_SOCKET: &str = "covalentd.sock";
+
+/// File name of the control process's socket in the runtime directory.
+pub(super) const CONTROL_SOCKET: &str = "control.sock";
+
+/// Longest path of a Unix socket, in bytes: `sockaddr_un.sun_path` without its terminating zero (unix(7)).
+pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Longest group name (useradd(8)).
+const GROUP_BYTES_MAX: usize = 32;
+
+/// Identity and places.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeConfig {
+    /// Name for people, 1 to 32 bytes of letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// Directory for the sockets, absolute, at most 92 bytes. Made at start if missing. Default `/run/covalent`.
+    pub runtime_dir: PathBuf,
+    /// Directory for what survives a restart: the GUID. Absolute. Default `/var/lib/covalent`.
+    pub state_dir: PathBuf,
+    /// Group whose members may attach besides root and the daemon's own user; empty (the default) for nobody else.
+    pub group: String,
+}
+
+impl Default for NodeConfig {
+    /// The default places, and no name: every node must be given one.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            runtime_dir: "/run/covalent".into(),
+            state_dir: "/var/lib/covalent".into(),
+            group: String::new(),
+        }
+    }
+}
+
+impl NodeConfig {
+    pub(super) fn read(table: &mut Table<'_, '_>) -> Self {
+        let name = read_name(table, "the node's name");
+        let default = Self::default();
+        let runtime_dir = table.path("runtime_dir").unwrap_or(default.runtime_dir);
+        if let Err(message) = check_socket_path(&runtime_dir.join(DAEMON_SOCKET)) {
+            table.refuse(
+                "runtime_dir",
+                format!("the sockets would not fit: {message}"),
+            );
+        }
+        let state_dir = table.path("state_dir").unwrap_or(default.state_dir);
+        let group = table
+            .text("group", "the name of a group, or \"\"")
+            .unwrap_or_default();
+        if group.len() > GROUP_BYTES_MAX
+            || group.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':')
+        {
+            table.refuse(
+                "group",
+                format!("{group:?} cannot be a group; expected its name as in /etc/group, or \"\""),
+            );
+        }
+        Self {
+            name,
+            runtime_dir,
+            state_dir,
+            group: group.to_owned(),
+        }
+    }
+}
+
+/// Reads the key `name`; `what` says whose it is.
+pub(super) fn read_name(table: &mut Table<'_, '_>, what: &str) -> String {
+    const RULE: &str = "1 to 32 letters (a-z, A-Z), digits, `-`, `_` and `.`";
+    let text = table.required_text("name", &format!("{what}: {RULE}"));
+    if let Some(Err(problem)) = text.map(name::check) {
+        table.refuse("name", format!("{problem}; expected {RULE}"));
+    }
+    text.unwrap_or_default().to_owned()
+}
+
+/// Whether a Unix socket can be bound at `path`, as far as its length goes.
+pub(super) fn check_socket_path(path: &Path) -> Result<(), String> {
+    let bytes = path.as_os_str().len();
+    if bytes <= SOCKET_PATH_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is {bytes} bytes long; a Unix socket's path has at most {SOCKET_PATH_BYTES_MAX}",
+        path.display()
+    ))
+}

@@ -1,0 +1,236 @@
+//! `[[port]]`: where frames come and go.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    node::{check_socket_path, read_name},
+    table::{Choice, Table},
+};
+
+/// Most ports of one node.
+pub const PORTS_MAX: usize = 256;
+
+/// Longest name of a network interface, in bytes: the kernel's `IFNAMSIZ` less one.
+const INTERFACE_BYTES_MAX: usize = 15;
+
+const RING_SLOTS_DEFAULT: u32 = 2048;
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PortConfig {
+    /// Name for people and requests, unique in the file; letters as in a node's name.
+    pub name: String,
+    /// The lane that owns it, 0-based. Default 0.
+    pub lane: u32,
+    /// Whether the port runs the link protocol (its cable leads straight to another node's port). Default `true`, but
+    /// `false` for a pcap port, where nobody answers.
+    pub link: bool,
+    /// What it is made of.
+    #[serde(flatten)]
+    pub kind: PortKind,
+}
+
+/// What a port is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PortKind {
+    /// AF_XDP sockets on a network interface.
+    AfXdp {
+        /// Name of the interface, 1 to 15 bytes. One port only may have it.
+        interface: String,
+        /// Receive queues to use, from queue 0, at most 256; 0 (the default) means all that the interface has.
+        queues: u32,
+        /// Descriptors in each ring of each queue: a power of two, 64 to 32768. Default 2048.
+        ring_slots: u32,
+        /// Which XDP hook to use. Default [`XdpMode::Auto`].
+        xdp: XdpMode,
+        /// Whether frames may be copied by the kernel. Default [`CopyMode::Auto`].
+        copy: CopyMode,
+    },
+    /// Shared memory between two processes: no NIC and no privilege needed.
+    Cable {
+        /// Unix socket where the two ends meet, absolute, at most 107 bytes. Whichever comes first listens.
+        path: PathBuf,
+        /// Frames that fit in each direction: a power of two, 64 to 32768. Default 2048.
+        ring_slots: u32,
+    },
+    /// Reads frames from one capture file and writes sent frames to another.
+    Pcap {
+        /// File to read; absent for nothing to receive.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        input: Option<PathBuf>,
+        /// File to write; absent to count and forget.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Which XDP hook to use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum XdpMode {
+    /// Native if the driver has it, else generic, and say which.
+    #[default]
+    Auto,
+    /// In the driver, or fail.
+    Native,
+    /// In the kernel's generic path (slow, every driver).
+    Generic,
+}
+
+/// Whether frames may be copied by the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyMode {
+    /// Zero-copy if the driver has it, else copy, and say which.
+    #[default]
+    Auto,
+    /// Zero-copy or fail.
+    ZeroCopy,
+    /// Copy.
+    Copy,
+}
+
+/// The value of `kind`, before the keys that belong to it are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    AfXdp,
+    Cable,
+    Pcap,
+}
+
+impl PortConfig {
+    /// `None` if not even its kind is known.
+    pub(super) fn read(table: &mut Table<'_, '_>) -> Option<Self> {
+        let name = read_name(table, "the port's name");
+        let lane = table
+            .integer("lane", 0..=u32::MAX, " (a lane's index, from 0)")
+            .unwrap_or(0);
+        let link = table.bool("link");
+        let Some(kind) = table.required_choice::<Kind>("kind") else {
+            table.accept_unknown();
+            return None;
+        };
+        Some(Self {
+            name,
+            lane,
+            link: link.unwrap_or(kind != Kind::Pcap),
+            kind: kind.read(table),
+        })
+    }
+}
+
+impl Kind {
+    fn read(self, table: &mut Table<'_, '_>) -> PortKind {
+        match self {
+            Self::AfXdp => {
+                let interface = read_interface(table);
+                let queues = table
+                    .integer("queues", 0..=256, " (0 for all that the interface has)")
+                    .unwrap_or(0);
+                let ring_slots = read_ring_slots(table);
+                let (xdp, copy) = (
+                    table.choice("xdp").unwrap_or_default(),
+                    table.choice("copy").unwrap_or_default(),
+                );
+                if (xdp, copy) == (XdpMode::Generic, CopyMode::ZeroCopy) {
+                    table.refuse("copy", "the generic XDP hook always copies; expected \"auto\" or \"copy\", or `xdp = \"native\"`");
+                }
+                PortKind::AfXdp {
+                    interface,
+                    queues,
+                    ring_slots,
+                    xdp,
+                    copy,
+                }
+            }
+            Self::Cable => {
+                let path = match table.has("path") {
+                    true => table.path("path"),
+                    false => {
+                        table.required_text(
+                            "path",
+                            "the Unix socket where the two ends meet, an absolute path",
+                        );
+                        None
+                    }
+                };
+                let path = path.unwrap_or_default();
+                if let Err(message) = check_socket_path(&path) {
+                    table.refuse("path", message);
+                }
+                PortKind::Cable {
+                    path,
+                    ring_slots: read_ring_slots(table),
+                }
+            }
+            Self::Pcap => PortKind::Pcap {
+                input: table.path("input"),
+                output: table.path("output"),
+            },
+        }
+    }
+}
+
+fn read_interface(table: &mut Table<'_, '_>) -> String {
+    let name = table.required_text(
+        "interface",
+        "the name of a network interface, as `ip link` shows it",
+    );
+    if let Some(name) = name
+        && (name.is_empty()
+            || name.len() > INTERFACE_BYTES_MAX
+            || matches!(name, "." | "..")
+            || name
+                .contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':')))
+    {
+        let message = format!(
+            "{name:?} cannot be a network interface; expected 1 to {INTERFACE_BYTES_MAX} bytes without spaces, `/` and `:`, \
+             as `ip link` shows it"
+        );
+        table.refuse("interface", message);
+    }
+    name.unwrap_or_default().to_owned()
+}
+
+fn read_ring_slots(table: &mut Table<'_, '_>) -> u32 {
+    let slots = table
+        .integer("ring_slots", 64..=32_768, ", a power of two")
+        .unwrap_or(RING_SLOTS_DEFAULT);
+    if !slots.is_power_of_two() {
+        let (below, above) = (slots.next_power_of_two() / 2, slots.next_power_of_two());
+        table.refuse(
+            "ring_slots",
+            format!(
+                "found the number {slots}; expected a power of two, for example {below} or {above}"
+            ),
+        );
+    }
+    slots
+}
+
+impl Choice for Kind {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("af_xdp", Self::AfXdp),
+        ("cable", Self::Cable),
+        ("pcap", Self::Pcap),
+    ];
+}
+
+impl Choice for XdpMode {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("native", Self::Native),
+        ("generic", Self::Generic),
+    ];
+}
+
+impl Choice for CopyMode {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("zero_copy", Self::ZeroCopy),
+        ("copy", Self::Copy),
+    ];
+}

@@ -1,0 +1,362 @@
+//! One table of the file while it is read: every key is asked for by name, and whatever was not asked for is refused.
+//!
+//! The sections are read by hand, because derived deserialisers lose the place of a value inside flattened and tagged
+//! types, and cannot refuse unknown keys there. A bad value is noted and replaced by its default, so that one run of the
+//! check shows everything that is wrong.
+
+use std::{
+    fmt::Display,
+    ops::{Range, RangeInclusive},
+    path::PathBuf,
+    str::FromStr,
+};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::error::Problems;
+
+/// The values that a key may have, where they are few.
+pub(super) trait Choice: Copy + 'static {
+    /// Each value with its name in the file.
+    const CHOICES: &'static [(&'static str, Self)];
+}
+
+/// A table that is being read.
+pub(super) struct Table<'a, 't> {
+    problems: &'a mut Problems<'t>,
+    /// `port[1]`; empty for the whole file.
+    path: String,
+    /// The header, for what is missing.
+    span: Range<usize>,
+    entries: &'a DeTable<'a>,
+    known: Vec<&'static str>,
+    accept_unknown: bool,
+}
+
+impl<'a, 't> Table<'a, 't> {
+    /// The whole file.
+    pub(super) fn root(problems: &'a mut Problems<'t>, entries: &'a DeTable<'a>) -> Self {
+        Self {
+            problems,
+            path: String::new(),
+            span: 0..0,
+            entries,
+            known: Vec::new(),
+            accept_unknown: false,
+        }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+
+    fn get(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.push(key);
+        self.entries.get(key)
+    }
+
+    fn wrong(&mut self, key: &str, value: &Spanned<DeValue<'_>>, expected: impl Display) {
+        let found = found(self.problems.text(), value);
+        self.problems.add(
+            &self.path_of(key),
+            value.span(),
+            format!("found {found}; expected {expected}"),
+        );
+    }
+
+    /// Notes that the value of `key` (which was read already) is wrong.
+    pub(super) fn refuse(&mut self, key: &str, message: impl Into<String>) {
+        let span = self
+            .entries
+            .get(key)
+            .map_or_else(|| self.span.clone(), Spanned::span);
+        self.problems.add(&self.path_of(key), span, message);
+    }
+
+    /// Notes that `key` is missing.
+    pub(super) fn missing(&mut self, key: &str, expected: impl Display) {
+        let span = self.span.clone();
+        self.problems.add(
+            &self.path_of(key),
+            span,
+            format!("missing; expected {expected}"),
+        );
+    }
+
+    /// Keeps quiet about keys that were not asked for, because what they belong to is not known.
+    pub(super) fn accept_unknown(&mut self) {
+        self.accept_unknown = true;
+    }
+
+    /// Whether the table has `key`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// A whole number.
+    pub(super) fn integer<T>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<T>,
+        unit: &str,
+    ) -> Option<T>
+    where
+        T: TryFrom<i128> + PartialOrd + Display,
+    {
+        let value = self.get(key)?;
+        let number = value
+            .get_ref()
+            .as_integer()
+            .and_then(|digits| i128::from_str_radix(digits.as_str(), digits.radix()).ok())
+            .and_then(|number| T::try_from(number).ok())
+            .filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.wrong(
+                key,
+                value,
+                format_args!("a whole number from {least} to {most}{unit}"),
+            );
+        }
+        number
+    }
+
+    /// `true` or `false`.
+    pub(super) fn bool(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.get(key)?;
+        let bool = value.get_ref().as_bool();
+        if bool.is_none() {
+            self.wrong(key, value, "`true` or `false`, without quotes");
+        }
+        bool
+    }
+
+    /// Text in quotes; `expected` says which.
+    pub(super) fn text(&mut self, key: &'static str, expected: &str) -> Option<&'a str> {
+        let value = self.get(key)?;
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong(key, value, format_args!("{expected}, in quotes"));
+        }
+        text
+    }
+
+    /// Text that must be there.
+    pub(super) fn required_text(&mut self, key: &'static str, expected: &str) -> Option<&'a str> {
+        if !self.has(key) {
+            self.known.push(key);
+            self.missing(key, expected);
+            return None;
+        }
+        self.text(key, expected)
+    }
+
+    /// Text that another type reads.
+    pub(super) fn parsed<T: FromStr>(&mut self, key: &'static str, expected: &str) -> Option<T> {
+        let text = self.text(key, expected)?;
+        let parsed = text.parse().ok();
+        if parsed.is_none()
+            && let Some(value) = self.entries.get(key)
+        {
+            self.wrong(key, value, expected);
+        }
+        parsed
+    }
+
+    /// A path that starts with `/`.
+    pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
+        let text = self.text(key, ABSOLUTE_PATH)?;
+        if text.starts_with('/') && !text.contains('\0') {
+            return Some(PathBuf::from(text));
+        }
+        if let Some(value) = self.entries.get(key) {
+            self.wrong(key, value, ABSOLUTE_PATH);
+        }
+        None
+    }
+
+    /// One of a few names.
+    pub(super) fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
+        let text = self.text(key, &names::<T>())?;
+        let choice = T::CHOICES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, choice)| *choice);
+        if choice.is_none()
+            && let Some(value) = self.entries.get(key)
+        {
+            let hint = meant(text, T::CHOICES.iter().map(|(name, _)| *name));
+            self.wrong(key, value, names::<T>() + &hint);
+        }
+        choice
+    }
+
+    /// One of a few names that must be there.
+    pub(super) fn required_choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
+        if !self.has(key) {
+            self.known.push(key);
+            self.missing(key, names::<T>());
+            return None;
+        }
+        self.choice(key)
+    }
+
+    /// Reads the table `key` with `read`; an absent one reads as an empty one.
+    pub(super) fn table<R>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Table<'_, 't>) -> R,
+    ) -> Option<R> {
+        let empty = DeTable::new();
+        let (span, entries) = match self.get(key) {
+            None => (self.span.clone(), &empty),
+            Some(value) => match value.get_ref().as_table() {
+                Some(table) => (value.span(), table),
+                None => {
+                    self.wrong(key, value, format_args!("a table; write `[{key}]`"));
+                    return None;
+                }
+            },
+        };
+        let path = self.path_of(key);
+        Some(read_whole(self.problems, path, span, entries, read))
+    }
+
+    /// Reads each `[[key]]` with `read`; `count` says how many there may be. `None` if the key is absent.
+    pub(super) fn tables<R>(
+        &mut self,
+        key: &'static str,
+        count: RangeInclusive<usize>,
+        mut read: impl FnMut(&mut Table<'_, 't>) -> R,
+    ) -> Option<Vec<R>> {
+        let value = self.get(key)?;
+        let Some(array) = value.get_ref().as_array() else {
+            self.wrong(
+                key,
+                value,
+                format_args!("a list of tables; write `[[{key}]]` with two brackets"),
+            );
+            return Some(Vec::new());
+        };
+        let most = *count.end();
+        if !count.contains(&array.len()) {
+            let (found, least) = (array.len(), count.start());
+            self.refuse(
+                key,
+                format!("found {found} of them; expected {least} to {most} `[[{key}]]`"),
+            );
+        }
+        let mut all = Vec::new();
+        for (index, item) in array.iter().take(most).enumerate() {
+            let place = format!("{key}[{index}]");
+            match item.get_ref().as_table() {
+                Some(entries) => {
+                    let path = self.path_of(&place);
+                    all.push(read_whole(
+                        self.problems,
+                        path,
+                        item.span(),
+                        entries,
+                        &mut read,
+                    ));
+                }
+                None => self.wrong(&place, item, format_args!("a table; write `[[{key}]]`")),
+            }
+        }
+        Some(all)
+    }
+
+    /// Refuses every key that was not asked for.
+    pub(super) fn refuse_unknown(&mut self) {
+        for key in self.entries.keys() {
+            let name: &str = key.get_ref();
+            if !self.accept_unknown && !self.known.contains(&name) {
+                let hint = meant(name, self.known.iter().copied());
+                let known = self.known.join("`, `");
+                let path = self.path_of(&shortened(name));
+                self.problems.add(
+                    &path,
+                    key.span(),
+                    format!("no such key{hint}; here are possible: `{known}`"),
+                );
+            }
+        }
+    }
+}
+
+const ABSOLUTE_PATH: &str = "an absolute path (it starts with `/`)";
+
+fn read_whole<'t, R>(
+    problems: &mut Problems<'t>,
+    path: String,
+    span: Range<usize>,
+    entries: &DeTable<'_>,
+    read: impl FnOnce(&mut Table<'_, 't>) -> R,
+) -> R {
+    let mut table = Table {
+        problems,
+        path,
+        span,
+        entries,
+        known: Vec::new(),
+        accept_unknown: false,
+    };
+    let result = read(&mut table);
+    table.refuse_unknown();
+    result
+}
+
+fn names<T: Choice>() -> String {
+    let names: Vec<String> = T::CHOICES
+        .iter()
+        .map(|(name, _)| format!("\"{name}\""))
+        .collect();
+    format!("one of {}", names.join(", "))
+}
+
+/// `; did you mean …?` if one of `names` is near, else nothing.
+fn meant<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> String {
+    // Nobody mistypes that much, and the comparison is quadratic.
+    const LENGTH_MAX: usize = 64;
+    if given.len() > LENGTH_MAX {
+        return String::new();
+    }
+    let given = given.to_lowercase().replace(['-', ' '], "_");
+    names
+        .map(|name| (strsim::normalized_damerau_levenshtein(&given, name), name))
+        .filter(|(likeness, name)| *likeness >= 0.6 || (given.len() >= 3 && name.contains(&given)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
+}
+
+/// What stands in the file, for people: its type and its text.
+fn found(text: &str, value: &Spanned<DeValue<'_>>) -> String {
+    let kind = match value.get_ref() {
+        DeValue::String(_) => "the text",
+        DeValue::Integer(_) => "the number",
+        DeValue::Float(_) => "the fraction",
+        DeValue::Boolean(_) => "the truth value",
+        DeValue::Datetime(_) => "the date",
+        DeValue::Array(_) => return "a list".to_owned(),
+        DeValue::Table(_) => return "a table".to_owned(),
+    };
+    format!("{kind} {}", shortened(text.get(value.span()).unwrap_or("")))
+}
+
+/// At most 48 characters of the first line.
+fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 48;
+    let line = text.lines().next().unwrap_or("");
+    let mut short: String = line.chars().take(CHARACTERS_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,122 @@
+//! What `covalent-control` is asked on its own socket and what it answers.
+//!
+//! The socket is a Unix `SOCK_SEQPACKET` one ([`crate::config::Config::control_socket_path`]); each datagram is one JSON
+//! message ([`crate::datagram`]). There is no greeting: [`ControlRequest::Version`] tells both versions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::guid::Guid;
+
+/// What a client asks the control process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ControlRequest {
+    /// Who answers, and whether it has a daemon.
+    Version,
+    /// The nodes at the other ends of this node's links.
+    Neighbours,
+    /// The links, one for each port that runs the link protocol.
+    Links,
+    /// The network interfaces of the AF_XDP ports.
+    Interfaces,
+}
+
+/// What the control process answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum ControlReply {
+    /// To [`ControlRequest::Version`].
+    Version(ControlVersion),
+    /// To [`ControlRequest::Neighbours`], in order of their GUIDs.
+    Neighbours {
+        /// Whether the daemon is there. If not, nothing is known and the list is empty.
+        daemon_connected: bool,
+        /// Each neighbour that this daemon has met since it started.
+        neighbours: Vec<Neighbour>,
+    },
+    /// To [`ControlRequest::Links`], in order of their ports' names.
+    Links {
+        /// Whether the daemon is there. If not, nothing is known and the list is empty.
+        daemon_connected: bool,
+        /// Each link.
+        links: Vec<LinkBrief>,
+    },
+    /// To [`ControlRequest::Interfaces`], in order of the configuration.
+    Interfaces {
+        /// Each interface.
+        interfaces: Vec<InterfaceStatus>,
+    },
+    /// The request was refused; nothing changed.
+    Refused {
+        /// What happened and what to do.
+        reason: String,
+    },
+}
+
+/// Who answers on the control socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ControlVersion {
+    /// Its [`crate::API_VERSION`].
+    pub api: u32,
+    /// Version of the program, for people.
+    pub program: String,
+    /// Process id.
+    pub pid: u32,
+    /// Nanoseconds since it started.
+    pub uptime_ns: u64,
+    /// The node's configured name.
+    pub node: String,
+    /// The identity that the daemon told; `None` while there is no daemon.
+    pub guid: Option<Guid>,
+}
+
+/// A node at the other end of at least one link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Its identity.
+    pub guid: Guid,
+    /// Its configured name.
+    pub name: String,
+    /// The links that lead there, in order of their ports' names.
+    pub links: Vec<LinkBrief>,
+}
+
+/// One link as the control process knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkBrief {
+    /// Name of the local port.
+    pub port: String,
+    /// Whether it is up: both ends hold the same epoch.
+    pub up: bool,
+    /// The neighbour, once known.
+    pub peer: Option<Guid>,
+    /// The neighbour's name, once known.
+    pub peer_name: Option<String>,
+    /// The neighbour's index of its own port, once known.
+    pub peer_port: Option<u16>,
+    /// The last epoch known.
+    pub epoch: u32,
+    /// Why it went down last, if that was seen.
+    pub last_failure: Option<String>,
+    /// Nanoseconds of CLOCK_REALTIME of the last change that was seen; `None` if it has not changed since control connected.
+    pub changed_realtime_ns: Option<u64>,
+}
+
+/// The network interface of an AF_XDP port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    /// Name of the port.
+    pub port: String,
+    /// Name of the interface.
+    pub interface: String,
+    /// Its index in this network namespace; `None` while it does not exist.
+    pub index: Option<u32>,
+    /// Whether it is set up by the administrator (`ip link set … up`).
+    pub admin_up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+    /// Its MTU in bytes; 0 while it does not exist.
+    pub mtu_bytes: u32,
+    /// Whether control set it up.
+    pub brought_up: bool,
+}

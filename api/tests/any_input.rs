@@ -1,0 +1,88 @@
+//! Whatever comes in, the answer is a value or an error.
+
+use covalent_api::{
+    config::{Config, DEFAULT_TOML},
+    control::{ControlReply, ControlRequest},
+    datagram,
+    request::{Reply, Request},
+};
+use proptest::prelude::*;
+
+/// Text that is nearly a configuration: the shipped one with a piece cut out and something put there.
+fn damaged() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just(String::new()),
+        "\\PC{0,12}",
+        Just("[[port]]\n".to_owned()),
+        Just("[[steer]]\nmatch = \"any\"\n".to_owned()),
+        Just("= \"".to_owned()),
+        Just("lane = -9223372036854775808\n".to_owned()),
+        Just("[node.name]\n".to_owned()),
+    ];
+    (0..DEFAULT_TOML.len(), 0..40_usize, piece).prop_map(|(start, length, piece)| {
+        let characters = DEFAULT_TOML.chars();
+        let head: String = characters.clone().take(start).collect();
+        let tail: String = characters.skip(start + length).collect();
+        head + &piece + &tail
+    })
+}
+
+fn places_are_inside(text: &str) -> Result<(), TestCaseError> {
+    let Err(error) = Config::parse(text, "f") else {
+        return Ok(());
+    };
+    prop_assert!(!error.problems().is_empty());
+    for problem in error.problems() {
+        let (line, column) = problem.at.expect("text has places");
+        let length = text
+            .split('\n')
+            .nth(line - 1)
+            .map(|line| line.chars().count());
+        prop_assert!(
+            length.is_some_and(|length| column >= 1 && column <= length + 1),
+            "{problem} in\n{text}"
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_text_is_no_surprise(text in "(?s).{0,200}") {
+        places_are_inside(&text)?;
+    }
+
+    #[test]
+    fn toml_like_text_is_no_surprise(text in "([\\[\\]{}=.,\"'#\\-0-9a-z_ \n]|node|port|lane|name|kind|\\[\\[port\\]\\]\n){0,80}") {
+        places_are_inside(&text)?;
+    }
+
+    #[test]
+    fn a_damaged_file_is_no_surprise(text in damaged()) {
+        places_are_inside(&text)?;
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_no_message(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(datagram::decode::<Request>(&bytes).is_err());
+        prop_assert!(datagram::decode::<Reply>(&bytes).is_err());
+        prop_assert!(datagram::decode::<ControlRequest>(&bytes).is_err());
+        prop_assert!(datagram::decode::<ControlReply>(&bytes).is_err());
+    }
+
+    #[test]
+    fn json_like_bytes_never_panic(text in "([\\[\\]{}:,\"0-9]|request|reply|hello|status|match|any|version|true|null){0,60}") {
+        drop(datagram::decode::<Request>(text.as_bytes()));
+        drop(datagram::decode::<Reply>(text.as_bytes()));
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = "[".repeat(60_000);
+    assert!(datagram::decode::<Reply>(deep.as_bytes()).is_err());
+    assert!(Config::parse(&format!("x = {deep}"), "f").is_err());
+    assert!(Config::parse(&format!("{}b = 1", "a.".repeat(60_000)), "f").is_err());
+}

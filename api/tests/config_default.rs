@@ -1,0 +1,274 @@
+//! The shipped file against the code, and files against the programs that write them.
+
+use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
+
+use covalent_api::{
+    config::{
+        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, HugePages, Idle,
+        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
+    },
+    rule::{Action, Match, Rule, Transport},
+};
+
+/// The defaults once more, so that a change of one is a deliberate change of both.
+fn documented() -> Config {
+    Config {
+        node: NodeConfig {
+            name: "node-a".into(),
+            runtime_dir: "/run/covalent".into(),
+            state_dir: "/var/lib/covalent".into(),
+            group: String::new(),
+        },
+        dataplane: DataplaneConfig {
+            idle: Idle::Adaptive,
+            spin_us: 50,
+            burst: 64,
+            huge_pages: HugePages::Auto,
+            pipes_per_session_max: 1024,
+            session_memory_max_mib: 256,
+        },
+        lane: vec![LaneConfig { core: None }],
+        port: vec![PortConfig {
+            name: "p0".into(),
+            lane: 0,
+            link: true,
+            kind: PortKind::AfXdp {
+                interface: "eth1".into(),
+                queues: 0,
+                ring_slots: 2048,
+                xdp: XdpMode::Auto,
+                copy: CopyMode::Auto,
+            },
+        }],
+        link: LinkConfig {
+            ethertype: 0x88b5,
+            slots: 64,
+            idle_pace_ms: 20,
+            silent_paces_max: 10,
+        },
+        steer: Vec::new(),
+        control: ControlConfig {
+            metrics_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
+            bring_up: true,
+        },
+    }
+}
+
+/// The shipped file with every commented key and table switched on.
+fn everything_on() -> String {
+    let switch_on = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
+            rest.to_owned()
+        }
+        _ => line.to_owned(),
+    };
+    DEFAULT_TOML
+        .lines()
+        .map(switch_on)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn the_shipped_file_holds_the_documented_defaults() {
+    let shipped = Config::parse(DEFAULT_TOML, "configs/covalent.toml")
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(shipped, documented());
+}
+
+#[test]
+fn leaving_a_key_out_means_what_the_shipped_file_says() {
+    let least = "[node]\nname = \"node-a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"eth1\"\n";
+    let least = Config::parse(least, "least.toml").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(least, documented());
+}
+
+#[test]
+fn the_examples_in_the_shipped_file_are_right() {
+    let all =
+        Config::parse(&everything_on(), "everything").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(all.lane[0].core, Some(2));
+    assert_eq!(all.port.len(), 3);
+    assert!(!all.port[2].link, "a pcap port has nobody to link with");
+    assert_eq!(all.steer.len(), 6, "one example for each kind of match");
+}
+
+/// `section.key` of every key in TOML text; the index in a list does not matter.
+fn keys(text: &str) -> BTreeSet<String> {
+    let table: toml::Table = text.parse().expect("TOML");
+    let mut keys = BTreeSet::new();
+    for (section, value) in &table {
+        let tables: Vec<&toml::Value> = value
+            .as_array()
+            .map_or_else(|| vec![value], |list| list.iter().collect());
+        for table in tables {
+            keys.extend(
+                table
+                    .as_table()
+                    .expect("a section")
+                    .keys()
+                    .map(|key| format!("{section}.{key}")),
+            );
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_key_is_in_the_shipped_file() {
+    let written = every_kind().to_toml().expect("UTF-8 paths");
+    assert_eq!(keys(&everything_on()), keys(&written));
+}
+
+/// One port and one rule of every kind, every value off its default.
+fn every_kind() -> Config {
+    let port = |name: &str, lane, link, kind| PortConfig {
+        name: name.into(),
+        lane,
+        link,
+        kind,
+    };
+    let rule = |matches, action| Rule { matches, action };
+    let address = |text: &str| text.parse().expect("an address");
+    let (tcp, udp) = (Transport::Tcp, Transport::Udp);
+    Config {
+        node: NodeConfig {
+            name: "b.7_x".into(),
+            runtime_dir: "/tmp/quote\"and\\backslash".into(),
+            state_dir: "/tmp/s".into(),
+            group: "net".into(),
+        },
+        dataplane: DataplaneConfig {
+            idle: Idle::Poll,
+            spin_us: 0,
+            burst: 1024,
+            huge_pages: HugePages::Require,
+            pipes_per_session_max: 1,
+            session_memory_max_mib: 1,
+        },
+        lane: vec![LaneConfig { core: Some(0) }, LaneConfig { core: None }],
+        port: vec![
+            port(
+                "x",
+                1,
+                false,
+                PortKind::AfXdp {
+                    interface: "veth0".into(),
+                    queues: 4,
+                    ring_slots: 64,
+                    xdp: XdpMode::Native,
+                    copy: CopyMode::ZeroCopy,
+                },
+            ),
+            port(
+                "c",
+                0,
+                true,
+                PortKind::Cable {
+                    path: "/tmp/c.sock".into(),
+                    ring_slots: 32_768,
+                },
+            ),
+            port(
+                "q",
+                0,
+                true,
+                PortKind::Pcap {
+                    input: Some("/tmp/i".into()),
+                    output: Some("/tmp/o".into()),
+                },
+            ),
+            port(
+                "n",
+                0,
+                false,
+                PortKind::Pcap {
+                    input: None,
+                    output: None,
+                },
+            ),
+        ],
+        link: LinkConfig {
+            ethertype: 0xffff,
+            slots: 255,
+            idle_pace_ms: 1000,
+            silent_paces_max: 2,
+        },
+        steer: vec![
+            rule(
+                Match::FiveTuple {
+                    transport: tcp,
+                    src: address("2001:db8::1"),
+                    src_port: 0,
+                    dst: address("2001:db8::2"),
+                    dst_port: 65535,
+                },
+                Action::Dataplane,
+            ),
+            rule(
+                Match::Destination {
+                    transport: udp,
+                    dst: address("192.0.2.1"),
+                    dst_port: 53,
+                },
+                Action::Kernel,
+            ),
+            rule(
+                Match::Port {
+                    transport: tcp,
+                    dst_port: 22,
+                },
+                Action::Kernel,
+            ),
+            rule(
+                Match::Prefix {
+                    dst: "2001:db8::/32".parse().expect("a prefix"),
+                },
+                Action::Dataplane,
+            ),
+            rule(Match::EtherType { ethertype: 0x0806 }, Action::Kernel),
+            rule(Match::Any, Action::Dataplane),
+        ],
+        control: ControlConfig {
+            metrics_listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+            bring_up: false,
+        },
+    }
+}
+
+#[test]
+fn what_a_program_writes_is_read_back_equal() {
+    for config in [documented(), every_kind()] {
+        let text = config.to_toml().expect("UTF-8 paths");
+        let read =
+            Config::parse(&text, "written").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(read, config, "{text}");
+        assert_eq!(config.check(), Ok(()));
+    }
+}
+
+#[test]
+fn a_configuration_that_a_program_built_is_checked_like_a_file() {
+    let mut config = documented();
+    config.port[0].lane = 7;
+    let error = config.check().expect_err("there is one lane");
+    assert_eq!(error.problems()[0].key, "port[0].lane");
+    config = documented();
+    config.link.slots = 0;
+    assert_eq!(
+        config.check().expect_err("no slots").problems()[0].key,
+        "link.slots"
+    );
+}
+
+#[test]
+fn sockets_lie_in_the_runtime_directory() {
+    assert_eq!(
+        documented().socket_path(),
+        PathBuf::from("/run/covalent/covalentd.sock")
+    );
+    assert_eq!(
+        documented().control_socket_path(),
+        PathBuf::from("/run/covalent/control.sock")
+    );
+}
