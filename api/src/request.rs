@@ -26,7 +26,8 @@ pub enum Request {
         kind: PipeKind,
         /// Ring size in bytes: a power of two, 64 KiB to 1 GiB.
         capacity_bytes: u64,
-        /// The port that a TX or RX/TX pipe sends on; RX pipes and verb pipes give `None`.
+        /// The port that a TX or RX/TX pipe sends on. An RX pipe may name one too, and its bindings then see that port's
+        /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.
         port: Option<String>,
     },
     /// Gives a pipe back.

@@ -38,6 +38,9 @@ pub struct NodeStatus {
     pub sessions: u64,
     /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
     pub sessions_detached: Causes,
+    /// Socket peers turned away so far, by cause: `credentials`, `version`, `bad_message`, `too_many`.
+    #[serde(default)]
+    pub peers_refused: Causes,
     /// Events that the daemon raised so far.
     pub events: u64,
     /// Pipes and regions left out of this answer so that it fits into one datagram. Nothing else is ever left out.

@@ -127,6 +127,7 @@ fn status() -> NodeStatus {
         },
         sessions: 1,
         sessions_detached: causes(),
+        peers_refused: causes(),
         events: 9,
         omitted: 0,
     }
