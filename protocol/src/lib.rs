@@ -1,1 +1,49 @@
 //! The wire and its state machines: record codec, link machine, node, verbs; no I/O and no clock.
+//!
+//! One [`Node`] holds the links of one lane. The caller gives it whole Ethernet frames ([`Node::on_frame`]), carrier
+//! changes and ticks, takes frames out of it ([`Node::poll_transmit`]) and implements [`Host`], through which requests
+//! of the peers arrive and outcomes return. The same code runs in the daemon and in the simulator.
+//!
+//! ```text
+//!  submit ─► queue of the peer ─► slot of any up link ─► record ─► frame ─► wire
+//!                  ▲                    │ link fails
+//!                  └── reversed ◄── resolve over any up link ──► committed, refused
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`wire`] | 64-byte records, S1, CRC, frames |
+//! | `link` | one end of one cable: handshake, feedback, slots |
+//! | [`node`] | peers, queues, dispatch, resolution |
+//! | [`verb`] | what applications ask of a region |
+//!
+//! # Guarantees
+//! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`] only. No input
+//! panics: frames are validated before they are used, and what is wrong is a counted drop or a link fault.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod counters;
+mod event;
+mod host;
+mod latch;
+mod link;
+mod name;
+pub mod node;
+mod peer;
+mod refusal;
+mod reply;
+mod transaction;
+pub mod verb;
+pub mod wire;
+
+pub use counters::{DropCounters, FailureCounters, LinkCounters};
+pub use event::{DownReason, LinkEvent};
+pub use host::{Host, Outcome};
+pub use name::{BadName, Name};
+pub use node::{AddLinkError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError};
+pub use refusal::Refusal;
+pub use reply::Reply;
+pub use wire::{DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES};

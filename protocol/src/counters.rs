@@ -1,0 +1,115 @@
+//! What a link counts. Every counter counts up from the node's construction.
+
+use crate::event::DownReason;
+
+/// Counters of one link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Times that the link came up.
+    pub ups: u64,
+    /// Times that it failed, by evidence.
+    pub failures: FailureCounters,
+    /// Frames written.
+    pub tx_frames: u64,
+    /// Records written.
+    pub tx_records: u64,
+    /// Frames accepted wholly.
+    pub rx_frames: u64,
+    /// Records accepted.
+    pub rx_records: u64,
+    /// Frames or records dropped, by cause.
+    pub drops: DropCounters,
+    /// Exchanges of this side that committed at the peer.
+    pub committed: u64,
+    /// Exchanges of this side that the peer refused.
+    pub refused: u64,
+    /// Exchanges of this side that were reversed after a failure and queued to be applied afresh.
+    pub reversed: u64,
+    /// Exchanges of this side whose end was learned by asking after a failure; the reversed ones are among them.
+    pub resolved: u64,
+    /// Exchanges of this side that ended because the peer lost its memory.
+    pub forgotten: u64,
+    /// Exchanges of the peer that this side executed.
+    pub executed: u64,
+}
+
+macro_rules! drop_counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Why frames or records were dropped. None of them had any effect.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct DropCounters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl DropCounters {
+            /// Every cause with its count; causes with zero too.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+
+            /// The sum over all causes.
+            #[must_use]
+            pub fn total(&self) -> u64 {
+                self.iter().map(|(_, count)| count).sum()
+            }
+        }
+    };
+}
+
+drop_counters! {
+    /// Frames shorter than a header and one record.
+    short,
+    /// Frames of another EtherType.
+    ethertype,
+    /// Frames that are not a header and 1 to 23 whole records.
+    length,
+    /// Frames with a record whose CRC does not fit.
+    crc,
+    /// Frames whose records have a valid CRC but make no sense.
+    malformed,
+    /// Records of an epoch that is not in force.
+    stale_epoch,
+    /// Records that arrived while the link was not up.
+    not_up,
+    /// Records that were already accepted.
+    duplicate,
+    /// Requests that came after their outcome had been latched: the link had already failed at the peer.
+    late,
+    /// Handshake frames that say nothing new.
+    stale_init,
+    /// Handshake frames of a peer's earlier life.
+    retired_incarnation,
+    /// Handshake frames of this node itself: the cable leads back.
+    own_guid,
+    /// Handshake frames of a peer for which there is no room in the tables.
+    no_room,
+}
+
+/// Failures by evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FailureCounters([u64; DownReason::ALL.len()]);
+
+impl FailureCounters {
+    pub(crate) fn count(&mut self, reason: DownReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Failures shown by `reason`.
+    #[must_use]
+    pub const fn get(&self, reason: DownReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Every reason with its count; reasons with zero too.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        DownReason::ALL
+            .into_iter()
+            .map(|reason| (reason.as_str(), self.get(reason)))
+    }
+
+    /// The sum over all reasons.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}

@@ -1,0 +1,107 @@
+//! What a node tells about its links.
+
+use core::fmt;
+
+use crate::Name;
+
+/// A link came up or went down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// Both ends hold the same new epoch.
+    Up {
+        /// The caller's index of the port.
+        port: u16,
+        /// The peer's GUID.
+        peer: u64,
+        /// The peer's name.
+        name: Name,
+        /// The peer's index of its own port.
+        peer_port: u16,
+        /// The epoch that both ends hold.
+        epoch: u32,
+    },
+    /// The link failed. Its open exchanges are being resolved over other links, or over this one when it returns.
+    Down {
+        /// The caller's index of the port.
+        port: u16,
+        /// What showed it.
+        reason: DownReason,
+        /// Exchanges of this side that were open on it.
+        open: u32,
+    },
+}
+
+/// The evidence by which a link was declared failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DownReason {
+    /// The port lost its carrier.
+    CarrierLost,
+    /// A record is missing: on a FIFO cable that is a loss.
+    SequenceGap,
+    /// The peer reflects something that was never said.
+    ReflectionMismatch,
+    /// The port could not transmit.
+    TransmitFailed,
+    /// Nothing was heard for too many paces.
+    PeerSilent,
+    /// The peer left the epoch: it saw evidence that this side did not.
+    PeerReinitialised,
+    /// The peer lost its memory.
+    PeerRestarted,
+    /// The peer's port was moved to another cable.
+    PeerMoved,
+    /// The peer says that it owes nothing, but an exchange is unanswered.
+    Unanswered,
+    /// The peer broke the protocol under a valid CRC.
+    Violation,
+}
+
+impl DownReason {
+    /// Every reason, in the order of [`crate::FailureCounters::iter`].
+    pub const ALL: [Self; 10] = [
+        Self::CarrierLost,
+        Self::SequenceGap,
+        Self::ReflectionMismatch,
+        Self::TransmitFailed,
+        Self::PeerSilent,
+        Self::PeerReinitialised,
+        Self::PeerRestarted,
+        Self::PeerMoved,
+        Self::Unanswered,
+        Self::Violation,
+    ];
+
+    /// Stable snake_case name, for counters and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CarrierLost => "carrier_lost",
+            Self::SequenceGap => "sequence_gap",
+            Self::ReflectionMismatch => "reflection_mismatch",
+            Self::TransmitFailed => "transmit_failed",
+            Self::PeerSilent => "peer_silent",
+            Self::PeerReinitialised => "peer_reinitialised",
+            Self::PeerRestarted => "peer_restarted",
+            Self::PeerMoved => "peer_moved",
+            Self::Unanswered => "unanswered",
+            Self::Violation => "violation",
+        }
+    }
+}
+
+impl fmt::Display for DownReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CarrierLost => "carrier lost",
+            Self::SequenceGap => "sequence gap",
+            Self::ReflectionMismatch => "reflection mismatch",
+            Self::TransmitFailed => "transmit failed",
+            Self::PeerSilent => "peer silent",
+            Self::PeerReinitialised => "peer re-initialised",
+            Self::PeerRestarted => "peer restarted",
+            Self::PeerMoved => "peer moved",
+            Self::Unanswered => "exchange unanswered",
+            Self::Violation => "protocol violation",
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! What a node asks of the program around it.
+
+use crate::{Refusal, Reply, event::LinkEvent};
+
+/// How an exchange ended, told to the initiator exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// Executed exactly once at the peer; with the peer's reply.
+    Committed(&'a [u8]),
+    /// Refused at message 1; nothing was executed.
+    Refused(Refusal),
+    /// The peer lost its memory of the exchange (it restarted) while the exchange was open: it was executed at most
+    /// once, by a peer that is no more, and nobody can tell whether it was.
+    PeerRestarted,
+}
+
+/// The program around a node. All methods are called from inside the node's `on_…` methods, must not block, and are
+/// on the fast path.
+pub trait Host {
+    /// May `payload` of `peer` be executed later? Called at message 1. Must have no effect that others can see, for the
+    /// exchange may still be reversed.
+    ///
+    /// # Errors
+    /// The refusal that the initiator is told.
+    fn admit(&mut self, peer: u64, payload: &[u8]) -> Result<(), Refusal>;
+
+    /// Executes `payload` of `peer`. Called exactly once for each exchange that commits: at message 3 in 2PC, at message
+    /// 1 in 1PC. `reply` is empty at the call.
+    fn execute(&mut self, peer: u64, payload: &[u8], reply: &mut Reply);
+
+    /// The exchange submitted with `token` has ended.
+    fn complete(&mut self, token: u64, outcome: Outcome<'_>);
+
+    /// The outcome of the exchange submitted with `token` cannot be learned now: its link failed and there is no other
+    /// to the same peer. [`Host::complete`] follows when one returns. Told once for each loss of the last path.
+    fn in_doubt(&mut self, token: u64);
+
+    /// A link came up or went down.
+    fn link_event(&mut self, event: LinkEvent);
+}

@@ -1,0 +1,134 @@
+//! What this side remembers of the exchanges that its peers started: the last one of each slot, whole with its reply.
+//!
+//! An initiator does not reuse a slot before it knows how its last exchange ended, so the outcome latched here is never
+//! overwritten before it was asked. Latches belong to the *initiator's* port and outlive epochs and re-cabling; they are
+//! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation).
+
+use alloc::{vec, vec::Vec};
+
+use crate::{Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
+
+/// How the last exchange of a slot stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// There was none.
+    Virgin,
+    /// 2PC, kept; the buffer holds the request.
+    Tentative,
+    /// Executed; the buffer holds the reply.
+    Committed {
+        /// In 2PC, so that the answer is message 4 and not message 2.
+        two_phase: bool,
+    },
+    /// Refused at message 1.
+    Refused(Refusal),
+    /// Reversed, or never seen and never to be: nothing was executed and nothing will be.
+    Undone,
+}
+
+/// The last exchange of one slot.
+#[derive(Clone)]
+pub(crate) struct Latch {
+    pub sequence: u32,
+    pub standing: Standing,
+    /// The slot was used in the epoch in force, so the next sequence is the next number exactly.
+    pub used_in_epoch: bool,
+    /// An answer waits for transmission.
+    pub answer_due: bool,
+    len: u16,
+    bytes: [u8; MAX_PAYLOAD_BYTES],
+}
+
+impl Latch {
+    const VIRGIN: Self = Self {
+        sequence: 0,
+        standing: Standing::Virgin,
+        used_in_epoch: false,
+        answer_due: false,
+        len: 0,
+        bytes: [0; MAX_PAYLOAD_BYTES],
+    };
+
+    /// The request of a tentative exchange, the reply of a committed one.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Keeps the request; `payload` must fit.
+    #[inline]
+    pub fn keep(&mut self, payload: &[u8]) {
+        self.bytes[..payload.len()].copy_from_slice(payload);
+        self.len = payload.len() as u16;
+        self.standing = Standing::Tentative;
+    }
+
+    /// Latches that it was executed.
+    #[inline]
+    pub fn commit(&mut self, reply: &Reply, two_phase: bool) {
+        let reply = reply.as_bytes();
+        self.bytes[..reply.len()].copy_from_slice(reply);
+        self.len = reply.len() as u16;
+        self.standing = Standing::Committed { two_phase };
+    }
+
+    /// Bytes of the answer that is due.
+    #[inline]
+    pub fn answer_bytes(&self) -> usize {
+        match self.standing {
+            Standing::Committed { .. } => usize::from(self.len),
+            Standing::Refused(_) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether `sequence` is later than the last exchange, or the first of all.
+    #[inline]
+    pub const fn is_news(&self, sequence: u32) -> bool {
+        matches!(self.standing, Standing::Virgin) || is_later(sequence, self.sequence)
+    }
+
+    fn forget(&mut self) {
+        // The bytes may stay: their length is gone.
+        self.sequence = 0;
+        self.standing = Standing::Virgin;
+        self.used_in_epoch = false;
+        self.answer_due = false;
+        self.len = 0;
+    }
+}
+
+/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982).
+#[inline]
+pub(crate) const fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// The latches of all slots of one port of one peer.
+pub(crate) struct LatchSet {
+    /// Index of the peer and its port; `None` while the set is free.
+    pub owner: Option<(usize, u16)>,
+    /// The link that the port is cabled to now.
+    pub link: Option<usize>,
+    /// When a link last took it, on the node's own count.
+    pub taken_at: u64,
+    pub latches: Vec<Latch>,
+}
+
+impl LatchSet {
+    pub fn new(slots: u8) -> Self {
+        Self {
+            owner: None,
+            link: None,
+            taken_at: 0,
+            latches: vec![Latch::VIRGIN; usize::from(slots)],
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.owner = None;
+        self.link = None;
+        self.latches.iter_mut().for_each(Latch::forget);
+    }
+}

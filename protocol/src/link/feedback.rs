@@ -1,0 +1,159 @@
+//! Perfect information feedback: every record reflects the last one heard, and every reflection is compared with what
+//! was said.
+//!
+//! The reflection also is the credit of the cable: at most [`WINDOW`] records are under way unreflected, so the eight
+//! bits of the liveness byte name a record without doubt and the receiver's rings cannot overflow.
+
+use crate::wire::{record::Header, slice};
+
+/// Most records under way and not reflected.
+pub(crate) const WINDOW: u32 = 192;
+/// Balls may go beyond the window, because they carry the reflection that the peer may be waiting for; but never so far
+/// that a liveness byte could name two records.
+const BALL_WINDOW: u32 = 250;
+
+/// The peer reflects something that was never said, or no longer can be the last that it heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReflectionError;
+
+/// What was said and heard in one epoch.
+pub(crate) struct Feedback {
+    /// Mine halves by the low eight bits of their record sequence.
+    said: [u32; 256],
+    /// Sequence of the next record to say.
+    next: u32,
+    /// Records that the peer is known to have heard: all before this sequence.
+    reflected: u32,
+    /// The peer's last mine half; 0 for none.
+    heard: u32,
+    /// Sequence of the next record to hear.
+    expected: u32,
+    /// Records heard since this side last said something.
+    unreflected: u32,
+}
+
+/// What a record's sequence tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The next one.
+    InOrder,
+    /// Already accepted.
+    Duplicate,
+    /// At least one before it is lost.
+    Gap,
+}
+
+impl Feedback {
+    pub const fn new() -> Self {
+        Self {
+            said: [0; 256],
+            next: 0,
+            reflected: 0,
+            heard: 0,
+            expected: 0,
+            unreflected: 0,
+        }
+    }
+
+    /// Sequence of the next record to say.
+    #[inline]
+    pub const fn next_sequence(&self) -> u32 {
+        self.next
+    }
+
+    /// What the next record reflects.
+    #[inline]
+    pub const fn heard(&self) -> u32 {
+        self.heard
+    }
+
+    /// Records heard that nothing said since reflects.
+    #[inline]
+    pub const fn unreflected(&self) -> u32 {
+        self.unreflected
+    }
+
+    /// Whether anything was heard in this epoch.
+    pub const fn heard_anything(&self) -> bool {
+        self.heard != 0
+    }
+
+    /// Whether the peer is known to have heard the record with this sequence.
+    pub const fn is_reflected(&self, sequence: u32) -> bool {
+        sequence.wrapping_sub(self.reflected).cast_signed() < 0
+    }
+
+    #[inline]
+    const fn outstanding(&self) -> u32 {
+        self.next.wrapping_sub(self.reflected)
+    }
+
+    /// Whether `records` more may be under way.
+    #[inline]
+    pub const fn may_send(&self, records: usize) -> bool {
+        self.outstanding() as usize + records <= WINDOW as usize
+    }
+
+    /// Whether a ball may be under way.
+    pub const fn may_send_ball(&self) -> bool {
+        self.outstanding() < BALL_WINDOW
+    }
+
+    /// Notes the mine half of the record just written.
+    #[inline]
+    pub const fn said(&mut self, mine: u32) {
+        self.said[(self.next & 0xff) as usize] = mine;
+        self.next = self.next.wrapping_add(1);
+        self.unreflected = 0;
+    }
+
+    /// What the sequence of an arriving record tells.
+    #[inline]
+    pub const fn arrival(&self, record_sequence: u32) -> Arrival {
+        match record_sequence.wrapping_sub(self.expected).cast_signed() {
+            0 => Arrival::InOrder,
+            1.. => Arrival::Gap,
+            _ => Arrival::Duplicate,
+        }
+    }
+
+    /// Notes a message of `records` records that arrived in order and starts with `header`.
+    #[inline]
+    pub const fn accept(&mut self, header: &Header, records: usize) {
+        let last = header.record_sequence.wrapping_add(records as u32 - 1);
+        self.heard = slice::mine(header.kind, last, header.slot_sequence);
+        self.expected = last.wrapping_add(1);
+        self.unreflected = self.unreflected.saturating_add(records as u32);
+    }
+
+    /// Compares what the peer reflects with what was said.
+    ///
+    /// # Errors
+    /// It is none of the records between the last one reflected and the last one said.
+    #[inline]
+    pub fn check(&mut self, yours: u32) -> Result<(), ReflectionError> {
+        if yours == 0 {
+            return if self.reflected == 0 {
+                Ok(())
+            } else {
+                Err(ReflectionError)
+            };
+        }
+        // The earliest record that the peer may still name is the last one that it named.
+        let earliest = if self.reflected == 0 {
+            0
+        } else {
+            self.reflected.wrapping_sub(1)
+        };
+        let ahead = slice::liveness_of(yours).wrapping_sub(earliest.to_le_bytes()[0]);
+        if u32::from(ahead) >= self.next.wrapping_sub(earliest) {
+            return Err(ReflectionError);
+        }
+        let named = earliest.wrapping_add(u32::from(ahead));
+        if self.said[(named & 0xff) as usize] != yours {
+            return Err(ReflectionError);
+        }
+        self.reflected = named.wrapping_add(1);
+        Ok(())
+    }
+}

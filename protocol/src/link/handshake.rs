@@ -1,0 +1,156 @@
+//! The handshake that starts an epoch: stop-and-wait, re-sent on ticks only.
+//!
+//! Each end proposes the highest epoch that it has seen plus one and takes over a higher proposal. An end is up when it
+//! hears its own proposal and its own incarnation echoed together with the same proposal of the peer, so each end knows
+//! that the other has seen it. A handshake says `asks` while its sender still lacks the echo; an end that is up already
+//! answers those, which makes the loss of the last handshake harmless.
+
+use crate::{
+    Name,
+    wire::{
+        RECORD_PAYLOAD_BYTES,
+        frame::FrameWriter,
+        message::Message,
+        record::{self, Header},
+        slice::Kind,
+    },
+};
+
+const HEARD: u8 = 0b01;
+const ASKS: u8 = 0b10;
+
+/// One handshake message: identity in the first record, name in the second, proposed epoch in both headers.
+///
+/// ```text
+///  0        8              16            24           28     30      31      32
+///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┤
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub epoch: u32,
+    pub guid: u64,
+    pub incarnation: u64,
+    /// The incarnation and the proposal last heard from the peer.
+    pub heard: Option<(u64, u32)>,
+    pub port: u16,
+    /// Slots that the sender lets the peer use.
+    pub slots: u8,
+    /// The sender has not yet heard its own proposal echoed.
+    pub asks: bool,
+    pub name: Name,
+}
+
+impl Hello {
+    pub const RECORDS: usize = 2;
+
+    /// Writes the two records.
+    pub fn write(&self, writer: &mut FrameWriter<'_>) {
+        let (heard_incarnation, heard_epoch) = self.heard.unwrap_or_default();
+        let mut identity = [0; RECORD_PAYLOAD_BYTES];
+        identity[0..8].copy_from_slice(&self.guid.to_le_bytes());
+        identity[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        identity[16..24].copy_from_slice(&heard_incarnation.to_le_bytes());
+        identity[24..28].copy_from_slice(&heard_epoch.to_le_bytes());
+        identity[28..30].copy_from_slice(&self.port.to_le_bytes());
+        identity[30] = self.slots;
+        identity[31] =
+            if self.heard.is_some() { HEARD } else { 0 } | if self.asks { ASKS } else { 0 };
+        for (index, part) in [&identity[..], self.name.as_bytes()]
+            .into_iter()
+            .enumerate()
+        {
+            let Some(record) = writer.next_record() else {
+                return;
+            };
+            Header {
+                kind: Kind::Init,
+                yours: 0,
+                epoch: self.epoch,
+                record_sequence: 0,
+                slot_sequence: 0,
+                slot: 0,
+                payload_bytes: part.len() as u8,
+                records: Self::RECORDS as u8,
+                index: index as u8,
+            }
+            .write(part, record);
+        }
+    }
+
+    /// Reads a message of kind [`Kind::Init`]; `None` when it is not a handshake of this version.
+    pub fn read(message: &Message<'_>) -> Option<Self> {
+        let [first, second] = message.record_bytes() else {
+            return None;
+        };
+        let (identity, name) = (record::payload(first), record::payload(second));
+        let name_bytes = message.payload_bytes().checked_sub(RECORD_PAYLOAD_BYTES)?;
+        let long = |at: usize| {
+            identity[at..]
+                .first_chunk()
+                .map(|bytes| u64::from_le_bytes(*bytes))
+        };
+        let flags = identity[31];
+        let heard_epoch = u32::from_le_bytes(*identity[24..].first_chunk()?);
+        let hello = Self {
+            epoch: message.header.epoch,
+            guid: long(0)?,
+            incarnation: long(8)?,
+            heard: if flags & HEARD == 0 {
+                None
+            } else {
+                Some((long(16)?, heard_epoch))
+            },
+            port: u16::from_le_bytes(*identity[28..].first_chunk()?),
+            slots: identity[30],
+            asks: flags & ASKS != 0,
+            name: Name::from_bytes(name.get(..name_bytes)?).ok()?,
+        };
+        (hello.guid != 0 && flags & !(HEARD | ASKS) == 0).then_some(hello)
+    }
+}
+
+/// What one end knows of the handshake under way.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    /// The peer's incarnation and proposal, as last heard.
+    pub heard: Option<(u64, u32)>,
+    /// A handshake waits for transmission.
+    pub due: bool,
+    /// The link failed since the last tick. The first failure starts the next handshake at once, later ones wait for
+    /// the tick: a peer that fails the link over and over is answered at the pace of the ticks, not of the wire.
+    pub failed_since_tick: bool,
+    /// What the last handshake sent said: proposal and echo.
+    said: Option<(u32, Option<(u64, u32)>)>,
+}
+
+impl Handshake {
+    pub const fn new() -> Self {
+        Self {
+            heard: None,
+            due: false,
+            failed_since_tick: false,
+            said: None,
+        }
+    }
+
+    /// Starts over with a new proposal.
+    pub const fn restart(&mut self) {
+        self.heard = None;
+        self.said = None;
+        self.due = !self.failed_since_tick;
+    }
+
+    /// Notes what was heard and makes a handshake due if it would say something new.
+    pub fn hear(&mut self, incarnation: u64, proposal: u32, epoch: u32) {
+        self.heard = Some((incarnation, proposal));
+        if self.said != Some((epoch, self.heard)) {
+            self.due = true;
+        }
+    }
+
+    /// Notes what was sent.
+    pub const fn sent(&mut self, epoch: u32) {
+        self.due = false;
+        self.said = Some((epoch, self.heard));
+    }
+}

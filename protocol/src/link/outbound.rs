@@ -1,0 +1,127 @@
+//! The slots of the exchanges that this side starts on one link.
+//!
+//! Slots are the credit between the two ends: the peer grants how many may be used, each buys one exchange at a time.
+
+use alloc::{vec, vec::Vec};
+
+use crate::transaction::Index;
+
+/// Where the exchange of a slot stands, as the initiator knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// No exchange.
+    Free,
+    /// 1PC message 1 was sent.
+    Executing,
+    /// 2PC message 1 was sent.
+    Tentative,
+    /// Message 2 was received; message 3 waits for transmission.
+    CommitDue,
+    /// Message 3 was sent.
+    Committing,
+    /// The link failed while it was open. `commit` tells whether message 2 had been received.
+    Unresolved {
+        /// The peer must commit.
+        commit: bool,
+    },
+}
+
+/// One slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutSlot {
+    /// Sequence of its last exchange. Goes on over epochs.
+    pub sequence: u32,
+    pub progress: Progress,
+    /// The exchange, where there is one.
+    pub transaction: Index,
+    /// The last record that was sent for it.
+    pub record_sequence: u32,
+}
+
+/// All slots of one link.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    slots: Vec<OutSlot>,
+    /// Slots that may be taken in this epoch. The last one released is taken first: it is in the cache at both ends.
+    free: Vec<u8>,
+    granted: u8,
+    open: u32,
+}
+
+impl Outbound {
+    pub fn new(slots: u8) -> Self {
+        let slot = OutSlot {
+            sequence: 0,
+            progress: Progress::Free,
+            transaction: 0,
+            record_sequence: 0,
+        };
+        Self {
+            slots: vec![slot; usize::from(slots)],
+            free: Vec::with_capacity(usize::from(slots)),
+            granted: 0,
+            open: 0,
+        }
+    }
+
+    #[inline]
+    pub fn slots(&self) -> u8 {
+        self.slots.len() as u8
+    }
+
+    /// Slots with an exchange, unresolved ones among them.
+    pub const fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// Sets the peer's grant; slots that are still unresolved stay taken.
+    pub fn enter_epoch(&mut self, granted: u8) {
+        self.granted = granted.min(self.slots());
+        self.free.clear();
+        let free = (0..self.granted)
+            .rev()
+            .filter(|&slot| self.slots[usize::from(slot)].progress == Progress::Free);
+        self.free.extend(free);
+    }
+
+    #[inline]
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Takes a free slot for `transaction` and gives it its next sequence.
+    #[inline]
+    pub fn take(&mut self, transaction: Index, progress: Progress) -> Option<(u8, u32)> {
+        let number = self.free.pop()?;
+        let slot = &mut self.slots[usize::from(number)];
+        slot.sequence = slot.sequence.wrapping_add(1);
+        slot.progress = progress;
+        slot.transaction = transaction;
+        self.open += 1;
+        Some((number, slot.sequence))
+    }
+
+    /// Frees a slot whose exchange has ended. `usable` tells whether the link is up, that is, whether the grant holds.
+    #[inline]
+    pub fn release(&mut self, number: u8, usable: bool) {
+        self.slots[usize::from(number)].progress = Progress::Free;
+        self.open -= 1;
+        if usable && number < self.granted {
+            self.free.push(number);
+        }
+    }
+
+    /// The slot with this number, if there is one.
+    #[inline]
+    pub fn get_mut(&mut self, number: u8) -> Option<&mut OutSlot> {
+        self.slots.get_mut(usize::from(number))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &OutSlot> {
+        self.slots.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut OutSlot> {
+        self.slots.iter_mut()
+    }
+}

@@ -1,0 +1,121 @@
+//! Handshakes: who is at the other end, and which epoch both ends hold.
+
+use super::{LinkState, Node};
+use crate::{
+    Host, Outcome,
+    event::{DownReason, LinkEvent},
+    latch::is_later,
+    link::handshake::Hello,
+};
+
+impl Node {
+    /// A handshake arrived on `link`, from the address `source`.
+    #[cold]
+    pub(super) fn on_hello(
+        &mut self,
+        link: usize,
+        hello: &Hello,
+        source: Option<[u8; 6]>,
+        host: &mut impl Host,
+    ) {
+        let drops = &mut self.links[link].counters.drops;
+        if hello.guid == self.config.guid {
+            drops.own_guid += 1;
+            return;
+        }
+        let known = self.peers.iter().position(|peer| peer.guid == hello.guid);
+        if known.is_some_and(|peer| self.peers[peer].is_retired(hello.incarnation)) {
+            drops.retired_incarnation += 1;
+            return;
+        }
+        match self.links[link].state {
+            LinkState::Down => self.links[link].counters.drops.not_up += 1,
+            LinkState::Init => self.agree(link, hello, source, host),
+            LinkState::Up => match self.why_leave(link, hello) {
+                Some(reason) => {
+                    self.fail(link, reason, host);
+                    self.agree(link, hello, source, host);
+                }
+                // The peer missed the last handshake of this epoch, unless it spoke in the epoch already.
+                None if hello.asks
+                    && hello.epoch == self.links[link].epoch
+                    && !self.links[link].feedback.heard_anything() =>
+                {
+                    self.links[link].handshake.due = true;
+                }
+                None => self.links[link].counters.drops.stale_init += 1,
+            },
+        }
+    }
+
+    /// What a handshake on a link that is up says about the epoch in force; `None` if it may stay.
+    fn why_leave(&self, link: usize, hello: &Hello) -> Option<DownReason> {
+        let attachment = self.links[link].attachment?;
+        let peer = &self.peers[attachment.peer];
+        if peer.guid != hello.guid || attachment.port != hello.port {
+            Some(DownReason::PeerMoved)
+        } else if peer.incarnation != hello.incarnation {
+            Some(DownReason::PeerRestarted)
+        } else if is_later(hello.epoch, self.links[link].epoch) {
+            Some(DownReason::PeerReinitialised)
+        } else {
+            None
+        }
+    }
+
+    /// Takes a step towards an epoch that both ends hold.
+    fn agree(&mut self, link: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
+        let Some(peer) = self.meet_peer(hello.guid, hello.incarnation, hello.name) else {
+            self.links[link].counters.drops.no_room += 1;
+            return;
+        };
+        if self.peers[peer].incarnation != hello.incarnation {
+            self.on_peer_restarted(peer, hello.incarnation, host);
+        }
+        self.peers[peer].name = hello.name;
+        if is_later(self.links[link].epoch, hello.epoch) {
+            // The peer is behind: tell it.
+            self.links[link].handshake.due = true;
+            return;
+        }
+        self.links[link].epoch = hello.epoch;
+        self.attach(link, peer, hello, source, host);
+        let this = &mut self.links[link];
+        this.handshake
+            .hear(hello.incarnation, hello.epoch, this.epoch);
+        if hello.heard == Some((self.config.incarnation, this.epoch)) {
+            this.enter_epoch();
+            self.peers[peer].links_up += 1;
+            host.link_event(LinkEvent::Up {
+                port: this.port,
+                peer: hello.guid,
+                name: hello.name,
+                peer_port: hello.port,
+                epoch: this.epoch,
+            });
+        }
+    }
+
+    /// A peer lives anew: it forgot the exchanges that it started and the outcomes of those that this side started.
+    fn on_peer_restarted(&mut self, peer: usize, incarnation: u64, host: &mut impl Host) {
+        for link in 0..self.links.len() {
+            if self.links[link]
+                .attachment
+                .is_some_and(|attachment| attachment.peer == peer)
+            {
+                self.take_down(link, DownReason::PeerRestarted, host);
+                self.detach(link);
+            }
+        }
+        self.latches
+            .iter_mut()
+            .filter(|set| set.owner.is_some_and(|(owner, _)| owner == peer))
+            .for_each(|set| set.clear());
+        self.peers[peer].reincarnate(incarnation);
+        while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
+            let link = self.release_slot(transaction);
+            self.links[link].counters.forgotten += 1;
+            self.finish(transaction, Outcome::PeerRestarted, host);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! All links of one lane, the peers behind them, and the exchanges with those.
+//!
+//! | file | what |
+//! |---|---|
+//! | `receive` | a frame's way in: validation, order, dispatch |
+//! | `greet` | handshakes: who is at the other end, which epoch |
+//! | `serve` | the responder's half of an exchange |
+//! | `conclude` | the initiator's half of an exchange |
+//! | `transmit` | what goes into the next frame |
+//! | `failure` | a link fails: what was open becomes unresolved |
+//! | `resolve` | asking how an exchange ended, and answering |
+//! | `tables` | finding and replacing peers and latches |
+
+mod conclude;
+mod failure;
+mod greet;
+mod receive;
+mod resolve;
+mod serve;
+mod tables;
+mod transmit;
+mod view;
+
+use alloc::{boxed::Box, vec::Vec};
+use core::fmt;
+
+pub use self::view::{LinkView, PeerView};
+pub use crate::link::LinkState;
+use crate::{
+    Host, Name, Reply,
+    event::DownReason,
+    latch::LatchSet,
+    link::Link,
+    peer::Peer,
+    transaction::{Index, Pool},
+    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX},
+};
+
+/// Latch sets of each link: one for whoever is cabled now, one for whoever was before.
+const SETS_PER_LINK: usize = 2;
+/// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
+const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
+
+/// What a node is told about itself.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeConfig {
+    /// The node's identity. Not zero, which means "nobody": a node with zero is heard by no peer.
+    pub guid: u64,
+    /// Random number of this life of the node. A different one tells the peers that everything was forgotten.
+    pub incarnation: u64,
+    /// Name for people.
+    pub name: Name,
+    /// Exchanges that each peer may have open on each link, and this side too: 1 to 255; 0 is taken for 1.
+    pub slots: u8,
+    /// Ticks without a word from the peer after which a link is declared dead; 0 is taken for 1.
+    pub silent_paces_max: u32,
+    /// EtherType of link frames.
+    pub ethertype: u16,
+    /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
+    pub transactions_max: usize,
+}
+
+impl NodeConfig {
+    /// A configuration with the defaults: 64 slots, 10 silent paces, [`DEFAULT_ETHERTYPE`], 1024 transactions.
+    #[must_use]
+    pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
+        Self {
+            guid,
+            incarnation,
+            name,
+            slots: 64,
+            silent_paces_max: 10,
+            ethertype: DEFAULT_ETHERTYPE,
+            transactions_max: 1024,
+        }
+    }
+}
+
+/// How an exchange is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Two messages, one round trip: the peer executes at message 1. Exactly once; cannot be reversed by the peer.
+    OnePhase,
+    /// Four messages, two round trips: the peer keeps the request at message 1 and executes it at message 3. Exactly
+    /// once; until message 3 it is reversible without trace.
+    TwoPhase,
+}
+
+/// Why a link was not added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddLinkError {
+    /// The port has a link already.
+    PortTaken,
+}
+
+/// Why an exchange was not taken. Nothing was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmitError {
+    /// No link ever led to a node with this GUID.
+    NoSuchPeer,
+    /// As many exchanges as [`NodeConfig::transactions_max`] are queued, open or unresolved. Try later.
+    Full,
+    /// The payload is longer than [`MAX_PAYLOAD_BYTES`].
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The payload is empty.
+    Empty,
+}
+
+/// All links of one lane. See the crate's page for a picture.
+///
+/// One owner, one thread: it is `Send` and has no interior mutability.
+pub struct Node {
+    config: NodeConfig,
+    links: Vec<Link>,
+    peers: Vec<Peer>,
+    latches: Vec<LatchSet>,
+    transactions: Pool,
+    /// Transactions whose caller was told that they are in doubt.
+    in_doubt: u64,
+    /// Counts the times that a link took a latch set, to find the one not used for longest.
+    takes: u64,
+    /// Frames of ports without a link.
+    frames_without_link: u64,
+    /// Where messages of several records are gathered and put together.
+    scratch: Box<[u8; MESSAGE_PAYLOAD_BYTES_MAX]>,
+    /// Where the host writes a reply.
+    reply: Box<Reply>,
+}
+
+impl Node {
+    /// A node without links.
+    ///
+    /// Allocates [`NodeConfig::transactions_max`] × about 800 bytes.
+    #[must_use]
+    pub fn new(config: NodeConfig) -> Self {
+        let config = NodeConfig {
+            slots: config.slots.max(1),
+            silent_paces_max: config.silent_paces_max.max(1),
+            ..config
+        };
+        Self {
+            config,
+            links: Vec::new(),
+            peers: Vec::new(),
+            latches: Vec::new(),
+            transactions: Pool::new(config.transactions_max),
+            in_doubt: 0,
+            takes: 0,
+            frames_without_link: 0,
+            scratch: Box::new([0; MESSAGE_PAYLOAD_BYTES_MAX]),
+            reply: Box::new(Reply::new()),
+        }
+    }
+
+    /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down until
+    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 1.5 KiB.
+    ///
+    /// # Errors
+    /// [`AddLinkError`]; nothing changed.
+    pub fn add_link(&mut self, port: u16, mac: [u8; 6]) -> Result<(), AddLinkError> {
+        if self.link_of(port).is_some() {
+            return Err(AddLinkError::PortTaken);
+        }
+        self.links.push(Link::new(port, mac, self.config.slots));
+        for _ in 0..SETS_PER_LINK {
+            self.latches.push(LatchSet::new(self.config.slots));
+        }
+        self.peers
+            .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
+        Ok(())
+    }
+
+    /// The port's carrier came or went. Saying again what is already so does nothing.
+    pub fn on_carrier(&mut self, port: u16, up: bool, host: &mut impl Host) {
+        let Some(link) = self.link_of(port) else {
+            return;
+        };
+        match (self.links[link].state, up) {
+            (LinkState::Down, true) => {
+                let link = &mut self.links[link];
+                link.state = LinkState::Init;
+                link.handshake.restart();
+                link.handshake.due = true;
+            }
+            (LinkState::Init, false) => {
+                self.detach(link);
+                let link = &mut self.links[link];
+                link.state = LinkState::Down;
+                // The peer may already hold the epoch that was being agreed on.
+                link.epoch = link.epoch.wrapping_add(1);
+            }
+            (LinkState::Up, false) => {
+                self.fail(link, DownReason::CarrierLost, host);
+                self.links[link].state = LinkState::Down;
+            }
+            (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
+        }
+    }
+
+    /// The port could not transmit a frame that [`Node::poll_transmit`] gave out: on this cable that is a loss.
+    pub fn on_transmit_failed(&mut self, port: u16, host: &mut impl Host) {
+        if let Some(link) = self.link_of(port) {
+            self.fail(link, DownReason::TransmitFailed, host);
+        }
+    }
+
+    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle, and declares dead those that were
+    /// silent for too long. Nothing else depends on it: no exchange is ever re-sent.
+    pub fn on_tick(&mut self, host: &mut impl Host) {
+        for at in 0..self.links.len() {
+            let link = &mut self.links[at];
+            link.handshake.failed_since_tick = false;
+            match link.state {
+                LinkState::Down => {}
+                LinkState::Init => link.handshake.due = true,
+                LinkState::Up => {
+                    link.silent_paces += 1;
+                    link.ball_due |= !link.sent_since_tick;
+                    link.sent_since_tick = false;
+                    if link.silent_paces >= self.config.silent_paces_max {
+                        self.fail(at, DownReason::PeerSilent, host);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to [`MAX_PAYLOAD_BYTES`] bytes goes to
+    /// [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
+    /// same time are in no order. While no link to the peer is up it waits.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; the exchange does not exist then.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        peer: u64,
+        mode: Mode,
+        payload: &[u8],
+        token: u64,
+    ) -> Result<(), SubmitError> {
+        if payload.is_empty() {
+            return Err(SubmitError::Empty);
+        }
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(SubmitError::TooLong { len: payload.len() });
+        }
+        let peer = self.peer_of(peer).ok_or(SubmitError::NoSuchPeer)?;
+        let transaction = self
+            .transactions
+            .take(token, peer, mode, payload)
+            .ok_or(SubmitError::Full)?;
+        self.peers[peer]
+            .queue
+            .push_back(&mut self.transactions, transaction);
+        Ok(())
+    }
+
+    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts. Those that are not under way
+    /// vanish, the others run to their end in silence.
+    pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
+        for transaction in self
+            .transactions
+            .live_mut()
+            .filter(|transaction| transaction.wanted)
+        {
+            transaction.wanted = !filter(transaction.token);
+        }
+        for peer in &mut self.peers {
+            peer.queue
+                .retain(&mut self.transactions, |transaction| transaction.wanted);
+        }
+    }
+
+    /// Exchanges whose caller was told [`Host::in_doubt`] and not yet how they ended.
+    #[must_use]
+    pub const fn in_doubt(&self) -> u64 {
+        self.in_doubt
+    }
+
+    /// Exchanges that [`Node::submit`] would still take.
+    #[must_use]
+    pub const fn room(&self) -> u32 {
+        self.transactions.free()
+    }
+
+    /// Frames that [`Node::on_frame`] was given for ports without a link.
+    #[must_use]
+    pub const fn frames_without_link(&self) -> u64 {
+        self.frames_without_link
+    }
+
+    /// Ends a transaction that is in no list and holds no slot.
+    #[inline]
+    fn finish(&mut self, transaction: Index, outcome: crate::Outcome<'_>, host: &mut impl Host) {
+        self.clear_doubt(transaction);
+        let entry = &self.transactions[transaction];
+        let told = entry.wanted.then_some(entry.token);
+        self.transactions.release(transaction);
+        if let Some(token) = told {
+            host.complete(token, outcome);
+        }
+    }
+
+    #[inline]
+    fn clear_doubt(&mut self, transaction: Index) {
+        let entry = &mut self.transactions[transaction];
+        if entry.in_doubt {
+            entry.in_doubt = false;
+            self.in_doubt -= 1;
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("config", &self.config)
+            .field("links", &self.links.len())
+            .field("in_doubt", &self.in_doubt)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for AddLinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PortTaken => f.write_str("the port has a link already"),
+        }
+    }
+}
+
+impl core::error::Error for AddLinkError {}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchPeer => f.write_str("no link ever led to this node"),
+            Self::Full => f.write_str("as many exchanges are under way as there may be; try later"),
+            Self::TooLong { len } => {
+                write!(
+                    f,
+                    "the payload has {len} bytes; the most is {MAX_PAYLOAD_BYTES}"
+                )
+            }
+            Self::Empty => f.write_str("the payload is empty"),
+        }
+    }
+}
+
+impl core::error::Error for SubmitError {}

@@ -1,0 +1,103 @@
+//! A frame's way in: validation, order, dispatch.
+
+use super::{LinkState, Node};
+use crate::{
+    Host,
+    event::DownReason,
+    link::{feedback::Arrival, handshake::Hello},
+    wire::{
+        frame::{self, FrameError},
+        message::Message,
+        slice::Kind,
+    },
+};
+
+impl Node {
+    /// A whole Ethernet frame arrived on `port`. Any bytes may be given; those that are not a frame of the peer's are
+    /// counted and dropped.
+    #[inline]
+    pub fn on_frame(&mut self, port: u16, frame: &[u8], host: &mut impl Host) {
+        let Some(link) = self.link_of(port) else {
+            self.frames_without_link += 1;
+            return;
+        };
+        let counters = &mut self.links[link].counters;
+        let mut records = match frame::parse(frame, self.config.ethertype) {
+            Ok(records) => records,
+            Err(error) => {
+                let drops = &mut counters.drops;
+                *match error {
+                    FrameError::Short => &mut drops.short,
+                    FrameError::EtherType => &mut drops.ethertype,
+                    FrameError::Length => &mut drops.length,
+                    FrameError::Crc => &mut drops.crc,
+                } += 1;
+                return;
+            }
+        };
+        counters.rx_frames += 1;
+        while !records.is_empty() {
+            let Ok((message, rest)) = Message::split(records) else {
+                self.links[link].counters.drops.malformed += 1;
+                return;
+            };
+            records = rest;
+            if message.header.kind == Kind::Init {
+                match Hello::read(&message) {
+                    Some(hello) => self.on_hello(link, &hello, frame::source(frame), host),
+                    None => self.links[link].counters.drops.malformed += 1,
+                }
+            } else if let Err(reason) = self.on_message(link, &message, host) {
+                self.fail(link, reason, host);
+                return;
+            }
+        }
+    }
+
+    /// A message of an epoch arrived.
+    ///
+    /// # Errors
+    /// The evidence by which the link must be declared failed.
+    #[inline]
+    fn on_message(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let header = &message.header;
+        let link = &mut self.links[at];
+        let drops = &mut link.counters.drops;
+        let records = message.records();
+        if link.state != LinkState::Up {
+            drops.not_up += records as u64;
+            return Ok(());
+        }
+        if header.epoch != link.epoch {
+            drops.stale_epoch += records as u64;
+            return Ok(());
+        }
+        match link.feedback.arrival(header.record_sequence) {
+            Arrival::InOrder => {}
+            Arrival::Duplicate => {
+                drops.duplicate += records as u64;
+                return Ok(());
+            }
+            Arrival::Gap => return Err(DownReason::SequenceGap),
+        }
+        link.accept(header, records)
+            .map_err(|_| DownReason::ReflectionMismatch)?;
+        match header.kind {
+            Kind::Request => self.on_request(at, message, false, host),
+            Kind::Tentative => self.on_request(at, message, true, host),
+            Kind::Commit => self.on_commit(at, message, host),
+            Kind::Reflecting => self.on_reflecting(at, message, host),
+            Kind::Committed => self.on_committed(at, message, host),
+            Kind::Refused => self.on_refused(at, message, host),
+            Kind::Resolve => self.on_resolve(at, message, host),
+            Kind::Resolved => self.on_resolved(at, message, host),
+            Kind::Ball => self.on_ball(at, message),
+            Kind::Init => Ok(()),
+        }
+    }
+}

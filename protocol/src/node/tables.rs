@@ -1,0 +1,129 @@
+//! Finding links, peers and latches, and making room for new ones.
+
+use super::{Node, PEERS_PER_LINK, SETS_PER_LINK};
+use crate::{
+    Host, Name,
+    event::DownReason,
+    latch::LatchSet,
+    link::{Attachment, LinkState, handshake::Hello},
+    peer::Peer,
+    wire::frame::BROADCAST,
+};
+
+impl Node {
+    /// The link of a port. A lane has few links, so they are searched.
+    #[inline]
+    pub(super) fn link_of(&self, port: u16) -> Option<usize> {
+        self.links.iter().position(|link| link.port == port)
+    }
+
+    /// The peer with this GUID.
+    #[inline]
+    pub(super) fn peer_of(&self, guid: u64) -> Option<usize> {
+        self.peers.iter().position(|peer| peer.guid == guid)
+    }
+
+    /// The latches of a port of a peer.
+    #[inline]
+    pub(super) fn set_of(&self, peer: usize, port: u16) -> Option<usize> {
+        self.latches
+            .iter()
+            .position(|set| set.owner == Some((peer, port)))
+    }
+
+    /// The peer with this GUID, taken into the table if it is new. `None` when the table is full of peers that are
+    /// cabled, have exchanges waiting, or whose exchanges are remembered here.
+    pub(super) fn meet_peer(&mut self, guid: u64, incarnation: u64, name: Name) -> Option<usize> {
+        if let Some(known) = self.peer_of(guid) {
+            return Some(known);
+        }
+        let peer = Peer::new(guid, incarnation, name);
+        if self.peers.len() < PEERS_PER_LINK * self.links.len() {
+            self.peers.push(peer);
+            return Some(self.peers.len() - 1);
+        }
+        let cabled = |at| {
+            self.links.iter().any(|link| {
+                link.attachment
+                    .is_some_and(|attachment| attachment.peer == at)
+            })
+        };
+        let remembered = |at| {
+            self.latches
+                .iter()
+                .any(|set| set.owner.is_some_and(|(owner, _)| owner == at))
+        };
+        let at = (0..self.peers.len())
+            .find(|&at| self.peers[at].is_idle() && !cabled(at) && !remembered(at))?;
+        self.peers[at] = peer;
+        Some(at)
+    }
+
+    /// Binds the link to the peer's port that said `hello`, together with the latches of that port.
+    pub(super) fn attach(
+        &mut self,
+        link: usize,
+        peer: usize,
+        hello: &Hello,
+        source: Option<[u8; 6]>,
+        host: &mut impl Host,
+    ) {
+        if let Some(set) = self.set_of(peer, hello.port)
+            && let Some(other) = self.latches[set].link.filter(|&other| other != link)
+        {
+            // A port has one cable: the one where it was before is gone.
+            if self.links[other].state == LinkState::Up {
+                self.fail(other, DownReason::PeerMoved, host);
+            } else {
+                self.detach(other);
+            }
+        }
+        self.detach(link);
+        let set = self
+            .set_of(peer, hello.port)
+            .unwrap_or_else(|| self.free_set(link));
+        self.takes += 1;
+        let latches = &mut self.latches[set];
+        latches.owner = Some((peer, hello.port));
+        latches.link = Some(link);
+        latches.taken_at = self.takes;
+        self.links[link].attachment = Some(Attachment {
+            peer,
+            set,
+            port: hello.port,
+            mac: source.unwrap_or(BROADCAST),
+            granted: hello.slots,
+        });
+    }
+
+    /// Undoes [`Self::attach`]. The latches stay.
+    pub(super) fn detach(&mut self, link: usize) {
+        let Some(attachment) = self.links[link].attachment.take() else {
+            return;
+        };
+        let set = &mut self.latches[attachment.set];
+        set.link = None;
+        for latch in &mut set.latches {
+            latch.used_in_epoch = false;
+            latch.answer_due = false;
+        }
+    }
+
+    /// A set of latches that no link uses, emptied. One of the link's own, so that a stranger who shows up on one cable
+    /// under many names takes no memory from the peers of the others; else, when those were carried to other cables,
+    /// any. The one used the longest time ago loses its memory, which its owner is told if it ever asks.
+    fn free_set(&mut self, link: usize) -> usize {
+        let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
+        let unused = self
+            .latches
+            .iter()
+            .enumerate()
+            .filter(|(_, set)| set.link.is_none());
+        let order =
+            |(at, set): &(usize, &LatchSet)| (!own.contains(at), set.owner.is_some(), set.taken_at);
+        // There are more sets than links, so one is unused.
+        let at = unused.min_by_key(order).map_or(0, |(at, _)| at);
+        self.latches[at].clear();
+        at
+    }
+}

@@ -1,0 +1,75 @@
+//! What a node tells of itself.
+
+use super::{LinkState, Node};
+use crate::{LinkCounters, Name};
+
+/// One link, as it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkView<'a> {
+    /// The caller's index of the port.
+    pub port: u16,
+    /// Where it stands.
+    pub state: LinkState,
+    /// The peer's GUID, once it was heard in this epoch or the handshake for it.
+    pub peer: Option<u64>,
+    /// The peer's name, once heard.
+    pub peer_name: Option<&'a Name>,
+    /// The peer's index of its port, once heard.
+    pub peer_port: Option<u16>,
+    /// The epoch in force, or the proposed one while the link is not up.
+    pub epoch: u32,
+    /// Slots with an exchange that this side started, unresolved ones among them.
+    pub open_transactions: u32,
+    /// What it counted.
+    pub counters: &'a LinkCounters,
+}
+
+/// One peer, as this node knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerView<'a> {
+    /// Its GUID.
+    pub guid: u64,
+    /// The random number of its present life.
+    pub incarnation: u64,
+    /// Its name.
+    pub name: &'a Name,
+    /// Links to it that are up.
+    pub links_up: u32,
+    /// Exchanges that wait for a link or a slot.
+    pub queued: u32,
+    /// Exchanges of failed links that wait to be asked about.
+    pub unresolved: u32,
+}
+
+impl Node {
+    /// The links, in the order in which they were added.
+    pub fn links(&self) -> impl Iterator<Item = LinkView<'_>> {
+        self.links.iter().map(|link| {
+            let peer = link
+                .attachment
+                .map(|attachment| &self.peers[attachment.peer]);
+            LinkView {
+                port: link.port,
+                state: link.state,
+                peer: peer.map(|peer| peer.guid),
+                peer_name: peer.map(|peer| &peer.name),
+                peer_port: link.attachment.map(|attachment| attachment.port),
+                epoch: link.epoch,
+                open_transactions: link.outbound.open(),
+                counters: &link.counters,
+            }
+        })
+    }
+
+    /// The peers that were heard of, in no particular order.
+    pub fn peers(&self) -> impl Iterator<Item = PeerView<'_>> {
+        self.peers.iter().map(|peer| PeerView {
+            guid: peer.guid,
+            incarnation: peer.incarnation,
+            name: &peer.name,
+            links_up: peer.links_up,
+            queued: peer.queue.len(),
+            unresolved: peer.unresolved.len(),
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! Verbs: what one node asks of a region of another, as bytes in a request and its reply.
+//!
+//! ```text
+//!  request  ├ op u8 ┼ flags u8 ┼ count u16 ┼ rkey u32 ┼ offset u64 ┼ operands… ┤
+//!  reply    ├ status u8 ┼ 0 ┼ index u16 ┼ 0 u32 ┼ value u64, or data… ┤
+//! ```
+//!
+//! | op | | count | operands |
+//! |---|---|---|---|
+//! | 1 | read | 0 | length u32 |
+//! | 2 | write | bytes | data |
+//! | 3 | swap | 0 | new u64 |
+//! | 4 | compare and swap | 0 | expected u64, new u64 |
+//! | 5, 6, 7, 8 | fetch and add, and, or, xor | 0 | operand u64 |
+//! | 9 | multi-commit | words | offset u64, expected u64, new u64 for each word |
+//! | 10 | lookup | bytes | name |
+//!
+//! A request is decoded exactly: flags that are not zero, bytes behind the operands and offsets of atomics that are not a
+//! multiple of 8 are errors. Decoding arbitrary bytes never panics.
+
+pub mod envelope;
+mod reply;
+mod request;
+
+pub use self::{
+    reply::{RegionInfo, Reply, Status},
+    request::{DecodeError, MultiCommit, Request, Verb, Word},
+};
+
+/// Most bytes that one `Read` may ask for.
+pub const READ_BYTES_MAX: usize = 512;
+/// Most bytes of one `Write`.
+pub const WRITE_BYTES_MAX: usize = 512;
+/// Most words of one `MultiCommit`.
+pub const MULTI_COMMIT_WORDS_MAX: usize = 27;
+/// Longest name of a `Lookup`, in bytes.
+pub const LOOKUP_NAME_BYTES_MAX: usize = 32;
+/// Longest request, in bytes: a `MultiCommit` of [`MULTI_COMMIT_WORDS_MAX`] words.
+pub const REQUEST_BYTES_MAX: usize =
+    request::HEADER_BYTES + MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES;
+/// Longest reply, in bytes: to a `Read` of [`READ_BYTES_MAX`] bytes.
+pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
+
+const _: () = assert!(
+    REQUEST_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES && REPLY_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES
+);
+
+/// The buffer is too short for what is to be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferTooShort {
+    /// Bytes needed.
+    pub needed: usize,
+    /// Bytes there.
+    pub found: usize,
+}
+
+impl core::fmt::Display for BufferTooShort {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "the buffer has {} bytes; {} are needed",
+            self.found, self.needed
+        )
+    }
+}
+
+impl core::error::Error for BufferTooShort {}
+
+/// The first `needed` bytes of `out`.
+fn space(out: &mut [u8], needed: usize) -> Result<&mut [u8], BufferTooShort> {
+    let found = out.len();
+    out.get_mut(..needed)
+        .ok_or(BufferTooShort { needed, found })
+}
+
+/// The little-endian number at `at`; zero beyond the end.
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..)
+        .and_then(<[u8]>::first_chunk)
+        .map_or(0, |word| u64::from_le_bytes(*word))
+}

@@ -1,0 +1,143 @@
+//! Replies.
+
+use super::{BufferTooShort, DecodeError, space, u64_at};
+
+pub(super) const HEADER_BYTES: usize = 8;
+
+/// What executing a verb answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// How it went.
+    pub status: Status,
+    /// Which word of a `MultiCommit` was not as expected; else 0.
+    pub index: u16,
+    /// The old word of an atomic, the first unexpected one of a `MultiCommit`, the bytes of a `Read`, the
+    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a committed `MultiCommit` and [`Status::Gone`].
+    pub data: &'a [u8],
+}
+
+/// How a verb went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Ok = 0,
+    /// A word was not as expected; nothing was written.
+    Mismatch = 1,
+    /// The region was withdrawn between message 1 and message 3; nothing was done.
+    Gone = 2,
+}
+
+/// What a `Lookup` answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionInfo {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Key to show in requests.
+    pub rkey: u32,
+    /// Bit 0: read, bit 1: write, bit 2: atomic.
+    pub rights: u8,
+}
+
+impl RegionInfo {
+    /// The data of the reply.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0..8].copy_from_slice(&self.size_bytes.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.rkey.to_le_bytes());
+        bytes[12] = self.rights;
+        bytes
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// [`Status::Ok`] with `data`.
+    #[must_use]
+    pub const fn ok(data: &'a [u8]) -> Self {
+        Self {
+            status: Status::Ok,
+            index: 0,
+            data,
+        }
+    }
+
+    /// [`Status::Mismatch`] at word `index`, with the word that was found as `data`.
+    #[must_use]
+    pub const fn mismatch(index: u16, data: &'a [u8; 8]) -> Self {
+        Self {
+            status: Status::Mismatch,
+            index,
+            data,
+        }
+    }
+
+    /// [`Status::Gone`].
+    #[must_use]
+    pub const fn gone() -> Self {
+        Self {
+            status: Status::Gone,
+            index: 0,
+            data: &[],
+        }
+    }
+
+    /// The word, if the data is one.
+    #[must_use]
+    pub fn value(&self) -> Option<u64> {
+        self.data.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// What a `Lookup` found, if the data is that.
+    #[must_use]
+    pub fn region(&self) -> Option<RegionInfo> {
+        let bytes: &[u8; 16] = self.data.try_into().ok()?;
+        let rkey = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        Some(RegionInfo {
+            size_bytes: u64_at(bytes, 0),
+            rkey,
+            rights: bytes[12],
+        })
+    }
+
+    /// Bytes that [`Reply::encode`] writes.
+    #[must_use]
+    pub const fn encoded_bytes(&self) -> usize {
+        HEADER_BYTES + self.data.len()
+    }
+
+    /// Writes the reply to the start of `out` and returns its length.
+    ///
+    /// # Errors
+    /// `out` is shorter than [`Reply::encoded_bytes`].
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooShort> {
+        let needed = self.encoded_bytes();
+        let (header, data) = space(out, needed)?.split_at_mut(HEADER_BYTES);
+        header.fill(0);
+        header[0] = self.status as u8;
+        header[2..4].copy_from_slice(&self.index.to_le_bytes());
+        data.copy_from_slice(self.data);
+        Ok(needed)
+    }
+
+    /// Reads a reply that fills `bytes`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] or [`DecodeError::UnknownStatus`].
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (header, data) = bytes
+            .split_at_checked(HEADER_BYTES)
+            .ok_or(DecodeError::Truncated)?;
+        let status = match header[0] {
+            0 => Status::Ok,
+            1 => Status::Mismatch,
+            2 => Status::Gone,
+            unknown => return Err(DecodeError::UnknownStatus(unknown)),
+        };
+        Ok(Self {
+            status,
+            index: u16::from_le_bytes([header[2], header[3]]),
+            data,
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! Slice 1, the link's context: four bytes of mine and four of yours.
+//!
+//! The sender owns *mine*; *yours* reflects the mine of the last record that it accepted. Comparing the reflection with
+//! what was sent is perfect information feedback: "this is what I heard you say".
+
+use super::VERSION;
+
+/// What a record says; low nibble of the state byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Handshake of a new epoch.
+    Init = 0,
+    /// The ball of an idle link: "I am here, and this is what I heard".
+    Ball = 1,
+    /// 1PC message 1: execute this.
+    Request = 2,
+    /// 2PC message 1: keep this.
+    Tentative = 3,
+    /// Message 2. In 2PC "I keep it", in 1PC "done" with the reply.
+    Reflecting = 4,
+    /// 2PC message 3: execute it.
+    Commit = 5,
+    /// 2PC message 4: "done", with the reply.
+    Committed = 6,
+    /// Message 2, JAM: "I will not", with the reason. Ownership is back with the sender.
+    Refused = 7,
+    /// Asks how an exchange of a failed link ended, or tells the peer to commit it.
+    Resolve = 8,
+    /// Answers [`Kind::Resolve`].
+    Resolved = 9,
+}
+
+impl Kind {
+    const fn from_nibble(nibble: u8) -> Option<Self> {
+        Some(match nibble {
+            0 => Self::Init,
+            1 => Self::Ball,
+            2 => Self::Request,
+            3 => Self::Tentative,
+            4 => Self::Reflecting,
+            5 => Self::Commit,
+            6 => Self::Committed,
+            7 => Self::Refused,
+            8 => Self::Resolve,
+            9 => Self::Resolved,
+            _ => return None,
+        })
+    }
+
+    /// The opcode of records of this kind.
+    #[must_use]
+    pub const fn opcode(self) -> Opcode {
+        let protocol = match self {
+            Self::Init => Protocol::Init,
+            Self::Ball => Protocol::Liveness,
+            _ => Protocol::StateMachine,
+        };
+        // A flow unit starts at the full depth of eight slices; an answer has counted it down to "complete".
+        let depth = match self {
+            Self::Reflecting | Self::Committed | Self::Refused | Self::Resolved => Depth::Complete,
+            _ => Depth::Eight,
+        };
+        Opcode {
+            jam: matches!(self, Self::Refused),
+            protocol,
+            depth,
+        }
+    }
+}
+
+/// The machine that a record belongs to; three bits of the opcode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Protocol {
+    /// Handshake.
+    Init = 0,
+    /// The ball.
+    Liveness = 1,
+    /// Exchanges.
+    StateMachine = 2,
+}
+
+/// How many slices are still to be acknowledged; two bits of the opcode. Records are whole here, so only both ends of
+/// the scale occur.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Depth {
+    /// Nothing: the whole record was understood.
+    Complete = 0,
+    /// All eight slices.
+    Eight = 3,
+}
+
+/// The opcode byte, from its most significant bit: JAM 1, PROTOCOL 3, BEATS 2, SLICE 2. BEATS is always 0: each record
+/// is a flow unit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opcode {
+    /// The receiver refuses.
+    pub jam: bool,
+    /// The machine.
+    pub protocol: Protocol,
+    /// The acknowledgement depth that is left.
+    pub depth: Depth,
+}
+
+impl Opcode {
+    /// The byte on the wire.
+    #[must_use]
+    pub const fn to_byte(self) -> u8 {
+        (self.jam as u8) << 7 | (self.protocol as u8) << 4 | self.depth as u8
+    }
+}
+
+/// The mine half of slice 1, as one little-endian number: opcode, liveness, state, transition.
+///
+/// Never zero, because the state byte carries the version; zero in the yours half means "nothing heard yet".
+#[inline]
+#[must_use]
+pub const fn mine(kind: Kind, record_sequence: u32, slot_sequence: u32) -> u32 {
+    let state = VERSION << 4 | kind as u8;
+    u32::from_le_bytes([
+        kind.opcode().to_byte(),
+        record_sequence.to_le_bytes()[0],
+        state,
+        slot_sequence.to_le_bytes()[0],
+    ])
+}
+
+/// The kind in a mine half, if the half is one that this version can say about a record with these sequences.
+#[inline]
+#[must_use]
+pub const fn kind_of(half: u32, record_sequence: u32, slot_sequence: u32) -> Option<Kind> {
+    match Kind::from_nibble(half.to_le_bytes()[2] & 0x0f) {
+        Some(kind) if mine(kind, record_sequence, slot_sequence) == half => Some(kind),
+        _ => None,
+    }
+}
+
+/// The low eight bits of the record sequence in a mine half.
+#[inline]
+#[must_use]
+pub const fn liveness_of(half: u32) -> u8 {
+    half.to_le_bytes()[1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::unusual_byte_groupings, reason = "the groups are the fields")]
+    fn the_opcode_bits_lie_where_the_reference_puts_them() {
+        assert_eq!(Kind::Init.opcode().to_byte(), 0b0_000_00_11);
+        assert_eq!(Kind::Ball.opcode().to_byte(), 0b0_001_00_11);
+        assert_eq!(Kind::Tentative.opcode().to_byte(), 0b0_010_00_11);
+        assert_eq!(Kind::Committed.opcode().to_byte(), 0b0_010_00_00);
+        assert_eq!(Kind::Refused.opcode().to_byte(), 0b1_010_00_00);
+    }
+
+    #[test]
+    fn a_mine_half_tells_its_kind_and_is_never_zero() {
+        for nibble in 0..16 {
+            let Some(kind) = Kind::from_nibble(nibble) else {
+                continue;
+            };
+            assert_eq!(kind as u8, nibble);
+            let half = mine(kind, 0x1234_5600, 0xffff_ff00);
+            assert_ne!(half, 0);
+            assert_eq!(kind_of(half, 0x1234_5600, 0xffff_ff00), Some(kind));
+            assert_eq!(
+                kind_of(half, 0x1234_5601, 0xffff_ff00),
+                None,
+                "the liveness byte must fit"
+            );
+            assert_eq!(
+                kind_of(half, 0x1234_5600, 0xffff_ff01),
+                None,
+                "the transition byte must fit"
+            );
+        }
+    }
+}
