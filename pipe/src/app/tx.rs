@@ -1,0 +1,194 @@
+//! Sending.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::{
+    Direction, PipeError, PipeMemory, Violation, memory::Shared, producer::Producer, wake,
+};
+
+/// The application's half of a TX pipe: packets written back to back, taken by the daemon.
+#[derive(Debug)]
+pub struct TxPipe {
+    shared: Shared,
+    producer: Producer,
+    frame_bytes_max: usize,
+    violation: Option<Violation>,
+}
+
+/// Why a packet was not taken. The pipe is unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum SendRefusal {
+    /// No room now: the daemon has not sent enough of what came before.
+    #[error("the pipe is full")]
+    Full,
+    /// It has no bytes.
+    #[error("the packet is empty")]
+    Empty,
+    /// It is longer than the pipe's port takes, or than the pipe can ever hold.
+    #[error("a packet of {len} bytes is longer than the {max} that the pipe takes")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// Longest packet taken, in bytes.
+        max: usize,
+    },
+}
+
+impl TxPipe {
+    /// Takes the memory of a TX pipe. Its descriptors are closed.
+    ///
+    /// # Errors
+    /// [`PipeError::Direction`] if the pipe carries another way.
+    pub fn new(memory: PipeMemory) -> Result<Self, PipeError> {
+        let shared = memory.into_shared(Direction::Tx)?;
+        let frame_bytes_max = shared.usable() as usize;
+        Ok(Self {
+            shared,
+            producer: Producer::default(),
+            frame_bytes_max,
+            violation: None,
+        })
+    }
+
+    /// Refuses packets longer than `bytes` from now on: what the pipe's port takes. 0 lifts the limit; the ring's own always holds.
+    pub fn set_frame_bytes_max(&mut self, bytes: usize) {
+        let most = self.shared.usable() as usize;
+        self.frame_bytes_max = if bytes == 0 { most } else { bytes.min(most) };
+    }
+
+    /// Longest packet taken, in bytes.
+    #[must_use]
+    pub const fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
+    /// Copies `packet` behind those sent before. The daemon sees it after [`TxPipe::publish`].
+    ///
+    /// # Errors
+    /// [`SendRefusal`] if it is empty, too long, or does not fit now.
+    #[inline]
+    pub fn send(&mut self, packet: &[u8]) -> Result<(), SendRefusal> {
+        self.admit(packet.len())?;
+        self.producer.place(&self.shared, packet);
+        Ok(())
+    }
+
+    /// Makes room for a packet of `len` bytes, to be written in place. Nothing is sent before [`TxReservation::commit`]. The bytes found
+    /// there are unspecified.
+    ///
+    /// # Errors
+    /// As [`TxPipe::send`].
+    #[inline]
+    pub fn reserve(&mut self, len: usize) -> Result<TxReservation<'_>, SendRefusal> {
+        self.admit(len)?;
+        Ok(TxReservation { pipe: self, len })
+    }
+
+    /// Shows the packets sent so far to the daemon. `true`: ring the doorbell, so that it looks.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        if self.producer.published == self.producer.tail {
+            return false;
+        }
+        self.producer.publish(&self.shared, |tail| tail);
+        true
+    }
+
+    /// Bytes in the ring that the daemon has not sent yet, published or not: packets rounded up to 64 bytes.
+    #[must_use]
+    pub fn in_flight_bytes(&mut self) -> u64 {
+        self.refresh();
+        self.producer.tail - self.producer.freed
+    }
+
+    /// Bytes that can be sent now. A packet takes its length rounded up to 64 bytes.
+    #[must_use]
+    pub fn free_bytes(&mut self) -> u64 {
+        self.refresh();
+        self.producer.free_bytes(&self.shared)
+    }
+
+    /// Before sleeping for want of space: asks for a notification when the daemon next frees some. `true`: it will come, and fewer than `bytes`
+    /// are free; `false`: they are free already and nothing was asked. Publish and ring first, or nothing will be freed.
+    #[must_use]
+    pub fn want_space(&mut self, bytes: u64) -> bool {
+        let bytes = bytes.min(self.shared.usable());
+        wake::announce(self.shared.control.space_wanted());
+        // Looked at after the announcement: either the daemon sees the flag, or we see its head.
+        if self.free_bytes() >= bytes {
+            wake::retract(self.shared.control.space_wanted());
+            return false;
+        }
+        true
+    }
+
+    /// Size of the ring in bytes; 64 less can be used.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.shared.ring.capacity() as u64
+    }
+
+    /// What the daemon did wrong, if anything; no more space comes then.
+    #[must_use]
+    pub const fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    #[inline]
+    fn admit(&mut self, len: usize) -> Result<(), SendRefusal> {
+        if len == 0 {
+            return Err(SendRefusal::Empty);
+        }
+        if len > self.frame_bytes_max {
+            return Err(SendRefusal::TooLong {
+                len,
+                max: self.frame_bytes_max,
+            });
+        }
+        if !self.producer.fits(&self.shared, len) {
+            self.refresh();
+            if !self.producer.fits(&self.shared, len) {
+                return Err(SendRefusal::Full);
+            }
+        }
+        Ok(())
+    }
+
+    fn refresh(&mut self) {
+        if self.violation.is_none() {
+            self.violation = self.producer.refresh(&self.shared).err();
+        }
+    }
+}
+
+/// Room for one packet in a TX pipe. Dropped without [`TxReservation::commit`], it sends nothing.
+#[derive(Debug)]
+pub struct TxReservation<'a> {
+    pipe: &'a mut TxPipe,
+    len: usize,
+}
+
+impl TxReservation<'_> {
+    /// Sends the packet as it was written.
+    pub fn commit(self) {
+        self.pipe.producer.advance(&self.pipe.shared, self.len);
+    }
+}
+
+impl Deref for TxReservation<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pipe
+            .producer
+            .slice_being_filled(&self.pipe.shared, self.len)
+    }
+}
+
+impl DerefMut for TxReservation<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.pipe
+            .producer
+            .slice_to_fill(&self.pipe.shared, self.len)
+    }
+}

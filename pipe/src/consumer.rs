@@ -1,0 +1,127 @@
+//! The reading end of a ring: finding packets, and giving their bytes back.
+
+use crate::{
+    Violation,
+    control::DO_NOT_SEND,
+    cursor::accept_bytes,
+    memory::Shared,
+    spec::in_quanta,
+    sync::{AtomicU64, Ordering},
+    violation::Cursor,
+};
+
+/// Private state of a pipe's only reader. Nothing of it is read back from shared memory.
+///
+/// Invariant: `released <= next <= limit <= released + usable`.
+#[derive(Debug, Default)]
+pub(crate) struct Consumer {
+    /// Start of the first packet not yet taken.
+    pub(crate) next: u64,
+    /// The writer's end, as last accepted.
+    pub(crate) limit: u64,
+    /// Start of what is still held: the head.
+    pub(crate) released: u64,
+}
+
+/// Where a packet lies, as validated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) len: u32,
+    /// The application does not want it sent.
+    pub(crate) dropped: bool,
+}
+
+impl Span {
+    /// Start of the packet after this one.
+    #[inline]
+    pub(crate) const fn end(&self) -> u64 {
+        self.start + in_quanta(self.len as u64)
+    }
+}
+
+impl Consumer {
+    /// Reads the writer's cursor once and accepts it or not. `most`: the furthest that it can honestly be. `flags`: bits of the
+    /// word that are not part of the cursor. Returns the flags.
+    #[inline]
+    pub(crate) fn refresh(
+        &mut self,
+        word: &AtomicU64,
+        name: Cursor,
+        most: u64,
+        flags: u64,
+    ) -> Result<u64, Violation> {
+        // Acquire: the packets up to this cursor and their lengths are seen.
+        let found = word.load(Ordering::Acquire);
+        self.limit = accept_bytes(name, found & !flags, self.limit, most)?;
+        Ok(found & flags)
+    }
+
+    /// The packet at `start`, which must lie before the limit. Its length word is read once.
+    #[inline]
+    pub(crate) fn span(&self, shared: &Shared, start: u64) -> Result<Span, Violation> {
+        let word = shared.control.length(start).load(Ordering::Relaxed);
+        let len = word & !DO_NOT_SEND;
+        let most = self.limit - start;
+        if len == 0 || in_quanta(u64::from(len)) > most {
+            return Err(Violation::PacketLength { found: len, most });
+        }
+        Ok(Span {
+            start,
+            len,
+            dropped: word & DO_NOT_SEND != 0,
+        })
+    }
+
+    /// The bytes of a packet that [`Consumer::span`] found.
+    #[inline]
+    pub(crate) fn bytes<'a>(&'a self, shared: &'a Shared, span: Span) -> &'a [u8] {
+        self.range(shared, span.start, u64::from(span.len))
+    }
+
+    /// The bytes from `start` on; they must lie between released and limit.
+    #[inline]
+    pub(crate) fn range<'a>(&'a self, shared: &'a Shared, start: u64, len: u64) -> &'a [u8] {
+        assert!(
+            start >= self.released && len <= self.limit - start,
+            "bytes that the consumer does not hold"
+        );
+        // SAFETY: the span lies between released and limit (just checked), which are at most one ring apart. The producer leaves it
+        // alone until it is released, which takes an exclusive borrow of this consumer, so not while the slice lives. Whether the
+        // producer's *process* is trusted to do so is for the callers to say: the daemon's half hands the slice out for one copy.
+        unsafe { shared.ring.slice(start, len as usize) }
+    }
+
+    /// The bytes of a packet that [`Consumer::span`] found, to be changed in place (RX/TX).
+    #[inline]
+    pub(crate) fn bytes_mut<'a>(&'a mut self, shared: &'a Shared, span: Span) -> &'a mut [u8] {
+        assert!(
+            span.start >= self.released && u64::from(span.len) <= self.limit - span.start,
+            "bytes that the consumer does not hold"
+        );
+        // SAFETY: as in `range`, with an exclusive borrow of the consumer as long as the slice lives; RX/TX memory is mapped writable.
+        unsafe { shared.ring.slice_mut(span.start, span.len as usize) }
+    }
+
+    /// Copies a packet that [`Consumer::span`] found; `target` is as long as the packet.
+    #[inline]
+    pub(crate) fn copy_out(&self, shared: &Shared, span: Span, target: &mut [u8]) {
+        assert!(
+            span.start >= self.released && target.len() as u64 <= self.limit - span.start,
+            "bytes that the consumer does not hold"
+        );
+        // SAFETY: as in `range`; `target` is no longer than the span between released and limit.
+        unsafe { shared.ring.copy_out(span.start, target) };
+    }
+
+    /// Gives everything before `next` back.
+    #[inline]
+    pub(crate) fn release(&mut self, shared: &Shared) {
+        self.released = self.next;
+        // Release: the producer that accepts this head writes only after our reads.
+        shared
+            .control
+            .head()
+            .store(self.released, Ordering::Release);
+    }
+}

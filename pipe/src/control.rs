@@ -1,0 +1,136 @@
+//! The control memory of a pipe: its cursors, each on a line of its own, and the length of each packet.
+//!
+//! | byte | word | written by |
+//! |---|---|---|
+//! | 0 | magic, capacity, direction (3 × u64) | creator, once |
+//! | 128 | tail (u64; bit 0: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
+//! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
+//! | 384 | transmit tail (u64) | application, RX/TX only |
+//! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
+//! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send) | producer; RX/TX: application too |
+//!
+//! Cursors are 128 bytes apart because processors fetch lines in pairs.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::{
+    Direction, PipeError, QUANTUM_BYTES,
+    mapping::{Access, Mapping},
+    memfd,
+    sync::{AtomicU32, AtomicU64, Ordering},
+};
+
+/// Bit of a length word: the application does not want the packet sent.
+pub(crate) const DO_NOT_SEND: u32 = 1 << 31;
+
+/// "CVLPIPE1", little-endian. Another layout gets another number.
+const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE1");
+
+const TAIL: usize = 128;
+const HEAD: usize = 256;
+const TX_TAIL: usize = 384;
+const SPACE_WANTED: usize = 512;
+const LENGTHS: usize = 4096;
+
+const WHAT: &str = "pipe control memory";
+
+/// The mapped control memory of one pipe.
+#[derive(Debug)]
+pub(crate) struct Control {
+    mapping: Mapping,
+    quanta: usize,
+}
+
+impl Control {
+    const fn bytes(quanta: usize) -> u64 {
+        (LENGTHS + quanta * size_of::<u32>()).next_multiple_of(4096) as u64
+    }
+
+    /// Makes the control memory for a ring of `capacity` bytes.
+    pub(crate) fn create(
+        capacity: u64,
+        direction: Direction,
+    ) -> Result<(Self, OwnedFd), PipeError> {
+        let quanta = capacity as usize / QUANTUM_BYTES;
+        let memfd = memfd::create(WHAT, Self::bytes(quanta), false)?;
+        let control = Self::map(std::os::fd::AsFd::as_fd(&memfd), quanta)?;
+        memfd::seal(WHAT, std::os::fd::AsFd::as_fd(&memfd), false)?;
+        let header = control.mapping.u64s(0, 3);
+        header[0].store(MAGIC, Ordering::Relaxed);
+        header[1].store(capacity, Ordering::Relaxed);
+        header[2].store(direction_word(direction), Ordering::Relaxed);
+        Ok((control, memfd))
+    }
+
+    /// Maps a received control memory after checking it.
+    pub(crate) fn open(
+        memfd: BorrowedFd<'_>,
+        capacity: u64,
+        direction: Direction,
+    ) -> Result<Self, PipeError> {
+        let quanta = capacity as usize / QUANTUM_BYTES;
+        memfd::check(WHAT, memfd, Self::bytes(quanta))?;
+        let control = Self::map(memfd, quanta)?;
+        let header = control.mapping.u64s(0, 3);
+        if header[0].load(Ordering::Relaxed) != MAGIC {
+            return Err(PipeError::Foreign {
+                what: WHAT,
+                problem: "its layout is of another version",
+            });
+        }
+        if header[1].load(Ordering::Relaxed) != capacity {
+            return Err(PipeError::Foreign {
+                what: WHAT,
+                problem: "it was made for a ring of another size",
+            });
+        }
+        if header[2].load(Ordering::Relaxed) != direction_word(direction) {
+            return Err(PipeError::Foreign {
+                what: WHAT,
+                problem: "it was made for another direction",
+            });
+        }
+        Ok(control)
+    }
+
+    fn map(memfd: BorrowedFd<'_>, quanta: usize) -> Result<Self, PipeError> {
+        let mapping = Mapping::once(memfd, Self::bytes(quanta) as usize, Access::ReadWrite)
+            .map_err(|source| PipeError::System {
+                what: WHAT,
+                call: "mmap",
+                source,
+            })?;
+        Ok(Self { mapping, quanta })
+    }
+
+    pub(crate) fn tail(&self) -> &AtomicU64 {
+        &self.mapping.u64s(TAIL, 1)[0]
+    }
+
+    pub(crate) fn head(&self) -> &AtomicU64 {
+        &self.mapping.u64s(HEAD, 1)[0]
+    }
+
+    pub(crate) fn tx_tail(&self) -> &AtomicU64 {
+        &self.mapping.u64s(TX_TAIL, 1)[0]
+    }
+
+    pub(crate) fn space_wanted(&self) -> &AtomicU32 {
+        &self.mapping.u32s(SPACE_WANTED, 1)[0]
+    }
+
+    /// Length word of the packet that starts at `cursor`.
+    #[inline]
+    pub(crate) fn length(&self, cursor: u64) -> &AtomicU32 {
+        let index = (cursor as usize / QUANTUM_BYTES) & (self.quanta - 1);
+        &self.mapping.u32s(LENGTHS + index * size_of::<u32>(), 1)[0]
+    }
+}
+
+const fn direction_word(direction: Direction) -> u64 {
+    match direction {
+        Direction::Rx => 1,
+        Direction::Tx => 2,
+        Direction::RxTx => 3,
+    }
+}

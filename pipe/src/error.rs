@@ -1,0 +1,69 @@
+//! Why shared memory could not be made or opened.
+
+use std::io;
+
+/// Why shared memory could not be made or opened. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipeError {
+    /// The size cannot be had.
+    #[error("{what}: size of {found} bytes refused, expected {expected}")]
+    Size {
+        /// What was to be made or opened.
+        what: &'static str,
+        /// The size found, in bytes.
+        found: u64,
+        /// What sizes are possible.
+        expected: &'static str,
+    },
+    /// There are no huge pages for it, and nothing smaller was allowed.
+    #[error(
+        "{bytes} bytes in 2 MiB pages: {source}; reserve pages in /proc/sys/vm/nr_hugepages or allow 4 KiB pages"
+    )]
+    HugePages {
+        /// Bytes wanted.
+        bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A descriptor is not what it should be, for example not sealed against truncation.
+    #[error("{what}: {problem}")]
+    Foreign {
+        /// What was to be opened.
+        what: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The pipe carries the other way.
+    #[error("the pipe is {found:?}, expected {expected:?}")]
+    Direction {
+        /// What the memory was made for.
+        found: crate::Direction,
+        /// What was wanted.
+        expected: crate::Direction,
+    },
+    /// A system call failed.
+    #[error("{what}: {call}: {source}")]
+    System {
+        /// What was to be made or opened.
+        what: &'static str,
+        /// The call that failed.
+        call: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl PipeError {
+    /// For `map_err` after a system call.
+    pub(crate) fn system(
+        what: &'static str,
+        call: &'static str,
+    ) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::System {
+            what,
+            call,
+            source: errno.into(),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Memory shared with another process, mapped once or twice, and the only ways to reach it: atomics and raw copies.
+
+use std::{ffi::c_void, io, os::fd::BorrowedFd, ptr::NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// What this process may do with a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
+/// A shared mapping of a sealed memfd, unmapped on drop.
+///
+/// The other process may change any byte at any time. So no reference to plain bytes leaves this type: only references to atomics, whose
+/// values may change under them by definition, and the raw base address.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// First byte of the first view.
+    base: NonNull<u8>,
+    /// Bytes of one view.
+    view_bytes: usize,
+    /// What was reserved, to be unmapped on drop: it encloses every view.
+    reserved: NonNull<c_void>,
+    reserved_bytes: usize,
+    access: Access,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread: any thread may use or unmap it. The type has no thread-bound state.
+unsafe impl Send for Mapping {}
+// SAFETY: through `&Mapping` safe code reaches only atomics and the mapping's address; neither is a data race.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` of `memfd` once. The caller has checked that it is at least so long and sealed against shrinking.
+    pub(crate) fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
+        Self::views(memfd, bytes, 1, 4096, access)
+    }
+
+    /// Maps the first `bytes` of `memfd` twice, back to back, so that what runs past the end of the first view is found at its start.
+    /// `bytes` is a multiple of `page_bytes`, the page size of `memfd`, a power of two. The caller has checked its length and seals.
+    pub(crate) fn twice(
+        memfd: BorrowedFd<'_>,
+        bytes: usize,
+        page_bytes: usize,
+        access: Access,
+    ) -> io::Result<Self> {
+        Self::views(memfd, bytes, 2, page_bytes, access)
+    }
+
+    fn views(
+        memfd: BorrowedFd<'_>,
+        view_bytes: usize,
+        views: usize,
+        page_bytes: usize,
+        access: Access,
+    ) -> io::Result<Self> {
+        // One page more than the views need, so that they can begin at a multiple of the page size.
+        let reserved_bytes = view_bytes
+            .checked_mul(views)
+            .and_then(|bytes| bytes.checked_add(page_bytes))
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice replaces no other mapping.
+        let reserved = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                reserved_bytes,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        let reserved = NonNull::new(reserved).ok_or(io::ErrorKind::OutOfMemory)?;
+        let skip = reserved.as_ptr().align_offset(page_bytes);
+        // SAFETY: `skip` < `page_bytes`, and the reservation has `page_bytes` more than the views need.
+        let base = unsafe { reserved.cast::<u8>().add(skip) };
+        // From here on dropping it unmaps the reservation, whatever has replaced parts of it.
+        let mapping = Self {
+            base,
+            view_bytes,
+            reserved,
+            reserved_bytes,
+            access,
+        };
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        for view in 0..views {
+            // SAFETY: `views * view_bytes` bytes from `base` lie within the reservation, which nothing else uses: MAP_FIXED replaces only it.
+            unsafe {
+                mmap(
+                    base.add(view * view_bytes).as_ptr().cast(),
+                    view_bytes,
+                    protection,
+                    MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE,
+                    memfd,
+                    0,
+                )
+            }?;
+        }
+        Ok(mapping)
+    }
+
+    /// Bytes of one view.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.view_bytes
+    }
+
+    /// First byte of the first view. Valid for as many bytes as all views have together, while `self` lives.
+    pub(crate) const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// `count` words from byte `offset` of the first view.
+    ///
+    /// # Panics
+    /// If they do not lie within the view, `offset` is not a multiple of 8 or the mapping is read-only: a mistake in this crate.
+    #[inline]
+    pub(crate) fn u64s(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        assert!(
+            self.holds(offset, count, size_of::<u64>()),
+            "words outside the mapping"
+        );
+        // SAFETY: the words lie within the first view (just checked: in bounds, aligned, writable), which stays mapped while `self` is
+        // borrowed and cannot lose its pages because the memfd is sealed against shrinking. Memory from a memfd is always initialised, and
+        // every bit pattern is a valid atomic. Atomics may change while they are referenced, by this process or another.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+
+    /// As [`Mapping::u64s`] for words of 32 bits; `offset` is a multiple of 4.
+    #[inline]
+    pub(crate) fn u32s(&self, offset: usize, count: usize) -> &[AtomicU32] {
+        assert!(
+            self.holds(offset, count, size_of::<u32>()),
+            "words outside the mapping"
+        );
+        // SAFETY: as in `u64s`.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+
+    #[inline]
+    fn holds(&self, offset: usize, count: usize, word_bytes: usize) -> bool {
+        self.access == Access::ReadWrite
+            && offset.is_multiple_of(word_bytes)
+            && count <= self.view_bytes / word_bytes
+            && offset <= self.view_bytes - count * word_bytes
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is ours alone and nothing borrows from `self` any more. A failure would mean that it was not mapped;
+        // there is nothing to do about it.
+        let _ = unsafe { munmap(self.reserved.as_ptr(), self.reserved_bytes) };
+    }
+}

@@ -1,0 +1,206 @@
+//! The two memfds of a pipe.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::{
+    CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeError, PipeSpec,
+    QUANTUM_BYTES,
+    control::Control,
+    mapping::{Access, Mapping},
+    memfd::{self, HUGE_PAGE_BYTES, PAGE_BYTES},
+    ring::Ring,
+};
+
+const WHAT: &str = "pipe data memory";
+
+/// The shared memory of one pipe: control memory and data ring, mapped, with the descriptors to hand over.
+///
+/// Made by the daemon with [`PipeMemory::create`] and by the application with [`PipeMemory::open`]; then given to one half
+/// ([`crate::nic::NicPipe`], or one of [`crate::app`]). `Send`; the halves take it by value.
+#[derive(Debug)]
+pub struct PipeMemory {
+    pub(crate) shared: Shared,
+    fds: [OwnedFd; 2],
+    direction: Direction,
+    page_bytes: u64,
+}
+
+/// What a half keeps: the mappings, without the descriptors.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) control: Control,
+    pub(crate) ring: Ring,
+}
+
+impl PipeMemory {
+    /// Makes the memory: two memfds with every page allocated and mapped, sealed against any change of size.
+    ///
+    /// The data of an RX pipe is sealed against writing too: the application can only read it. Under [`PagePolicy::Auto`] only such data
+    /// gets huge pages, because who may write to a file of huge pages may also punch a hole into it, and if then no huge page is
+    /// free, the next access by the daemon is a SIGBUS. [`PagePolicy::Require`] takes that risk for TX and RX/TX pipes.
+    ///
+    /// # Errors
+    /// [`PipeError::Size`] if the capacity is not a power of two in range; [`PipeError::HugePages`] under [`PagePolicy::Require`];
+    /// [`PipeError::System`] if memory or descriptors have run out.
+    pub fn create(spec: &PipeSpec) -> Result<Self, PipeError> {
+        let PipeSpec {
+            direction,
+            capacity_bytes,
+            pages,
+        } = *spec;
+        check_capacity(capacity_bytes)?;
+        let read_only = direction == Direction::Rx;
+        let huge = match pages {
+            PagePolicy::Require => Some(
+                create_data(capacity_bytes, true, read_only)
+                    .map_err(|error| huge_pages_missing(capacity_bytes, error))?,
+            ),
+            PagePolicy::Auto if read_only && capacity_bytes >= HUGE_PAGE_BYTES => {
+                create_data(capacity_bytes, true, read_only).ok()
+            }
+            PagePolicy::Auto | PagePolicy::Never => None,
+        };
+        let page_bytes = if huge.is_some() {
+            HUGE_PAGE_BYTES
+        } else {
+            PAGE_BYTES
+        };
+        let (ring, data) = match huge {
+            Some(data) => data,
+            None => create_data(capacity_bytes, false, read_only)?,
+        };
+        let (control, words) = Control::create(capacity_bytes, direction)?;
+        Ok(Self {
+            shared: Shared { control, ring },
+            fds: [words, data],
+            direction,
+            page_bytes,
+        })
+    }
+
+    /// Maps the memory of a pipe that was received as `fds` (control, data), made for `direction` and `capacity_bytes`.
+    ///
+    /// # Errors
+    /// [`PipeError::Foreign`] or [`PipeError::Size`] if the descriptors are not the sealed memory of such a pipe;
+    /// [`PipeError::System`] if it cannot be mapped.
+    pub fn open(
+        fds: [OwnedFd; 2],
+        direction: Direction,
+        capacity_bytes: u64,
+    ) -> Result<Self, PipeError> {
+        check_capacity(capacity_bytes)?;
+        let control = Control::open(fds[0].as_fd(), capacity_bytes, direction)?;
+        let page_bytes = memfd::check(WHAT, fds[1].as_fd(), capacity_bytes)?;
+        let access = if direction == Direction::Rx {
+            Access::Read
+        } else {
+            Access::ReadWrite
+        };
+        let ring = map_data(fds[1].as_fd(), capacity_bytes, page_bytes, access)?;
+        Ok(Self {
+            shared: Shared { control, ring },
+            fds,
+            direction,
+            page_bytes,
+        })
+    }
+
+    /// The descriptors to hand to the other side, in the order that [`PipeMemory::open`] takes: control, data. They are closed when a half
+    /// takes the memory; the mappings stay.
+    #[must_use]
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.fds[0].as_fd(), self.fds[1].as_fd()]
+    }
+
+    /// Size of the data pages in effect: 4096 or 2097152 bytes.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Size of the ring in bytes.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.shared.ring.capacity() as u64
+    }
+
+    /// Which way the pipe carries packets.
+    #[must_use]
+    pub const fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Gives up the descriptors and keeps the mappings, if the pipe carries `expected`.
+    pub(crate) fn into_shared(self, expected: Direction) -> Result<Shared, PipeError> {
+        if self.direction != expected {
+            return Err(PipeError::Direction {
+                found: self.direction,
+                expected,
+            });
+        }
+        Ok(self.shared)
+    }
+}
+
+impl Shared {
+    /// Most bytes that a pipe holds: one quantum less than the ring, so that full and empty differ for readers of bare indices too.
+    #[inline]
+    pub(crate) const fn usable(&self) -> u64 {
+        (self.ring.capacity() - QUANTUM_BYTES) as u64
+    }
+}
+
+fn check_capacity(capacity_bytes: u64) -> Result<(), PipeError> {
+    if capacity_bytes.is_power_of_two()
+        && (CAPACITY_BYTES_MIN..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
+    {
+        return Ok(());
+    }
+    Err(PipeError::Size {
+        what: "pipe",
+        found: capacity_bytes,
+        expected: "a power of two, 4 KiB to 1 GiB",
+    })
+}
+
+fn create_data(
+    capacity_bytes: u64,
+    huge: bool,
+    read_only: bool,
+) -> Result<(Ring, OwnedFd), PipeError> {
+    if huge && capacity_bytes < HUGE_PAGE_BYTES {
+        return Err(PipeError::Size {
+            what: WHAT,
+            found: capacity_bytes,
+            expected: "at least one page of 2 MiB",
+        });
+    }
+    let memfd = memfd::create(WHAT, capacity_bytes, huge)?;
+    let page_bytes = if huge { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+    // Mapped before it is sealed: the seal leaves existing writable mappings alone.
+    let ring = map_data(memfd.as_fd(), capacity_bytes, page_bytes, Access::ReadWrite)?;
+    memfd::seal(WHAT, memfd.as_fd(), read_only)?;
+    Ok((ring, memfd))
+}
+
+fn map_data(
+    memfd: BorrowedFd<'_>,
+    capacity_bytes: u64,
+    page_bytes: u64,
+    access: Access,
+) -> Result<Ring, PipeError> {
+    Mapping::twice(memfd, capacity_bytes as usize, page_bytes as usize, access)
+        .map(Ring::new)
+        .map_err(|source| PipeError::System {
+            what: WHAT,
+            call: "mmap",
+            source,
+        })
+}
+
+fn huge_pages_missing(bytes: u64, error: PipeError) -> PipeError {
+    match error {
+        PipeError::System { source, .. } => PipeError::HugePages { bytes, source },
+        other => other,
+    }
+}

@@ -1,0 +1,370 @@
+//! The daemon's half of a pipe: what a NIC would be in hardware. It trusts nothing that the application can write.
+
+use crate::{
+    Direction, PipeMemory, Violation,
+    consumer::{Consumer, Span},
+    memory::Shared,
+    producer::Producer,
+    reactive::Reactive,
+    spec::in_quanta,
+    sync::Ordering,
+    violation::Cursor,
+    wake,
+};
+
+/// The daemon's half of a pipe. `Send`; one thread drives it.
+///
+/// Every word that the application can write is read once, checked against what an honest application could have written, and only
+/// then used. A word that fails the check is a [`Violation`]: the pipe takes nothing more from the application and returns the same
+/// violation from then on. No method blocks, allocates or makes a system call.
+///
+/// Calls that make no sense for the pipe's direction do nothing: a TX pipe refuses [`NicPipe::push`], an RX pipe has nothing to
+/// [peek](NicPipe::peek_tx).
+#[derive(Debug)]
+pub struct NicPipe {
+    shared: Shared,
+    direction: Direction,
+    producer: Producer,
+    consumer: Consumer,
+    reactive: Reactive,
+    /// The packet that `peek_tx` found and `advance_tx` has not passed.
+    peeked: Option<Span>,
+    /// Packets pushed since the last publication.
+    unpublished: u64,
+    violation: Option<Violation>,
+    counters: NicCounters,
+}
+
+/// What a pipe did so far. Every counter only grows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NicCounters {
+    /// Packets placed for the application.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets taken from the application.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets of an RX/TX pipe that the application gave back marked not to be sent.
+    pub tx_discarded: u64,
+    /// Notifications that the caller was told to send: data for the application, or space for it.
+    pub notifications_sent: u64,
+    /// Packets that needed no notification, because one was outstanding.
+    pub notifications_suppressed: u64,
+    /// Packets refused because the pipe was full.
+    pub full: u64,
+    /// Packets refused because they are longer than the pipe can ever hold.
+    pub too_long: u64,
+    /// Doorbells answered: the application moved its head or its transmit tail.
+    pub head_updates: u64,
+}
+
+/// Why a packet was not placed. The pipe is unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum PushRefusal {
+    /// No room now: the application holds too much. Also after a violation.
+    #[error("the pipe is full")]
+    Full,
+    /// It would not fit into the empty pipe.
+    #[error("a packet of {len} bytes does not fit into a pipe that holds {max}")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// Most bytes that the pipe holds.
+        max: usize,
+    },
+    /// It has no bytes.
+    #[error("the packet is empty")]
+    Empty,
+    /// The pipe carries packets from the application only.
+    #[error("the pipe carries nothing to the application")]
+    WrongDirection,
+}
+
+impl NicPipe {
+    /// Takes the memory that [`PipeMemory::create`] made. Its descriptors are closed: hand them over before, or clone them.
+    #[must_use]
+    pub fn new(memory: PipeMemory) -> Self {
+        let direction = memory.direction();
+        Self {
+            shared: memory.shared,
+            direction,
+            producer: Producer::default(),
+            consumer: Consumer::default(),
+            reactive: Reactive::default(),
+            peeked: None,
+            unpublished: 0,
+            violation: None,
+            counters: NicCounters::default(),
+        }
+    }
+
+    /// Which way the pipe carries packets.
+    #[must_use]
+    pub const fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// Size of the ring in bytes; 64 less can be used.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.shared.ring.capacity() as u64
+    }
+
+    /// Longest packet that the pipe can ever hold, in bytes.
+    #[must_use]
+    pub const fn packet_bytes_max(&self) -> usize {
+        self.shared.usable() as usize
+    }
+
+    /// What the pipe did so far.
+    #[must_use]
+    pub const fn counters(&self) -> NicCounters {
+        self.counters
+    }
+
+    /// What the application did wrong, if anything: the reason to detach it.
+    #[must_use]
+    pub const fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Bytes that can be pushed now, after a look at the application's head. A packet takes its length rounded up to 64 bytes.
+    #[must_use]
+    pub fn free_bytes(&mut self) -> u64 {
+        if self.direction == Direction::Tx {
+            return 0;
+        }
+        self.refresh_head();
+        self.producer.free_bytes(&self.shared)
+    }
+
+    /// Copies `packet` behind the ones pushed before. The application sees it after [`NicPipe::publish`].
+    ///
+    /// # Errors
+    /// [`PushRefusal`] if it is empty, can never fit, or does not fit now (rule 3: it is dropped and counted).
+    #[inline]
+    pub fn push(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
+        self.admit(packet.len())?;
+        self.producer.place(&self.shared, packet);
+        self.pushed(packet.len());
+        Ok(())
+    }
+
+    /// As [`NicPipe::push`], with `fill` writing the `len` bytes where they will lie. What it finds there is undefined and may be
+    /// changing: it must only write.
+    ///
+    /// # Errors
+    /// As [`NicPipe::push`]; `fill` is not called then.
+    #[inline]
+    pub fn push_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PushRefusal> {
+        self.admit(len)?;
+        fill(self.producer.slice_to_fill(&self.shared, len));
+        self.producer.advance(&self.shared, len);
+        self.pushed(len);
+        Ok(())
+    }
+
+    /// Shows the packets pushed so far to the application. `Some(tail)`: send it a notification with that tail (rule 1).
+    #[inline]
+    pub fn publish(&mut self) -> Option<u64> {
+        if self.unpublished == 0 {
+            return None;
+        }
+        let notify = self.reactive.on_arrival();
+        self.producer
+            .publish(&self.shared, |tail| self.reactive.word(tail));
+        self.counters.notifications_sent += u64::from(notify);
+        self.counters.notifications_suppressed += self.unpublished - u64::from(notify);
+        self.unpublished = 0;
+        notify.then_some(self.producer.published)
+    }
+
+    /// Answers a doorbell of an RX or RX/TX pipe: the application moved its head or its transmit tail (rule 2). `Some(tail)`: send it
+    /// a notification with that tail. A TX pipe has nothing to answer: its packets are found by [`NicPipe::peek_tx`].
+    ///
+    /// # Errors
+    /// [`Violation`] if the cursor is impossible.
+    pub fn on_doorbell(&mut self) -> Result<Option<u64>, Violation> {
+        self.honest()?;
+        let consumed = match self.direction {
+            Direction::Tx => return Ok(None),
+            Direction::Rx => self
+                .producer
+                .refresh(&self.shared)
+                .map(|()| self.producer.freed),
+            Direction::RxTx => self.refresh_tail().map(|()| self.consumer.limit),
+        };
+        let consumed = self.check(consumed)?;
+        self.counters.head_updates += 1;
+        let published = self.producer.published;
+        let notify = self.reactive.on_head(consumed == published);
+        // The status bit may have changed; packets pushed and not yet published stay unseen.
+        self.shared
+            .control
+            .tail()
+            .store(self.reactive.word(published), Ordering::Release);
+        self.counters.notifications_sent += u64::from(notify);
+        Ok(notify.then_some(published))
+    }
+
+    /// The next packet that the application wants sent, until [`NicPipe::advance_tx`]. `None`: nothing more for now.
+    ///
+    /// The bytes lie in memory that a hostile application may still be changing. Copy them once (into the port's memory, or with
+    /// [`NicPipe::copy_tx`]) and take every decision from the copy; the length is fixed and was read once.
+    ///
+    /// # Errors
+    /// [`Violation`] if a cursor or a length is impossible.
+    #[inline]
+    pub fn peek_tx(&mut self) -> Result<Option<&[u8]>, Violation> {
+        let span = self.find_tx()?;
+        Ok(span.map(|span| self.consumer.bytes(&self.shared, span)))
+    }
+
+    /// Copies the next packet that the application wants sent into `target`, once, and passes it. Returns its length; a packet longer
+    /// than `target` is cut to it, with its whole length returned. `None`: nothing more for now.
+    ///
+    /// # Errors
+    /// As [`NicPipe::peek_tx`].
+    pub fn copy_tx(&mut self, target: &mut [u8]) -> Result<Option<usize>, Violation> {
+        let Some(span) = self.find_tx()? else {
+            return Ok(None);
+        };
+        let len = span.len as usize;
+        let kept = len.min(target.len());
+        self.consumer
+            .copy_out(&self.shared, span, &mut target[..kept]);
+        self.advance_tx();
+        Ok(Some(len))
+    }
+
+    /// Passes the packet that [`NicPipe::peek_tx`] found; without one it does nothing. Its bytes stay the application's no more and are
+    /// freed by [`NicPipe::complete_tx`].
+    #[inline]
+    pub fn advance_tx(&mut self) {
+        if let Some(span) = self.peeked.take() {
+            self.consumer.next = span.end();
+            self.counters.tx_packets += 1;
+            self.counters.tx_bytes += u64::from(span.len);
+        }
+    }
+
+    /// Everything passed so far is sent: frees its bytes. `Some(head)`: the application of a TX pipe waits for space; send it a
+    /// notification with that head.
+    pub fn complete_tx(&mut self) -> Option<u64> {
+        if self.direction == Direction::Rx || self.consumer.released == self.consumer.next {
+            return None;
+        }
+        self.consumer.release(&self.shared);
+        let head = self.consumer.released;
+        if self.direction == Direction::RxTx {
+            self.producer.freed = head;
+            return None;
+        }
+        let notify = wake::take(self.shared.control.space_wanted());
+        self.counters.notifications_sent += u64::from(notify);
+        notify.then_some(head)
+    }
+
+    #[inline]
+    fn admit(&mut self, len: usize) -> Result<(), PushRefusal> {
+        if self.direction == Direction::Tx {
+            return Err(PushRefusal::WrongDirection);
+        }
+        if len == 0 {
+            return Err(PushRefusal::Empty);
+        }
+        let max = self.packet_bytes_max();
+        if len > max {
+            self.counters.too_long += 1;
+            return Err(PushRefusal::TooLong { len, max });
+        }
+        if !self.producer.fits(&self.shared, len) {
+            self.refresh_head();
+            if !self.producer.fits(&self.shared, len) {
+                self.counters.full += 1;
+                return Err(PushRefusal::Full);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn pushed(&mut self, len: usize) {
+        self.unpublished += 1;
+        self.counters.rx_packets += 1;
+        self.counters.rx_bytes += len as u64;
+    }
+
+    /// Looks at the application's head, where it has one.
+    fn refresh_head(&mut self) {
+        // The head of an RX/TX pipe is our own.
+        if self.direction == Direction::Rx && self.violation.is_none() {
+            self.violation = self.producer.refresh(&self.shared).err();
+        }
+    }
+
+    /// Looks at the end of what the application wants sent.
+    fn refresh_tail(&mut self) -> Result<(), Violation> {
+        let control = &self.shared.control;
+        let (word, name, most) = match self.direction {
+            Direction::Rx => return Ok(()),
+            Direction::Tx => (
+                control.tail(),
+                Cursor::Tail,
+                self.consumer.released + self.shared.usable(),
+            ),
+            Direction::RxTx => (control.tx_tail(), Cursor::TxTail, self.producer.published),
+        };
+        self.consumer.refresh(word, name, most, 0).map(|_| ())
+    }
+
+    /// The next packet to send, passing those marked not to be. Bounded by the packets in the ring.
+    #[inline]
+    fn find_tx(&mut self) -> Result<Option<Span>, Violation> {
+        self.honest()?;
+        if self.peeked.is_some() {
+            return Ok(self.peeked);
+        }
+        if self.consumer.next == self.consumer.limit {
+            let seen = self.refresh_tail();
+            self.check(seen)?;
+        }
+        while self.consumer.next != self.consumer.limit {
+            let span = self.consumer.span(&self.shared, self.consumer.next);
+            let span = self.check(span)?;
+            if !span.dropped {
+                self.peeked = Some(span);
+                return Ok(Some(span));
+            }
+            self.consumer.next = span.end();
+            self.counters.tx_discarded += 1;
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn honest(&self) -> Result<(), Violation> {
+        self.violation.map_or(Ok(()), Err)
+    }
+
+    #[inline]
+    fn check<T>(&mut self, seen: Result<T, Violation>) -> Result<T, Violation> {
+        if let Err(violation) = seen {
+            self.violation = Some(violation);
+        }
+        seen
+    }
+}
+
+/// Bytes that a packet of `len` bytes takes in a pipe: `len` rounded up to whole quanta of 64 bytes.
+#[must_use]
+pub const fn footprint_bytes(len: usize) -> u64 {
+    in_quanta(len as u64)
+}

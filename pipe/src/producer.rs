@@ -1,0 +1,89 @@
+//! The writing end of a ring: placing packets, publishing them, and learning what was freed.
+
+use crate::{
+    QUANTUM_BYTES, Violation, cursor::accept_bytes, memory::Shared, spec::in_quanta,
+    sync::Ordering, violation::Cursor,
+};
+
+/// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
+#[derive(Debug, Default)]
+pub(crate) struct Producer {
+    /// End of what was placed.
+    pub(crate) tail: u64,
+    /// End of what the consumer was shown.
+    pub(crate) published: u64,
+    /// Start of what the consumer still holds, as last accepted.
+    pub(crate) freed: u64,
+}
+
+impl Producer {
+    /// Bytes that can be placed, by the head last accepted. A multiple of the quantum.
+    #[inline]
+    pub(crate) fn free_bytes(&self, shared: &Shared) -> u64 {
+        shared.usable() - (self.tail - self.freed)
+    }
+
+    /// Whether a packet of `len` bytes can be placed now.
+    #[inline]
+    pub(crate) fn fits(&self, shared: &Shared, len: usize) -> bool {
+        in_quanta(len as u64) <= self.free_bytes(shared)
+    }
+
+    /// Reads the consumer's head once and accepts it or not.
+    pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<(), Violation> {
+        let found = shared.control.head().load(Ordering::Acquire);
+        self.freed = accept_bytes(Cursor::Head, found, self.freed, self.published)?;
+        Ok(())
+    }
+
+    /// Places a packet, which must fit.
+    #[inline]
+    pub(crate) fn place(&mut self, shared: &Shared, packet: &[u8]) {
+        assert!(
+            self.fits(shared, packet.len()),
+            "placing a packet that does not fit"
+        );
+        // SAFETY: the producer's mapping is writable; the packet lies between tail and freed + usable (just checked), a span that the
+        // consumer has given back and that `slice_to_fill` does not lend out, because it borrows the producer exclusively.
+        unsafe { shared.ring.copy_in(self.tail, packet) };
+        self.advance(shared, packet.len());
+    }
+
+    /// The next `len` bytes to be filled, which must fit; then [`Producer::advance`].
+    pub(crate) fn slice_to_fill<'a>(&'a mut self, shared: &'a Shared, len: usize) -> &'a mut [u8] {
+        assert!(self.fits(shared, len), "placing a packet that does not fit");
+        // SAFETY: as in `place`; the exclusive borrow of the producer lasts as long as the slice, and `len` is below the capacity. The
+        // consumer reads nothing past the published tail; if it is hostile and writes here, only the packet's own bytes change.
+        unsafe { shared.ring.slice_mut(self.tail, len) }
+    }
+
+    /// What [`Producer::slice_to_fill`] lends, to be read.
+    pub(crate) fn slice_being_filled<'a>(&'a self, shared: &'a Shared, len: usize) -> &'a [u8] {
+        assert!(self.fits(shared, len), "reading a packet that does not fit");
+        // SAFETY: as in `slice_to_fill`; writing there takes an exclusive borrow of the producer, so not while this slice lives.
+        unsafe { shared.ring.slice(self.tail, len) }
+    }
+
+    /// Takes the `len` bytes at the tail, already written, as a packet.
+    #[inline]
+    pub(crate) fn advance(&mut self, shared: &Shared, len: usize) {
+        debug_assert!(len > 0 && self.fits(shared, len));
+        shared
+            .control
+            .length(self.tail)
+            .store(len as u32, Ordering::Relaxed);
+        self.tail += in_quanta(len as u64);
+        debug_assert!(self.tail.is_multiple_of(QUANTUM_BYTES as u64));
+    }
+
+    /// Shows everything placed to the consumer; `word` makes the shared word from the tail.
+    #[inline]
+    pub(crate) fn publish(&mut self, shared: &Shared, word: impl FnOnce(u64) -> u64) {
+        self.published = self.tail;
+        // Release: who accepts this tail sees the packets and their lengths.
+        shared
+            .control
+            .tail()
+            .store(word(self.tail), Ordering::Release);
+    }
+}

@@ -1,0 +1,353 @@
+//! The Unix `SOCK_SEQPACKET` socket over which processes meet: datagrams in order, descriptors beside them, and the kernel's word for who
+//! is at the other end.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use rustix::{
+    cmsg_space,
+    fs::{
+        AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl,
+        flock, open, statat, unlink,
+    },
+    io::{Errno, retry_on_intr},
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+        SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with,
+    },
+};
+
+use crate::event::wait_readable;
+
+/// Most descriptors beside one datagram. More are an error at either end.
+pub const DESCRIPTORS_MAX: usize = 16;
+
+/// Most descriptors that the kernel passes at once (`SCM_MAX_FD`). Room for all, so that none can be lost on the way to being closed.
+const KERNEL_DESCRIPTORS_MAX: usize = 253;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Why a datagram was not sent or received.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeqpacketError {
+    /// The other end has closed the connection, or its process is gone.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// Nothing to receive, or no room to send, on a non-blocking connection.
+    #[error("the call would block")]
+    WouldBlock,
+    /// A datagram was longer than the buffer. It and its descriptors are gone.
+    #[error("a datagram was longer than {max} bytes")]
+    Truncated {
+        /// Length of the buffer.
+        max: usize,
+    },
+    /// More descriptors than allowed. They are closed.
+    #[error("{found} descriptors beside a datagram, at most {DESCRIPTORS_MAX} are allowed")]
+    TooManyDescriptors {
+        /// How many.
+        found: usize,
+    },
+    /// The system could not hand over all descriptors, for want of room in this process's table. Those that came are closed.
+    #[error("descriptors were lost on the way: this process has too many open")]
+    DescriptorsLost,
+    /// An empty datagram looks like the end of the connection, so none is sent.
+    #[error("an empty datagram cannot be sent")]
+    Empty,
+    /// A system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Who is at the other end, as the kernel saw it when the connection was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// Process id; 0 if it is not visible from here.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// A socket with a name that others connect to. Its name goes with it.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// The name's own device and inode, so that a successor's socket is not removed.
+    identity: (u64, u64),
+}
+
+impl Listener {
+    /// Listens at `path`. A socket that lies there and that nobody answers is removed first; anything else is left alone.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if somebody answers there or something other than a socket lies there; else what the system said.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        // Two starting at once must not each remove what the other has just made. The lock goes with this call.
+        let directory = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let lock = open(
+            directory,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive))?;
+        let fd = new_socket(SocketFlags::empty())?;
+        match bind(&fd, &address) {
+            Err(Errno::ADDRINUSE) => {
+                remove_stale(path, &address)?;
+                bind(&fd, &address)?;
+            }
+            result => result?,
+        }
+        let stat = lstat(path)?;
+        let listener = Self {
+            fd,
+            path: path.to_owned(),
+            identity: (stat.st_dev, stat.st_ino),
+        };
+        listen(&listener.fd, BACKLOG)?;
+        Ok(listener)
+    }
+
+    /// Takes the next connection; waits for one unless non-blocking.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if there is none and the listener is non-blocking; else what the system said.
+    pub fn accept(&self) -> io::Result<Connection> {
+        let fd = retry_on_intr(|| accept_with(&self.fd, SocketFlags::CLOEXEC))?;
+        Ok(Connection { fd })
+    }
+
+    /// Whether [`Listener::accept`] returns at once. Connections are blocking at first, whatever this is.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        set_nonblocking(self.fd.as_fd(), nonblocking)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // There is nobody to tell if the name cannot be removed; the next `bind` finds it stale.
+        if lstat(&self.path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.identity) {
+            let _ = unlink(&self.path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// One end of a connection. `Send` and `Sync`; a datagram goes to one of several receivers.
+#[derive(Debug)]
+pub struct Connection {
+    fd: OwnedFd,
+}
+
+impl Connection {
+    /// Connects to the listener at `path`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if there is no socket, [`io::ErrorKind::ConnectionRefused`] if nobody listens; else what the system said.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        let fd = new_socket(SocketFlags::empty())?;
+        retry_on_intr(|| connect(&fd, &address))?;
+        Ok(Self { fd })
+    }
+
+    /// Two ends that are connected to each other.
+    ///
+    /// # Errors
+    /// If descriptors have run out.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self { fd: one }, Self { fd: other }))
+    }
+
+    /// Sends one datagram with descriptors beside it; all or nothing. The descriptors stay open here.
+    ///
+    /// # Errors
+    /// [`SeqpacketError`]; a datagram that is too long for the system is [`SeqpacketError::Io`].
+    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), SeqpacketError> {
+        if bytes.is_empty() {
+            return Err(SeqpacketError::Empty);
+        }
+        if fds.len() > DESCRIPTORS_MAX {
+            return Err(SeqpacketError::TooManyDescriptors { found: fds.len() });
+        }
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            let pushed = ancillary.push(SendAncillaryMessage::ScmRights(fds));
+            assert!(
+                pushed,
+                "the buffer holds as many descriptors as are allowed"
+            );
+        }
+        retry_on_intr(|| {
+            sendmsg(
+                &self.fd,
+                &[IoSlice::new(bytes)],
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            )
+        })
+        .map_err(from_errno)?;
+        Ok(())
+    }
+
+    /// Receives one datagram into `buffer`: its length, and the descriptors beside it (close-on-exec).
+    ///
+    /// # Errors
+    /// [`SeqpacketError`]. After any but `WouldBlock` the datagram, if there was one, is gone, and its descriptors are closed.
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), SeqpacketError> {
+        let max = buffer.len();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = retry_on_intr(|| {
+            recvmsg(
+                &self.fd,
+                &mut [IoSliceMut::new(buffer)],
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        })
+        .map_err(from_errno)?;
+        // Taken out before anything is refused: whatever is not returned is closed.
+        let mut fds = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        if message.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(SeqpacketError::DescriptorsLost);
+        }
+        if message.flags.contains(ReturnFlags::TRUNC) {
+            return Err(SeqpacketError::Truncated { max });
+        }
+        if fds.len() > DESCRIPTORS_MAX {
+            return Err(SeqpacketError::TooManyDescriptors { found: fds.len() });
+        }
+        if message.bytes == 0 {
+            return Err(SeqpacketError::Closed);
+        }
+        Ok((message.bytes, fds))
+    }
+
+    /// Sleeps until there is something to receive (or the other end has closed), or `timeout` has passed (`None`: for ever).
+    /// Returns whether there is.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
+        wait_readable(self.fd.as_fd(), timeout)
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn peer_credentials(&self) -> io::Result<Credentials> {
+        let credentials = getsockopt(&self.fd, PeerCredentials)?;
+        Ok(Credentials {
+            pid: credentials.pid(),
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+        })
+    }
+
+    /// Whether [`Connection::send`] and [`Connection::recv`] return at once.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        set_nonblocking(self.fd.as_fd(), nonblocking)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags | SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
+        return Err(in_use(path, "something other than a socket lies there"));
+    }
+    // Non-blocking: a listener whose backlog is full is alive, and must not hold us up.
+    match connect(&new_socket(SocketFlags::NONBLOCK)?, address) {
+        Err(Errno::CONNREFUSED) => Ok(unlink(path)?),
+        Err(Errno::NOENT) => Ok(()),
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
+            Err(in_use(path, "somebody listens there already"))
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn in_use(path: &Path, problem: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AddrInUse,
+        format!("{}: {problem}", path.display()),
+    )
+}
+
+fn lstat(path: &Path) -> rustix::io::Result<Stat> {
+    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn set_nonblocking(fd: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfl(fd)?;
+    flags.set(OFlags::NONBLOCK, nonblocking);
+    Ok(fcntl_setfl(fd, flags)?)
+}
+
+fn from_errno(errno: Errno) -> SeqpacketError {
+    match errno {
+        Errno::AGAIN => SeqpacketError::WouldBlock,
+        Errno::PIPE | Errno::CONNRESET => SeqpacketError::Closed,
+        errno => SeqpacketError::Io(errno.into()),
+    }
+}

@@ -1,0 +1,115 @@
+//! What the other side of shared memory did that an honest one never does.
+
+use core::fmt;
+
+/// A value in shared memory that an honest peer never writes.
+///
+/// The half that finds one stops reading the peer's words: the same violation is returned from then on, and whoever drives the
+/// half detaches the peer with this as the reason. Nothing outside the offender's own memory was touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Violation {
+    /// A cursor is not a multiple of the quantum.
+    Misaligned {
+        /// Which cursor.
+        cursor: Cursor,
+        /// Its value, in bytes.
+        found: u64,
+    },
+    /// A cursor went back, or past what its writer may have reached.
+    OutOfRange {
+        /// Which cursor.
+        cursor: Cursor,
+        /// Its value.
+        found: u64,
+        /// Least value that would have been honest: the last one accepted.
+        least: u64,
+        /// Greatest value that would have been honest.
+        most: u64,
+    },
+    /// A packet's length is zero or reaches past what its writer published.
+    PacketLength {
+        /// The length found, in bytes.
+        found: u32,
+        /// Bytes from the packet's start to the published end.
+        most: u64,
+    },
+    /// A mailbox slot names a pipe that the session cannot have.
+    PipeNumber {
+        /// The number found.
+        found: u64,
+        /// Numbers are below this.
+        limit: u64,
+    },
+    /// A mailbox is full although it has a slot for every pipe: its reader cleared pending words without taking the slots.
+    MailboxFull,
+}
+
+/// A shared counter that only its writer moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cursor {
+    /// End of what the producer of a pipe wrote.
+    Tail,
+    /// Start of what the consumer of a pipe still holds.
+    Head,
+    /// End of what the application of an RX/TX pipe gave back to be sent.
+    TxTail,
+    /// Count of slots written into a mailbox.
+    MailboxWritten,
+    /// Count of slots taken from a mailbox.
+    MailboxTaken,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tail => "tail",
+            Self::Head => "head",
+            Self::TxTail => "transmit tail",
+            Self::MailboxWritten => "mailbox's written count",
+            Self::MailboxTaken => "mailbox's taken count",
+        })
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misaligned { cursor, found } => {
+                write!(
+                    f,
+                    "shared memory: {cursor} is {found}, not a multiple of 64"
+                )
+            }
+            Self::OutOfRange {
+                cursor,
+                found,
+                least,
+                most,
+            } => {
+                write!(
+                    f,
+                    "shared memory: {cursor} is {found}, expected {least} to {most}"
+                )
+            }
+            Self::PacketLength { found, most } => {
+                write!(
+                    f,
+                    "shared memory: a packet's length is {found} bytes, expected 1 to {most}"
+                )
+            }
+            Self::PipeNumber { found, limit } => {
+                write!(
+                    f,
+                    "shared memory: a mailbox names pipe {found}, expected less than {limit}"
+                )
+            }
+            Self::MailboxFull => {
+                f.write_str("shared memory: a mailbox is full, though it has a slot for every pipe")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Violation {}
