@@ -1,1 +1,76 @@
 //! What applications link: pipes, regions and atomic verbs.
+//!
+//! A program attaches to its node's daemon with [`Device::attach`], one device in each thread, and opens through it
+//!
+//! | object | what it is |
+//! |---|---|
+//! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, back to back in memory shared with the daemon: received, sent, or sent back in place |
+//! | [`Region`] | memory of one's own that verbs of any node act on |
+//! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
+//!
+//! # Words and bytes
+//! Words are `u64` values in the caller's own byte order; they are little-endian on the wire and where a region is read or written as bytes. Frames
+//! are bytes as on the wire. Lengths, offsets and sizes are in bytes, and say so in their names.
+//!
+//! # Threads
+//! A [`Device`] is `Send` and not `Sync`; what is opened through it borrows it and stays on its thread. A [`Region`] is shared freely.
+//!
+//! # Waiting
+//! Every call that may wait has a variant with a deadline ([`std::time::Instant`]), and calls that do not wait say so. A call that waits spins for [`SPIN`],
+//! then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`].
+//!
+//! # Bounds
+//! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe and a full verb queue refuse.
+//!
+//! # Examples
+//! Send a frame to oneself over whatever is plugged into port `p0` and wait a second for it:
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//!
+//! use covalent_verbs::{Device, Match};
+//!
+//! let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+//! let mut back = device.rx_pipe_on(1 << 20, "p0")?;
+//! back.bind(&Match::Any)?;
+//! let mut out = device.tx_pipe(1 << 20, "p0")?;
+//! out.send(&[0xff; 60])?;
+//! let batch = back.recv_deadline(Instant::now() + Duration::from_secs(1))?;
+//! assert_eq!(batch.iter().next().map(<[u8]>::len), Some(60));
+//! # Ok::<(), covalent_verbs::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod blocking;
+mod client;
+mod device;
+mod error;
+mod outstanding;
+mod pipe_set;
+mod queue;
+mod region;
+mod remote;
+mod rx;
+mod rx_tx;
+mod tx;
+mod verb;
+mod wait;
+
+pub use covalent_api::{
+    event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights, rule::Match,
+    rule::Transport, status,
+};
+
+pub use blocking::Mismatch;
+pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
+pub use device::{Device, PipeId, SPIN};
+pub use error::{Error, Result, SendRefusal};
+pub use queue::{VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
+pub use region::Region;
+pub use remote::RemoteRegion;
+pub use rx::{Packets, RxBatch, RxPipe};
+pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
+pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
+pub use verb::{
+    CommitWord, Completion, MULTI_COMMIT_WORDS_MAX, Mode, Outcome, READ_BYTES_MAX, Refusal, Target,
+    Verb, VerbId, WRITE_BYTES_MAX,
+};

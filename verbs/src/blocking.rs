@@ -1,0 +1,379 @@
+//! Blocking calls: one verb each, posted in two phases and waited for.
+//!
+//! Each has a variant that takes a deadline. If that passes while the verb is under way the error is [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number:
+//! its completion comes later, from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is [`Error::Deadline`](crate::Error::Deadline) and nothing was posted.
+
+use std::time::Instant;
+
+use crate::{
+    error::Result,
+    queue::{Verbs, executed, nonsense},
+    remote::RemoteRegion,
+    verb::{CommitWord, Mode, Outcome, Verb},
+};
+
+/// The first word of a multi-commit that was not as expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Its place among the words given, from 0.
+    pub index: u16,
+    /// What it held.
+    pub found: u64,
+}
+
+/// Errors of all of them: [`Error::VerbRefused`](crate::Error::VerbRefused), [`Error::NoSuchPeer`](crate::Error::NoSuchPeer), [`Error::PeerRestarted`](crate::Error::PeerRestarted), [`Error::Invalid`](crate::Error::Invalid) for what no node would
+/// execute, [`Error::QueueFull`](crate::Error::QueueFull) when as many verbs are under way as the queue takes, [`Error::DaemonGone`](crate::Error::DaemonGone).
+impl Verbs<'_> {
+    /// Reads `len_bytes` bytes: see [`Verb::Read`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn read(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        len_bytes: u32,
+    ) -> Result<Box<[u8]>> {
+        self.data(
+            region,
+            Verb::Read {
+                offset_bytes,
+                len_bytes,
+            },
+            None,
+        )
+    }
+
+    /// As [`Verbs::read`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read`], and [`Error::Deadline`](crate::Error::Deadline), [`Error::InDoubt`](crate::Error::InDoubt). So in all variants with a deadline.
+    pub fn read_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        len_bytes: u32,
+        deadline: Instant,
+    ) -> Result<Box<[u8]>> {
+        self.data(
+            region,
+            Verb::Read {
+                offset_bytes,
+                len_bytes,
+            },
+            Some(deadline),
+        )
+    }
+
+    /// Writes bytes: see [`Verb::Write`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn write(&mut self, region: &RemoteRegion, offset_bytes: u64, data: &[u8]) -> Result<()> {
+        self.nothing(region, Verb::Write { offset_bytes, data }, None)
+    }
+
+    /// As [`Verbs::write`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn write_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        data: &[u8],
+        deadline: Instant,
+    ) -> Result<()> {
+        self.nothing(region, Verb::Write { offset_bytes, data }, Some(deadline))
+    }
+
+    /// Writes a word and returns what it held: see [`Verb::Swap`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn swap(&mut self, region: &RemoteRegion, offset_bytes: u64, new: u64) -> Result<u64> {
+        self.word(region, Verb::Swap { offset_bytes, new }, None)
+    }
+
+    /// As [`Verbs::swap`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn swap_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        new: u64,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.word(region, Verb::Swap { offset_bytes, new }, Some(deadline))
+    }
+
+    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with what it held if so, else `Err` with what it holds. See
+    /// [`Verb::CompareAndSwap`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn compare_and_swap(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        expected: u64,
+        new: u64,
+    ) -> Result<std::result::Result<u64, u64>> {
+        self.compared(
+            region,
+            Verb::CompareAndSwap {
+                offset_bytes,
+                expected,
+                new,
+            },
+            None,
+        )
+    }
+
+    /// As [`Verbs::compare_and_swap`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn compare_and_swap_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        expected: u64,
+        new: u64,
+        deadline: Instant,
+    ) -> Result<std::result::Result<u64, u64>> {
+        self.compared(
+            region,
+            Verb::CompareAndSwap {
+                offset_bytes,
+                expected,
+                new,
+            },
+            Some(deadline),
+        )
+    }
+
+    /// Adds to a word, wrapping, and returns what it held: see [`Verb::FetchAdd`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_add(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        delta: u64,
+    ) -> Result<u64> {
+        self.word(
+            region,
+            Verb::FetchAdd {
+                offset_bytes,
+                delta,
+            },
+            None,
+        )
+    }
+
+    /// As [`Verbs::fetch_add`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_add_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        delta: u64,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.word(
+            region,
+            Verb::FetchAdd {
+                offset_bytes,
+                delta,
+            },
+            Some(deadline),
+        )
+    }
+
+    /// Ands a word with a mask and returns what it held: see [`Verb::FetchAnd`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_and(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        mask: u64,
+    ) -> Result<u64> {
+        self.word(region, Verb::FetchAnd { offset_bytes, mask }, None)
+    }
+
+    /// As [`Verbs::fetch_and`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_and_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        mask: u64,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.word(
+            region,
+            Verb::FetchAnd { offset_bytes, mask },
+            Some(deadline),
+        )
+    }
+
+    /// Ors a word with a mask and returns what it held: see [`Verb::FetchOr`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_or(&mut self, region: &RemoteRegion, offset_bytes: u64, mask: u64) -> Result<u64> {
+        self.word(region, Verb::FetchOr { offset_bytes, mask }, None)
+    }
+
+    /// As [`Verbs::fetch_or`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_or_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        mask: u64,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.word(region, Verb::FetchOr { offset_bytes, mask }, Some(deadline))
+    }
+
+    /// Exclusive-ors a word with a mask and returns what it held: see [`Verb::FetchXor`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_xor(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        mask: u64,
+    ) -> Result<u64> {
+        self.word(region, Verb::FetchXor { offset_bytes, mask }, None)
+    }
+
+    /// As [`Verbs::fetch_xor`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_xor_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        mask: u64,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.word(
+            region,
+            Verb::FetchXor { offset_bytes, mask },
+            Some(deadline),
+        )
+    }
+
+    /// Sets all words if all hold what is expected, else none. The inner result is an error in the second case. See
+    /// [`Verb::MultiCommit`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn multi_commit(
+        &mut self,
+        region: &RemoteRegion,
+        words: &[CommitWord],
+    ) -> Result<std::result::Result<(), Mismatch>> {
+        self.committed(region, words, None)
+    }
+
+    /// As [`Verbs::multi_commit`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn multi_commit_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        words: &[CommitWord],
+        deadline: Instant,
+    ) -> Result<std::result::Result<(), Mismatch>> {
+        self.committed(region, words, Some(deadline))
+    }
+
+    fn one(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Outcome> {
+        executed(self.execute(region, verb, Mode::TwoPhase, deadline)?)
+    }
+
+    fn word(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<u64> {
+        match self.one(region, verb, deadline)? {
+            Outcome::Old(old) => Ok(old),
+            outcome => Err(nonsense("an atomic verb", &outcome)),
+        }
+    }
+
+    fn data(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Box<[u8]>> {
+        match self.one(region, verb, deadline)? {
+            Outcome::Data(data) => Ok(data),
+            outcome => Err(nonsense("a read", &outcome)),
+        }
+    }
+
+    fn nothing(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        match self.one(region, verb, deadline)? {
+            Outcome::Done => Ok(()),
+            outcome => Err(nonsense("a write", &outcome)),
+        }
+    }
+
+    fn compared(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<std::result::Result<u64, u64>> {
+        match self.one(region, verb, deadline)? {
+            Outcome::Old(old) => Ok(Ok(old)),
+            Outcome::Mismatch { found, .. } => Ok(Err(found)),
+            outcome => Err(nonsense("a compare-and-swap", &outcome)),
+        }
+    }
+
+    fn committed(
+        &mut self,
+        region: &RemoteRegion,
+        words: &[CommitWord],
+        deadline: Option<Instant>,
+    ) -> Result<std::result::Result<(), Mismatch>> {
+        match self.one(region, Verb::MultiCommit { words }, deadline)? {
+            Outcome::Done => Ok(Ok(())),
+            Outcome::Mismatch { index, found } => Ok(Err(Mismatch { index, found })),
+            outcome => Err(nonsense("a multi-commit", &outcome)),
+        }
+    }
+}

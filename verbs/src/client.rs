@@ -1,0 +1,338 @@
+//! The conversation with the daemon: one request, one reply, over its Unix socket.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    event::Event,
+    guid::Guid,
+    request::{PortBrief, Reply, Request},
+    status::NodeStatus,
+};
+use covalent_pipe::seqpacket::{Connection, SeqpacketError};
+use nix::poll::PollFlags;
+
+use crate::{
+    error::{Error, Result},
+    wait,
+};
+
+/// How long a request waits for its reply unless told otherwise. The daemon answers within a turn of its loop; this
+/// bounds what a stopped one can do to its applications.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Events kept for [`Client::next_event`] while replies are awaited. Beyond that the oldest is dropped, which their
+/// sequence numbers show.
+const EVENTS_MAX: usize = 1024;
+
+/// A connection to the daemon that holds no pipes: for looking and for configuring.
+///
+/// `Send`; one thread at a time. A [`Device`](crate::Device) has one of its own.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    socket: PathBuf,
+    node: NodeInfo,
+    buffer: Box<[u8]>,
+    events: VecDeque<Event>,
+    timeout: Duration,
+    /// Replies still to come for requests whose deadline passed. They are thrown away when they come.
+    late_replies: u32,
+    gone: bool,
+}
+
+/// What a daemon says of itself when it welcomes a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The node's configured name.
+    pub name: String,
+    /// The node's identity.
+    pub guid: Guid,
+    /// How many lanes there are.
+    pub lanes: u32,
+    /// The ports, in order of their index.
+    pub ports: Vec<PortBrief>,
+}
+
+impl Client {
+    /// Connects to the daemon's socket. `program` is what the client calls itself, at most 64 bytes, for people.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`] (for example by the group check),
+    /// [`Error::Deadline`] when the daemon does not answer within [`REQUEST_TIMEOUT`].
+    pub fn connect(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
+        let socket = socket.as_ref().to_owned();
+        let unreachable = |source: io::Error| Error::Unreachable {
+            socket: socket.clone(),
+            source,
+        };
+        let connection = Connection::connect(&socket).map_err(unreachable)?;
+        connection.set_nonblocking(true).map_err(unreachable)?;
+        let mut client = Self {
+            connection,
+            socket,
+            node: NodeInfo {
+                name: String::new(),
+                guid: NOBODY,
+                lanes: 0,
+                ports: Vec::new(),
+            },
+            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
+            events: VecDeque::new(),
+            timeout: REQUEST_TIMEOUT,
+            late_replies: 0,
+            gone: false,
+        };
+        let hello = Request::Hello {
+            version: API_VERSION,
+            program: program.to_owned(),
+        };
+        match client.request(&hello, "attach")? {
+            (Reply::Welcome { version, .. }, _) if version != API_VERSION => Err(Error::Version {
+                daemon: version,
+                library: API_VERSION,
+            }),
+            (
+                Reply::Welcome {
+                    node,
+                    guid,
+                    lanes,
+                    ports,
+                    ..
+                },
+                _,
+            ) => {
+                client.node = NodeInfo {
+                    name: node,
+                    guid,
+                    lanes,
+                    ports,
+                };
+                Ok(client)
+            }
+            (other, _) => Err(unexpected("Hello", &other)),
+        }
+    }
+
+    /// The node that the daemon runs.
+    #[must_use]
+    pub const fn node(&self) -> &NodeInfo {
+        &self.node
+    }
+
+    /// How long each later request waits for its reply.
+    pub fn set_request_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Everything that the daemon knows of itself.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
+    pub fn status(&mut self) -> Result<NodeStatus> {
+        match self.request(&Request::Status, "tell its status")? {
+            (Reply::Status(status), _) => Ok(*status),
+            (other, _) => Err(unexpected("Status", &other)),
+        }
+    }
+
+    /// Enables or disables a port as if its cable were plugged or pulled. Only root and the daemon's own user may.
+    ///
+    /// # Errors
+    /// As [`Client::status`].
+    pub fn set_port(&mut self, port: &str, enabled: bool) -> Result<()> {
+        let request = Request::SetPort {
+            port: port.to_owned(),
+            enabled,
+        };
+        self.done(
+            &request,
+            &format!("{} port {port}", if enabled { "enable" } else { "disable" }),
+        )
+    }
+
+    /// Asks for every later event of the node. Read them with [`Client::next_event`].
+    ///
+    /// # Errors
+    /// As [`Client::status`].
+    pub fn subscribe(&mut self) -> Result<()> {
+        self.done(&Request::Subscribe, "send events")
+    }
+
+    /// Waits for the next event; for ever without a deadline. [`Event::sequence`] shows whether some were missed.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`], or [`Error::Deadline`].
+    pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            match self.receive(deadline, "an event came")? {
+                (Reply::Event(event), _) => return Ok(event),
+                _ if self.late_replies > 0 => self.late_replies -= 1,
+                (other, _) => return Err(unexpected("nothing", &other)),
+            }
+        }
+    }
+
+    /// Sends a request that has nothing to tell.
+    pub(crate) fn done(&mut self, request: &Request, what: &str) -> Result<()> {
+        match self.request(request, what)? {
+            (Reply::Done, _) => Ok(()),
+            (other, _) => Err(unexpected("Done", &other)),
+        }
+    }
+
+    /// Sends a request and waits for its reply. `what` completes the sentence "covalentd refused to …".
+    pub(crate) fn request(
+        &mut self,
+        request: &Request,
+        what: &str,
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        let deadline = Some(Instant::now() + self.timeout);
+        let bytes = datagram::encode(request).map_err(|error| Error::Invalid(error.to_string()))?;
+        self.send(&bytes, deadline)?;
+        loop {
+            let (reply, fds) = match self.receive(deadline, "the daemon answered a request") {
+                Err(error @ Error::Deadline { .. }) => {
+                    self.late_replies += 1;
+                    return Err(error);
+                }
+                received => received?,
+            };
+            match reply {
+                Reply::Event(event) => {
+                    if self.events.len() == EVENTS_MAX {
+                        self.events.pop_front();
+                    }
+                    self.events.push_back(event);
+                }
+                _ if self.late_replies > 0 => self.late_replies -= 1,
+                Reply::Refused { reason } => {
+                    return Err(Error::Refused {
+                        request: what.to_owned(),
+                        reason,
+                    });
+                }
+                reply => return Ok((reply, fds)),
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<()> {
+        loop {
+            if self.gone {
+                return Err(self.daemon_gone());
+            }
+            match self.connection.send(bytes, &[]) {
+                Ok(()) => return Ok(()),
+                Err(SeqpacketError::WouldBlock) => {
+                    self.sleep(PollFlags::POLLOUT, deadline, "the daemon took a request")?;
+                }
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    fn receive(
+        &mut self,
+        deadline: Option<Instant>,
+        what: &'static str,
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        loop {
+            if self.gone {
+                return Err(self.daemon_gone());
+            }
+            match self.connection.recv(&mut self.buffer) {
+                Ok((len, fds)) => {
+                    return match datagram::decode(&self.buffer[..len]) {
+                        Ok(reply) => Ok((reply, fds)),
+                        Err(error) => {
+                            self.gone = true;
+                            Err(Error::Unintelligible(error.to_string()))
+                        }
+                    };
+                }
+                Err(SeqpacketError::WouldBlock) => self.sleep(PollFlags::POLLIN, deadline, what)?,
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    fn sleep(
+        &self,
+        events: PollFlags,
+        deadline: Option<Instant>,
+        what: &'static str,
+    ) -> Result<()> {
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(Error::Deadline { what });
+        }
+        wait::poll(&mut [(self.connection.as_fd(), events)], deadline)?;
+        Ok(())
+    }
+
+    /// Looks, without waiting, whether the daemon has hung up.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        if !self.gone {
+            let mut fds = [(self.connection.as_fd(), wait::HANG_UP)];
+            self.gone = wait::poll(&mut fds, Some(Instant::now()))?[0].intersects(wait::HANG_UP);
+        }
+        if self.gone {
+            Err(self.daemon_gone())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// To wait for the daemon's hanging up beside other things.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
+    }
+
+    /// Whether the daemon is known to be gone.
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    fn broken(&mut self, error: SeqpacketError) -> Error {
+        match error {
+            SeqpacketError::Closed => {
+                self.gone = true;
+                self.daemon_gone()
+            }
+            SeqpacketError::Io(source) => Error::System {
+                what: "talking to covalentd",
+                source,
+            },
+            // The datagram is gone, and with it the order of replies.
+            error => {
+                self.gone = true;
+                Error::Unintelligible(error.to_string())
+            }
+        }
+    }
+
+    fn daemon_gone(&self) -> Error {
+        Error::DaemonGone {
+            socket: self.socket.clone(),
+        }
+    }
+}
+
+/// Stands for the node until the daemon has told who it is.
+const NOBODY: Guid = Guid::new(u64::MAX).expect("not zero");
+
+pub(crate) fn unexpected(asked: &str, reply: &Reply) -> Error {
+    // Only the kind of reply: a status would fill pages.
+    let text = format!("{reply:?}");
+    let kind: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
+    Error::Unintelligible(format!("{kind} in answer to {asked}"))
+}

@@ -1,0 +1,588 @@
+//! The device: one application thread's attachment to a node's daemon.
+
+use std::{
+    cell::{Cell, RefCell},
+    hint, io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    request::{PipeKind, PortBrief, Reply, Request, Rights},
+    rule::Match,
+    status::NodeStatus,
+};
+use covalent_pipe::{
+    Direction, PipeError, PipeMemory, Violation,
+    event::EventFd,
+    region::RegionMemory,
+    session::{AppSession, SessionMemory},
+};
+use nix::poll::PollFlags;
+
+use crate::{
+    client::{Client, NodeInfo, unexpected},
+    error::{Error, Result},
+    pipe_set::PipeSet,
+    queue::Verbs,
+    region::Region,
+    rx::RxPipe,
+    rx_tx::RxTxPipe,
+    tx::TxPipe,
+    wait::{self, HANG_UP},
+};
+
+/// How long a blocking call looks again and again before it sleeps, unless told otherwise. Longer than a round trip through a lane that is
+/// awake, short enough not to matter on a machine with few cores.
+pub const SPIN: Duration = Duration::from_micros(10);
+
+/// Looks between two looks at the clock while spinning.
+const LOOKS: u32 = 16;
+
+/// How often calls that find nothing ask the kernel whether the daemon still lives.
+const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
+
+/// An attachment to the daemon, with everything that was opened through it.
+///
+/// `Send` but not `Sync`: one per thread. A program of several threads attaches once in each. What is opened through a device borrows it,
+/// so it stays on the device's thread; a [`Region`] does not, and may be shared between threads.
+///
+/// When the device is dropped, or its process dies in whatever way, the daemon reclaims all of it.
+///
+/// # Blocking
+/// Every blocking call looks again and again for [`SPIN`], then sleeps until the daemon wakes it. A daemon that ends wakes it too: the call
+/// returns [`Error::DaemonGone`]. Calls that do not block find that out within a millisecond of its end.
+#[derive(Debug)]
+pub struct Device {
+    client: RefCell<Client>,
+    session: RefCell<Session>,
+    /// Written by the daemon when it notifies while this side sleeps.
+    woken: EventFd,
+    /// Written by this side when the lane sleeps.
+    lane_wake: EventFd,
+    node: NodeInfo,
+    number: u64,
+    lane: u32,
+    spin: Cell<Duration>,
+    next_alive_check: Cell<Instant>,
+}
+
+#[derive(Debug)]
+struct Session {
+    shared: AppSession,
+    /// Pipes that the daemon has notified of and [`Device::next_rx_pipe`] has not handed out.
+    ready: PipeSet,
+    /// Pipes from which something was freed without telling the daemon yet, so that it would not notify of the next packet.
+    owed_doorbells: PipeSet,
+    /// Which pipes [`Device::next_rx_pipe`] is about.
+    receives: Box<[bool]>,
+}
+
+/// The number of a pipe in its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PipeId(pub(crate) u32);
+
+impl PipeId {
+    /// The number, as the daemon's status shows it.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A pipe that the daemon has made.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) id: u32,
+    pub(crate) memory: PipeMemory,
+    pub(crate) page_bytes: u64,
+    pub(crate) frame_bytes_max: u32,
+}
+
+impl Device {
+    /// Attaches to the daemon that listens at `socket`, on its lane 0. `program` is what this application calls itself, at most 64 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`], [`Error::Deadline`] when the daemon does not answer, [`Error::System`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent_verbs::Device;
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// println!("attached to {} ({})", device.node().name, device.node().guid);
+    /// # Ok::<(), covalent_verbs::Error>(())
+    /// ```
+    pub fn attach(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
+        Self::attach_to_lane(socket, program, 0)
+    }
+
+    /// As [`Device::attach`], on another lane. Pipes live on their device's lane: it must be the one that owns their ports
+    /// ([`PortBrief::lane`]).
+    ///
+    /// # Errors
+    /// As [`Device::attach`]; [`Error::Refused`] when there is no such lane.
+    pub fn attach_to_lane(socket: impl AsRef<Path>, program: &str, lane: u32) -> Result<Self> {
+        let mut client = Client::connect(socket, program)?;
+        let (reply, fds) = client.request(&Request::OpenSession { lane }, "open a session")?;
+        let Reply::Session {
+            session: number,
+            slots,
+        } = reply
+        else {
+            return Err(unexpected("OpenSession", &reply));
+        };
+        let [memory, woken, lane_wake] = take_fds(fds)?;
+        let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
+        let session = Session {
+            shared: AppSession::new(memory),
+            ready: PipeSet::new(slots),
+            owed_doorbells: PipeSet::new(slots),
+            receives: vec![false; slots as usize].into_boxed_slice(),
+        };
+        Ok(Self {
+            node: client.node().clone(),
+            client: RefCell::new(client),
+            session: RefCell::new(session),
+            woken: EventFd::from(woken),
+            lane_wake: EventFd::from(lane_wake),
+            number,
+            lane,
+            spin: Cell::new(SPIN),
+            next_alive_check: Cell::new(Instant::now()),
+        })
+    }
+
+    /// The node that this device is attached to.
+    #[must_use]
+    pub const fn node(&self) -> &NodeInfo {
+        &self.node
+    }
+
+    /// The node's ports.
+    #[must_use]
+    pub fn ports(&self) -> &[PortBrief] {
+        &self.node.ports
+    }
+
+    /// The daemon's number for this device's session, as its status and events show it.
+    #[must_use]
+    pub const fn session(&self) -> u64 {
+        self.number
+    }
+
+    /// The lane that this device lives on.
+    #[must_use]
+    pub const fn lane(&self) -> u32 {
+        self.lane
+    }
+
+    /// Everything that the daemon knows of itself. Blocks for the reply, as do all calls that open, close or bind.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
+    pub fn status(&self) -> Result<NodeStatus> {
+        self.client.borrow_mut().status()
+    }
+
+    /// How long calls that ask the daemon for something wait for its reply. [`crate::REQUEST_TIMEOUT`] unless set.
+    pub fn set_request_timeout(&self, timeout: Duration) {
+        self.client.borrow_mut().set_request_timeout(timeout);
+    }
+
+    /// How long blocking calls look again and again before they sleep. [`SPIN`] unless set; zero sleeps at once.
+    pub fn set_spin(&self, spin: Duration) {
+        self.spin.set(spin);
+    }
+
+    /// Asks the kernel whether the daemon still lives. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`] if not.
+    pub fn check_alive(&self) -> Result<()> {
+        self.next_alive_check
+            .set(Instant::now() + ALIVE_CHECK_EVERY);
+        self.client.borrow_mut().check_alive()
+    }
+
+    /// Opens a pipe that receives from every port of the lane: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] (for example the session's memory bound), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    pub fn rx_pipe(&self, capacity_bytes: u64) -> Result<RxPipe<'_>> {
+        RxPipe::open(self, capacity_bytes, None)
+    }
+
+    /// As [`Device::rx_pipe`], receiving only what arrives on one port.
+    ///
+    /// # Errors
+    /// As [`Device::rx_pipe`]; [`Error::Refused`] when there is no such port on this device's lane.
+    pub fn rx_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<RxPipe<'_>> {
+        RxPipe::open(self, capacity_bytes, Some(port))
+    }
+
+    /// Opens a pipe that sends on a port.
+    ///
+    /// # Errors
+    /// As [`Device::rx_pipe_on`].
+    pub fn tx_pipe(&self, capacity_bytes: u64, port: &str) -> Result<TxPipe<'_>> {
+        TxPipe::open(self, capacity_bytes, port)
+    }
+
+    /// Opens a pipe that receives from a port and sends back on it from where the packets lie, with no copy.
+    ///
+    /// # Errors
+    /// As [`Device::rx_pipe_on`].
+    pub fn rx_tx_pipe(&self, capacity_bytes: u64, port: &str) -> Result<RxTxPipe<'_>> {
+        RxTxPipe::open(self, capacity_bytes, port)
+    }
+
+    /// The next pipe of this device in which packets have arrived, oldest news first; `None` when there is no news. Does not block.
+    ///
+    /// Its packets may have been received already, by a call that looked at the pipe without waiting to be told.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`], [`Error::Unintelligible`].
+    pub fn poll_rx_pipe(&self) -> Result<Option<PipeId>> {
+        let ready = self.take_ready()?;
+        if ready.is_none() {
+            self.pay_doorbells()?;
+            self.check_alive_sometimes()?;
+        }
+        Ok(ready)
+    }
+
+    /// Waits for news of any pipe: see [`Device::poll_rx_pipe`]. Receive until the pipe is empty, then call again.
+    ///
+    /// # Errors
+    /// As [`Device::poll_rx_pipe`].
+    pub fn next_rx_pipe(&self) -> Result<PipeId> {
+        self.next_rx_pipe_until(None)
+    }
+
+    /// As [`Device::next_rx_pipe`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Device::poll_rx_pipe`], and [`Error::Deadline`].
+    pub fn next_rx_pipe_deadline(&self, deadline: Instant) -> Result<PipeId> {
+        self.next_rx_pipe_until(Some(deadline))
+    }
+
+    fn next_rx_pipe_until(&self, deadline: Option<Instant>) -> Result<PipeId> {
+        let mut ready = None;
+        self.wait("a packet arrived", deadline, |_| {
+            ready = self.take_ready()?;
+            if ready.is_none() {
+                self.pay_doorbells()?;
+            }
+            Ok(ready.is_some())
+        })?;
+        ready.ok_or(Error::Deadline {
+            what: "a packet arrived",
+        })
+    }
+
+    /// Registers memory, all zero, that verbs of this and other nodes can act on, under a name that is unique on the node (1 to 32 bytes). It
+    /// stays registered until the device is dropped. `size_bytes` is a multiple of 8, at most 1 GiB.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] (for example: the name is taken), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    pub fn register_region(&self, name: &str, size_bytes: u64, rights: Rights) -> Result<Region> {
+        let request = Request::RegisterRegion {
+            name: name.to_owned(),
+            size_bytes,
+            rights,
+        };
+        let (reply, fds) = self
+            .client
+            .borrow_mut()
+            .request(&request, &format!("register region `{name}`"))?;
+        let Reply::Region { rkey, size_bytes } = reply else {
+            return Err(unexpected("RegisterRegion", &reply));
+        };
+        let [memory] = take_fds(fds)?;
+        let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
+        Ok(Region::new(name, rkey, memory))
+    }
+
+    /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs under way. One at a time in each device.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when one is open, [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
+    pub fn verbs(&self) -> Result<Verbs<'_>> {
+        self.verbs_with_depth(crate::VERBS_DEPTH)
+    }
+
+    /// As [`Device::verbs`], with room for `depth` verbs under way, 1 to [`crate::VERBS_DEPTH_MAX`].
+    ///
+    /// # Errors
+    /// As [`Device::verbs`]; [`Error::Invalid`] for another depth.
+    pub fn verbs_with_depth(&self, depth: u32) -> Result<Verbs<'_>> {
+        Verbs::open(self, depth)
+    }
+
+    // What pipes and queues are made of.
+
+    pub(crate) fn open_pipe(
+        &self,
+        kind: PipeKind,
+        capacity_bytes: u64,
+        port: Option<&str>,
+    ) -> Result<Opened> {
+        let request = Request::OpenPipe {
+            kind,
+            capacity_bytes,
+            port: port.map(str::to_owned),
+        };
+        let what = match port {
+            Some(port) => format!("open a pipe ({kind:?}) on port {port}"),
+            None => format!("open a pipe ({kind:?})"),
+        };
+        let (reply, fds) = self.client.borrow_mut().request(&request, &what)?;
+        let Reply::Pipe {
+            pipe: id,
+            page_bytes,
+            frame_bytes_max,
+        } = reply
+        else {
+            return Err(unexpected("OpenPipe", &reply));
+        };
+        let memory =
+            PipeMemory::open(take_fds(fds)?, direction(kind), capacity_bytes).map_err(foreign)?;
+        let mut session = self.session.borrow_mut();
+        let Some(receives) = session.receives.get_mut(id as usize) else {
+            return Err(Error::Unintelligible(format!(
+                "pipe number {id} in a session of fewer pipes"
+            )));
+        };
+        *receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx);
+        Ok(Opened {
+            id,
+            memory,
+            page_bytes,
+            frame_bytes_max,
+        })
+    }
+
+    /// Gives a pipe back. Called when its object is dropped: nobody is left to be told of an error.
+    pub(crate) fn close_pipe(&self, pipe: u32) {
+        {
+            let mut session = self.session.borrow_mut();
+            session.ready.remove(pipe);
+            session.owed_doorbells.remove(pipe);
+            session.receives[pipe as usize] = false;
+        }
+        let mut client = self.client.borrow_mut();
+        if !client.is_gone() {
+            let _ = client.done(&Request::ClosePipe { pipe }, "close a pipe");
+        }
+    }
+
+    pub(crate) fn bind(&self, pipe: u32, matches: &Match) -> Result<()> {
+        let what = format!("bind pipe {pipe} to {matches}");
+        self.client.borrow_mut().done(
+            &Request::Bind {
+                pipe,
+                matches: matches.clone(),
+            },
+            &what,
+        )
+    }
+
+    pub(crate) fn unbind(&self, pipe: u32, matches: &Match) -> Result<()> {
+        let what = format!("unbind pipe {pipe} from {matches}");
+        self.client.borrow_mut().done(
+            &Request::Unbind {
+                pipe,
+                matches: matches.clone(),
+            },
+            &what,
+        )
+    }
+
+    /// Tells the lane to look at a pipe.
+    pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
+        let mut session = self.session.borrow_mut();
+        session.owed_doorbells.remove(pipe);
+        if session.shared.ring(pipe).map_err(broken)? {
+            self.lane_wake
+                .notify()
+                .map_err(|error| self.wake_failed("wake the lane", error))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that the lane was not told of something freed. It matters only before a sleep.
+    pub(crate) fn owe_doorbell(&self, pipe: u32) {
+        self.session.borrow_mut().owed_doorbells.insert(pipe);
+    }
+
+    /// The wake-up's other end goes with the daemon.
+    fn wake_failed(&self, what: &'static str, error: io::Error) -> Error {
+        self.client
+            .borrow_mut()
+            .check_alive()
+            .err()
+            .unwrap_or(Error::System {
+                what,
+                source: error,
+            })
+    }
+
+    fn pay_doorbells(&self) -> Result<()> {
+        loop {
+            let Some(pipe) = self.session.borrow_mut().owed_doorbells.pop() else {
+                return Ok(());
+            };
+            self.ring(pipe)?;
+        }
+    }
+
+    fn take_ready(&self) -> Result<Option<PipeId>> {
+        let session = &mut *self.session.borrow_mut();
+        session.take_notifications()?;
+        while let Some(pipe) = session.ready.pop() {
+            if session.receives[pipe as usize] {
+                return Ok(Some(PipeId(pipe)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// For calls that find nothing and return at once: sees the daemon's end soon, without a system call each time.
+    pub(crate) fn check_alive_sometimes(&self) -> Result<()> {
+        let now = Instant::now();
+        if now >= self.next_alive_check.get() {
+            self.check_alive()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits until `attempt` returns `true`: spins, then sleeps between attempts until the daemon notifies of something. `what` completes
+    /// "the deadline passed before …".
+    pub(crate) fn wait(
+        &self,
+        what: &'static str,
+        deadline: Option<Instant>,
+        mut attempt: impl FnMut(Stage) -> Result<bool>,
+    ) -> Result<()> {
+        if self.spin_until(deadline, &mut attempt)? {
+            return Ok(());
+        }
+        loop {
+            // In this order: raise the flag, look once more, sleep. Whoever brings news after the look sees the flag.
+            let may_sleep = self.prepare_sleep()?;
+            let ended = match attempt(Stage::BeforeSleep) {
+                Ok(false) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    Some(Err(Error::Deadline { what }))
+                }
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            };
+            let slept = match ended {
+                None if may_sleep => self.sleep(deadline),
+                _ => Ok(()),
+            };
+            self.session.borrow_mut().shared.cancel_sleep();
+            match ended {
+                Some(ended) => return ended,
+                None => slept?,
+            }
+        }
+    }
+
+    fn spin_until(
+        &self,
+        deadline: Option<Instant>,
+        attempt: &mut impl FnMut(Stage) -> Result<bool>,
+    ) -> Result<bool> {
+        let until = Instant::now() + self.spin.get();
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        loop {
+            for _ in 0..LOOKS {
+                if attempt(Stage::Spinning)? {
+                    return Ok(true);
+                }
+                hint::spin_loop();
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Says that this side is about to sleep; `false` when there is news already.
+    fn prepare_sleep(&self) -> Result<bool> {
+        let session = &mut *self.session.borrow_mut();
+        session.take_notifications()?;
+        Ok(session.shared.prepare_sleep())
+    }
+
+    fn sleep(&self, deadline: Option<Instant>) -> Result<()> {
+        let [woken, daemon] = {
+            let client = self.client.borrow();
+            wait::poll(
+                &mut [
+                    (self.woken.as_fd(), PollFlags::POLLIN),
+                    (client.fd(), HANG_UP),
+                ],
+                deadline,
+            )?
+        };
+        if daemon.intersects(HANG_UP) {
+            self.check_alive()?;
+        }
+        if !woken.is_empty() {
+            self.woken
+                .drain()
+                .map_err(|error| self.wake_failed("take a wake-up", error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    fn take_notifications(&mut self) -> Result<()> {
+        while let Some(notification) = self.shared.next_notification().map_err(broken)? {
+            self.ready.insert(notification.pipe);
+        }
+        Ok(())
+    }
+}
+
+/// Where a wait stands when it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It will look again at once.
+    Spinning,
+    /// It is about to sleep: whoever should wake it must be asked to now.
+    BeforeSleep,
+}
+
+const fn direction(kind: PipeKind) -> Direction {
+    match kind {
+        PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
+        PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
+        PipeKind::RxTx => Direction::RxTx,
+    }
+}
+
+fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
+    fds.try_into().map_err(|fds: Vec<OwnedFd>| {
+        Error::Unintelligible(format!("{} descriptors came, expected {N}", fds.len()))
+    })
+}
+
+pub(crate) fn foreign(error: PipeError) -> Error {
+    match error {
+        PipeError::System { what, source, .. } => Error::System { what, source },
+        error => Error::Unintelligible(error.to_string()),
+    }
+}
+
+pub(crate) fn broken(violation: Violation) -> Error {
+    Error::Unintelligible(violation.to_string())
+}

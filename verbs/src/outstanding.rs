@@ -1,0 +1,267 @@
+//! Verbs that were posted and not yet handed back: a fixed table, so that the number under way is bounded and a
+//! completion that nobody waits for is recognised whatever number it bears.
+
+use crate::verb::VerbId;
+
+/// What executing a verb answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing.
+    Nothing,
+    /// One word.
+    Word,
+    /// Bytes.
+    Data,
+}
+
+/// What is remembered of a verb under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Posted {
+    /// The caller's own number for it.
+    pub(crate) user_data: u64,
+    /// How to read its reply.
+    pub(crate) answer: Answer,
+}
+
+/// What a completion's number turned out to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A verb under way.
+    Outstanding(Posted),
+    /// A verb under way whose doubt was already reported.
+    AlreadyInDoubt,
+    /// A verb that nobody wants to know about any more.
+    Disowned,
+    /// Nothing under way: never posted, or its final completion was already taken.
+    Unknown,
+}
+
+/// Table of verbs under way. A number is the entry's index (low 32 bits) and its generation (high 32 bits), so a late
+/// or repeated completion never matches the entry's next tenant.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    entries: Box<[Entry]>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    UnderWay,
+    InDoubt,
+    /// The final completion has arrived and waits to be handed to the caller.
+    Arrived,
+    /// Under way, and nobody wants to know.
+    Disowned,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    generation: u32,
+    state: State,
+    posted: Posted,
+}
+
+impl Outstanding {
+    /// Room for `depth` verbs.
+    pub(crate) fn new(depth: u32) -> Self {
+        let free_entry = Entry {
+            generation: 1,
+            state: State::Free,
+            posted: Posted {
+                user_data: 0,
+                answer: Answer::Nothing,
+            },
+        };
+        Self {
+            entries: vec![free_entry; depth as usize].into_boxed_slice(),
+            free: (0..depth).rev().collect(),
+        }
+    }
+
+    /// Takes an entry; `None` when all are taken.
+    pub(crate) fn open(&mut self, posted: Posted) -> Option<VerbId> {
+        let index = self.free.pop()?;
+        let entry = &mut self.entries[index as usize];
+        entry.state = State::UnderWay;
+        entry.posted = posted;
+        Some(id(entry.generation, index))
+    }
+
+    /// Takes back an [`Outstanding::open`] whose verb could not be posted.
+    pub(crate) fn abandon(&mut self, id: VerbId) {
+        self.release(id);
+    }
+
+    /// Nobody wants the completion any more: when it comes the entry is free.
+    pub(crate) fn disown(&mut self, id: VerbId) {
+        if let Some(entry) = self.entry(id)
+            && matches!(entry.state, State::UnderWay | State::InDoubt)
+        {
+            entry.state = State::Disowned;
+        }
+    }
+
+    /// Looks at a completion that is not final.
+    pub(crate) fn in_doubt(&mut self, id: VerbId) -> Found {
+        match self.entry(id) {
+            Some(entry) if entry.state == State::UnderWay => {
+                entry.state = State::InDoubt;
+                Found::Outstanding(entry.posted)
+            }
+            Some(entry) if entry.state == State::InDoubt => Found::AlreadyInDoubt,
+            Some(entry) if entry.state == State::Disowned => Found::Disowned,
+            _ => Found::Unknown,
+        }
+    }
+
+    /// Looks at a final completion. The entry stays taken until [`Outstanding::taken`].
+    pub(crate) fn arrived(&mut self, id: VerbId) -> Found {
+        match self.entry(id) {
+            Some(entry) if matches!(entry.state, State::UnderWay | State::InDoubt) => {
+                entry.state = State::Arrived;
+                Found::Outstanding(entry.posted)
+            }
+            Some(entry) if entry.state == State::Disowned => {
+                self.release(id);
+                Found::Disowned
+            }
+            _ => Found::Unknown,
+        }
+    }
+
+    /// The caller has the final completion: the entry is free.
+    pub(crate) fn taken(&mut self, id: VerbId) {
+        self.release(id);
+    }
+
+    /// Whether the final completion of `id` is still to come.
+    pub(crate) fn is_under_way(&self, id: VerbId) -> bool {
+        self.entries.get(index(id)).is_some_and(|entry| {
+            entry.generation == generation(id)
+                && matches!(entry.state, State::UnderWay | State::InDoubt)
+        })
+    }
+
+    /// Entries taken.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// All entries.
+    pub(crate) fn depth(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn entry(&mut self, id: VerbId) -> Option<&mut Entry> {
+        self.entries
+            .get_mut(index(id))
+            .filter(|entry| entry.generation == generation(id))
+    }
+
+    fn release(&mut self, id: VerbId) {
+        let Some(entry) = self.entry(id) else { return };
+        if entry.state == State::Free {
+            return;
+        }
+        entry.state = State::Free;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(id.0 as u32);
+    }
+}
+
+const fn id(generation: u32, index: u32) -> VerbId {
+    VerbId((generation as u64) << 32 | index as u64)
+}
+
+const fn generation(id: VerbId) -> u32 {
+    (id.0 >> 32) as u32
+}
+
+const fn index(id: VerbId) -> usize {
+    (id.0 & 0xffff_ffff) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const fn posted(user_data: u64) -> Posted {
+        Posted {
+            user_data,
+            answer: Answer::Word,
+        }
+    }
+
+    #[test]
+    fn never_more_than_its_depth_and_an_entry_is_free_again_only_when_taken() {
+        let mut table = Outstanding::new(2);
+        let first = table.open(posted(10)).unwrap();
+        let second = table.open(posted(20)).unwrap();
+        assert_eq!(table.open(posted(30)), None);
+        assert_eq!(table.arrived(second), Found::Outstanding(posted(20)));
+        assert_eq!(
+            table.open(posted(30)),
+            None,
+            "an arrived completion still holds its entry"
+        );
+        table.taken(second);
+        let third = table.open(posted(30)).unwrap();
+        assert_ne!(third, second);
+        assert_eq!(table.arrived(first), Found::Outstanding(posted(10)));
+        assert_eq!(table.len(), 2);
+    }
+
+    #[test]
+    fn late_repeated_and_invented_completions_match_nothing() {
+        let mut table = Outstanding::new(1);
+        let first = table.open(posted(1)).unwrap();
+        assert_eq!(table.arrived(first), Found::Outstanding(posted(1)));
+        assert_eq!(table.arrived(first), Found::Unknown, "repeated");
+        table.taken(first);
+        table.taken(first);
+        let second = table.open(posted(2)).unwrap();
+        assert_eq!(
+            table.open(posted(3)),
+            None,
+            "taking twice freed one entry once"
+        );
+        assert_eq!(table.arrived(first), Found::Unknown, "late");
+        assert_eq!(table.arrived(VerbId(u64::MAX)), Found::Unknown, "invented");
+        assert_eq!(
+            table.arrived(VerbId(0)),
+            Found::Unknown,
+            "zero is never handed out"
+        );
+        assert_eq!(table.arrived(second), Found::Outstanding(posted(2)));
+    }
+
+    #[test]
+    fn a_disowned_verb_holds_its_entry_until_it_ends() {
+        let mut table = Outstanding::new(1);
+        let id = table.open(posted(7)).unwrap();
+        table.disown(id);
+        assert_eq!(table.open(posted(8)), None);
+        assert_eq!(table.in_doubt(id), Found::Disowned);
+        assert_eq!(table.arrived(id), Found::Disowned);
+        assert_eq!(table.arrived(id), Found::Unknown);
+        assert!(table.open(posted(8)).is_some());
+    }
+
+    #[test]
+    fn doubt_is_reported_once_and_then_ends() {
+        let mut table = Outstanding::new(1);
+        let id = table.open(posted(7)).unwrap();
+        assert_eq!(table.in_doubt(id), Found::Outstanding(posted(7)));
+        assert_eq!(table.in_doubt(id), Found::AlreadyInDoubt);
+        assert!(table.is_under_way(id));
+        assert_eq!(table.arrived(id), Found::Outstanding(posted(7)));
+        assert!(!table.is_under_way(id));
+        assert_eq!(
+            table.in_doubt(id),
+            Found::Unknown,
+            "doubt after the end is noise"
+        );
+    }
+}

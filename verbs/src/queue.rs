@@ -1,0 +1,628 @@
+//! The verb queue: posting verbs and taking their completions.
+
+use std::{collections::VecDeque, time::Instant};
+
+use covalent_api::{
+    request::{PipeKind, Rights},
+    status::LinkStatus,
+};
+use covalent_pipe::app;
+use covalent_protocol::verb::{
+    self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Status,
+    envelope::{
+        COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
+    },
+};
+
+use crate::{
+    device::{Device, Stage, broken, foreign},
+    error::{Error, Result},
+    outstanding::{Answer, Found, Outstanding, Posted},
+    remote::RemoteRegion,
+    tx::wait_for_room,
+    verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
+};
+
+/// Verbs that a queue takes at a time unless told otherwise.
+pub const VERBS_DEPTH: u32 = 256;
+
+/// Most verbs that a queue can be made to take at a time.
+pub const VERBS_DEPTH_MAX: u32 = 16_384;
+
+/// Smallest pipe that the daemon makes, in bytes.
+const PIPE_BYTES_MIN: u64 = 64 * 1024;
+
+/// Ring bytes of a usual submission: an atomic's. A queue whose every verb is longer is full sooner.
+const SUBMIT_BYTES_USUAL: u64 = 64;
+
+/// Ring bytes of the longest completion and of the notice of doubt that may come before it.
+const COMPLETION_BYTES_WORST: u64 = ((COMPLETION_BYTES_MAX - covalent_protocol::MAX_PAYLOAD_BYTES
+    + REPLY_BYTES_MAX)
+    .next_multiple_of(64)
+    + 64) as u64;
+
+/// A queue of verbs: post them with a number of one's own, and take completions that bear it.
+///
+/// It belongs to its device's thread. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
+/// refused, and its final completion comes exactly once; [`Outcome`] lists the rest. The number under way is bounded ([`Verbs::depth`]):
+/// beyond it posting is refused, so nothing queues without end.
+///
+/// Besides, every verb has a blocking call of its own, with a variant that takes a deadline. They may be mixed with posted verbs, whose
+/// completions are then kept for the next [`Verbs::poll`].
+///
+/// When the queue is dropped, or the daemon ends, verbs under way still end at the other node, but nobody is told how.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Completion, Device, Mode, Target, Verb};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let mut verbs = device.verbs()?;
+/// let bank = verbs.open_region(Target::Name("b"), "bank")?;
+///
+/// // Blocking.
+/// let before = verbs.fetch_add(&bank, 0, 1)?;
+///
+/// // Sixteen at a time.
+/// for user_data in 0..16 {
+///     verbs.post(&bank, Verb::FetchAdd { offset_bytes: 0, delta: 1 }, Mode::TwoPhase, user_data)?;
+/// }
+/// let mut completions = vec![Completion::default(); 16];
+/// while verbs.outstanding() > 0 {
+///     let taken = verbs.poll_blocking(&mut completions)?;
+///     for completion in &completions[..taken] {
+///         println!("{}: {:?}", completion.user_data, completion.outcome);
+///     }
+/// }
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Verbs<'d> {
+    device: &'d Device,
+    submit_id: u32,
+    submit: app::TxPipe,
+    complete_id: u32,
+    complete: app::RxPipe,
+    outstanding: Outstanding,
+    /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final one for each entry of the table.
+    arrived: VecDeque<Completion>,
+}
+
+impl<'d> Verbs<'d> {
+    pub(crate) fn open(device: &'d Device, depth: u32) -> Result<Self> {
+        if !(1..=VERBS_DEPTH_MAX).contains(&depth) {
+            return Err(Error::Invalid(format!(
+                "a verb queue of depth {depth}: expected 1 to {VERBS_DEPTH_MAX}"
+            )));
+        }
+        // The larger first: the daemon takes no verb before there is a pipe for its completion.
+        let complete_bytes = pipe_bytes(depth, COMPLETION_BYTES_WORST);
+        let complete = device.open_pipe(PipeKind::VerbComplete, complete_bytes, None)?;
+        let submit = match device.open_pipe(
+            PipeKind::VerbSubmit,
+            pipe_bytes(depth, SUBMIT_BYTES_USUAL),
+            None,
+        ) {
+            Ok(submit) => submit,
+            Err(error) => {
+                device.close_pipe(complete.id);
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            device,
+            submit_id: submit.id,
+            submit: app::TxPipe::new(submit.memory).map_err(foreign)?,
+            complete_id: complete.id,
+            complete: app::RxPipe::new(complete.memory).map_err(foreign)?,
+            outstanding: Outstanding::new(depth),
+            arrived: VecDeque::with_capacity(2 * depth as usize),
+        })
+    }
+
+    /// Verbs under way, those included whose final completion waits to be taken.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Verbs that the queue takes at a time.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.outstanding.depth()
+    }
+
+    /// Looks a region up by its name on its node. Blocks for the answer.
+    ///
+    /// # Errors
+    /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with [`Refusal::UnknownRegion`], [`Error::QueueFull`],
+    /// [`Error::DaemonGone`].
+    pub fn open_region(&mut self, target: Target<'_>, name: &str) -> Result<RemoteRegion> {
+        self.open_region_until(target, name, None)
+    }
+
+    /// As [`Verbs::open_region`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::open_region`], and [`Error::Deadline`].
+    pub fn open_region_deadline(
+        &mut self,
+        target: Target<'_>,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<RemoteRegion> {
+        self.open_region_until(target, name, Some(deadline))
+    }
+
+    fn open_region_until(
+        &mut self,
+        target: Target<'_>,
+        name: &str,
+        deadline: Option<Instant>,
+    ) -> Result<RemoteRegion> {
+        let target = self.resolve(target)?;
+        let request = codec::Request {
+            rkey: 0,
+            offset: 0,
+            verb: codec::Verb::Lookup { name },
+        };
+        let id = self.submit(target, &request, Mode::OnePhase, 0)?;
+        let outcome = match self.wait_until(id, deadline) {
+            Err(Error::InDoubt { .. }) => {
+                // Looking changes nothing, so nobody needs to know how it ends.
+                self.outstanding.disown(id);
+                self.arrived.retain(|completion| completion.id != id);
+                return Err(Error::Deadline {
+                    what: "the other node answered",
+                });
+            }
+            outcome => outcome?,
+        };
+        let data = executed(outcome)?;
+        let Outcome::Data(data) = data else {
+            return Err(nonsense("a lookup", &data));
+        };
+        let Some(info) = codec::Reply::ok(&data).region() else {
+            return Err(Error::Unintelligible(format!(
+                "{} bytes in answer to a lookup",
+                data.len()
+            )));
+        };
+        let rights = Rights {
+            read: info.rights & 1 != 0,
+            write: info.rights & 2 != 0,
+            atomic: info.rights & 4 != 0,
+        };
+        let node = covalent_api::guid::Guid::new(target);
+        Ok(RemoteRegion::from_key(
+            node,
+            info.rkey,
+            info.size_bytes,
+            rights,
+        ))
+    }
+
+    /// The target as on the wire.
+    fn resolve(&self, target: Target<'_>) -> Result<u64> {
+        let node = self.device.node();
+        match target {
+            Target::Local => Ok(0),
+            Target::Guid(guid) if guid == node.guid => Ok(0),
+            Target::Guid(guid) => Ok(guid.bits()),
+            Target::Name(name) if name == node.name => Ok(0),
+            Target::Name(name) => {
+                let links = self.device.status()?.links;
+                let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
+                match links.iter().find(is_wanted).and_then(|link| link.peer) {
+                    Some(guid) => Ok(guid.bits()),
+                    None => Err(unknown_node(name, &node.name, &links)),
+                }
+            }
+        }
+    }
+
+    /// Posts a verb. `user_data` comes back in its completions and means nothing here; it need not be unique. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`] when no more can be under way; [`Error::Invalid`] for a misaligned offset, an empty or too long range, no words or
+    /// too many; [`Error::DaemonGone`]. Nothing was posted then.
+    pub fn post(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        let mut words = [codec::Word {
+            offset: 0,
+            expected: 0,
+            new: 0,
+        }; MULTI_COMMIT_WORDS_MAX];
+        let request = request(region.rkey(), verb, &mut words)?;
+        self.submit(region.target(), &request, mode, user_data)
+    }
+
+    fn submit(
+        &mut self,
+        target: u64,
+        request: &codec::Request<'_>,
+        mode: Mode,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        request
+            .check()
+            .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
+        let mut encoded = [0; REQUEST_BYTES_MAX];
+        let posted = Posted {
+            user_data,
+            answer: answer(&request.verb),
+        };
+        let Some(id) = self.outstanding.open(posted) else {
+            return Err(self.full());
+        };
+        let written = request.encode(&mut encoded).ok().and_then(|len| {
+            let submit = Submit {
+                user_data: id.number(),
+                target,
+                mode,
+                request: &encoded[..len],
+            };
+            let mut room = self.submit.reserve(submit.encoded_bytes()).ok()?;
+            submit.encode(&mut room).ok()?;
+            room.commit();
+            Some(())
+        });
+        if written.is_none() {
+            self.outstanding.abandon(id);
+            return Err(self.full());
+        }
+        if self.submit.publish() {
+            self.device.ring(self.submit_id)?;
+        }
+        Ok(id)
+    }
+
+    fn full(&self) -> Error {
+        match self.submit.violation() {
+            Some(violation) => broken(violation),
+            None => Error::QueueFull {
+                outstanding: self.outstanding.len(),
+                depth: self.outstanding.depth(),
+            },
+        }
+    }
+
+    /// Takes completions that have come, as many as there are and `completions` has room for; returns how many. Does not block.
+    ///
+    /// A completion whose outcome [is not final](Outcome::is_final) is followed by another one for the same verb.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`] when there is none and will be none, [`Error::Unintelligible`].
+    pub fn poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
+        let taken = self.take(completions)?;
+        if taken == 0 {
+            self.device.check_alive_sometimes()?;
+        }
+        Ok(taken)
+    }
+
+    /// Waits for completions, then takes them as [`Verbs::poll`] does: at least one, unless `completions` has no room or nothing is under way.
+    ///
+    /// # Errors
+    /// As [`Verbs::poll`].
+    pub fn poll_blocking(&mut self, completions: &mut [Completion]) -> Result<usize> {
+        self.poll_until(completions, None)
+    }
+
+    /// As [`Verbs::poll_blocking`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::poll`], and [`Error::Deadline`].
+    pub fn poll_deadline(
+        &mut self,
+        completions: &mut [Completion],
+        deadline: Instant,
+    ) -> Result<usize> {
+        self.poll_until(completions, Some(deadline))
+    }
+
+    fn poll_until(
+        &mut self,
+        completions: &mut [Completion],
+        deadline: Option<Instant>,
+    ) -> Result<usize> {
+        if completions.is_empty() || self.outstanding.len() == 0 {
+            return Ok(0);
+        }
+        if self.arrived.is_empty() {
+            self.wait_for_arrival(deadline)?;
+        }
+        self.take(completions)
+    }
+
+    /// Waits for the end of one verb and takes its final completion. Those of others are kept for [`Verbs::poll`].
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when no such verb is under way, [`Error::DaemonGone`], [`Error::Unintelligible`].
+    pub fn wait(&mut self, id: VerbId) -> Result<Outcome> {
+        self.wait_until(id, None)
+    }
+
+    /// As [`Verbs::wait`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::wait`]; [`Error::InDoubt`] when the deadline passes first: the verb is still under way.
+    pub fn wait_deadline(&mut self, id: VerbId, deadline: Instant) -> Result<Outcome> {
+        self.wait_until(id, Some(deadline))
+    }
+
+    pub(crate) fn wait_until(&mut self, id: VerbId, deadline: Option<Instant>) -> Result<Outcome> {
+        loop {
+            self.pump()?;
+            let is_end =
+                |completion: &Completion| completion.id == id && completion.outcome.is_final();
+            if let Some(place) = self.arrived.iter().position(is_end)
+                && let Some(completion) = self.arrived.remove(place)
+            {
+                // A notice of doubt that nobody took has nothing to say any more.
+                self.arrived.retain(|completion| completion.id != id);
+                self.outstanding.taken(id);
+                return Ok(completion.outcome);
+            }
+            if !self.outstanding.is_under_way(id) {
+                return Err(Error::Invalid(format!(
+                    "verb {} is not under way",
+                    id.number()
+                )));
+            }
+            match self.wait_for_arrival(deadline) {
+                Err(Error::Deadline { .. }) => return Err(Error::InDoubt { id }),
+                waited => waited?,
+            }
+        }
+    }
+
+    /// Posts and waits. The deadline covers both.
+    pub(crate) fn execute(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        deadline: Option<Instant>,
+    ) -> Result<Outcome> {
+        let id = loop {
+            match self.post(region, verb, mode, 0) {
+                // The table has room, so it is the pipe that has none: the lane makes some.
+                Err(Error::QueueFull { outstanding, depth }) if outstanding < depth => {
+                    wait_for_room(
+                        self.device,
+                        &mut self.submit,
+                        SUBMIT_BYTES_MAX as u64,
+                        deadline,
+                    )?;
+                }
+                posted => break posted?,
+            }
+        };
+        self.wait_until(id, deadline)
+    }
+
+    /// Waits until something that the caller has not seen lies in the completion pipe.
+    fn wait_for_arrival(&mut self, deadline: Option<Instant>) -> Result<()> {
+        let Self {
+            device,
+            complete,
+            complete_id,
+            ..
+        } = self;
+        device.wait("a verb ended", deadline, |stage| {
+            if let Some(batch) = complete.recv() {
+                batch.keep();
+                return Ok(true);
+            }
+            if let Some(violation) = complete.violation() {
+                return Err(broken(violation));
+            }
+            if stage == Stage::BeforeSleep && complete.doorbell_needed() {
+                device.ring(*complete_id)?;
+            }
+            Ok(false)
+        })
+    }
+
+    fn take(&mut self, completions: &mut [Completion]) -> Result<usize> {
+        if self.arrived.len() < completions.len() {
+            self.pump()?;
+        }
+        let mut taken = 0;
+        for place in completions {
+            let Some(completion) = self.arrived.pop_front() else {
+                break;
+            };
+            if completion.outcome.is_final() {
+                self.outstanding.taken(completion.id);
+            }
+            *place = completion;
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Moves what lies in the completion pipe to `arrived`.
+    fn pump(&mut self) -> Result<()> {
+        let Some(batch) = self.complete.recv() else {
+            return self
+                .complete
+                .violation()
+                .map_or(Ok(()), |violation| Err(broken(violation)));
+        };
+        for packet in &batch {
+            let envelope = Envelope::decode(packet)
+                .map_err(|error| Error::Unintelligible(format!("a completion: {error}")))?;
+            let id = VerbId::from_number(envelope.user_data);
+            let found = match envelope.outcome {
+                CompletionOutcome::InDoubt => self.outstanding.in_doubt(id),
+                _ => self.outstanding.arrived(id),
+            };
+            match found {
+                Found::Outstanding(Posted { user_data, answer }) => {
+                    let outcome = outcome(&envelope.outcome, answer)?;
+                    self.arrived.push_back(Completion {
+                        user_data,
+                        id,
+                        outcome,
+                    });
+                }
+                Found::AlreadyInDoubt | Found::Disowned => {}
+                Found::Unknown => {
+                    return Err(Error::Unintelligible(format!(
+                        "a completion of verb {}, which is not under way",
+                        id.number()
+                    )));
+                }
+            }
+        }
+        if batch.free_all() {
+            self.device.owe_doorbell(self.complete_id);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Verbs<'_> {
+    fn drop(&mut self) {
+        self.device.close_pipe(self.submit_id);
+        self.device.close_pipe(self.complete_id);
+    }
+}
+
+/// What a verb that was executed answered; an error for one that was not.
+pub(crate) fn executed(outcome: Outcome) -> Result<Outcome> {
+    match outcome {
+        Outcome::Refused(refusal) => Err(Error::VerbRefused(refusal)),
+        Outcome::PeerRestarted => Err(Error::PeerRestarted),
+        Outcome::NoSuchPeer => Err(Error::NoSuchPeer),
+        Outcome::Malformed => Err(Error::Unintelligible(
+            "covalentd could not read the verb".to_owned(),
+        )),
+        outcome => Ok(outcome),
+    }
+}
+
+pub(crate) fn nonsense(asked: &str, outcome: &Outcome) -> Error {
+    Error::Unintelligible(format!("{outcome:?} in answer to {asked}"))
+}
+
+fn pipe_bytes(depth: u32, each_bytes: u64) -> u64 {
+    (u64::from(depth) * each_bytes + 64)
+        .next_power_of_two()
+        .max(PIPE_BYTES_MIN)
+}
+
+/// The verb as on the wire. `words` is room for a multi-commit's.
+fn request<'a>(
+    rkey: u32,
+    verb: Verb<'a>,
+    words: &'a mut [codec::Word; MULTI_COMMIT_WORDS_MAX],
+) -> Result<codec::Request<'a>> {
+    let (offset, verb) = match verb {
+        Verb::Read {
+            offset_bytes,
+            len_bytes,
+        } => (offset_bytes, codec::Verb::Read { len: len_bytes }),
+        Verb::Write { offset_bytes, data } => (offset_bytes, codec::Verb::Write { data }),
+        Verb::Swap { offset_bytes, new } => (offset_bytes, codec::Verb::Swap { new }),
+        Verb::CompareAndSwap {
+            offset_bytes,
+            expected,
+            new,
+        } => (offset_bytes, codec::Verb::CompareAndSwap { expected, new }),
+        Verb::FetchAdd {
+            offset_bytes,
+            delta,
+        } => (offset_bytes, codec::Verb::FetchAdd { delta }),
+        Verb::FetchAnd { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchAnd { mask }),
+        Verb::FetchOr { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchOr { mask }),
+        Verb::FetchXor { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchXor { mask }),
+        Verb::MultiCommit { words: wanted } => {
+            let too_many = || {
+                Error::Invalid(format!(
+                    "{} words to commit: expected 1 to {MULTI_COMMIT_WORDS_MAX}",
+                    wanted.len()
+                ))
+            };
+            let words = words.get_mut(..wanted.len()).ok_or_else(too_many)?;
+            for (
+                word,
+                CommitWord {
+                    offset_bytes,
+                    expected,
+                    new,
+                },
+            ) in words.iter_mut().zip(wanted)
+            {
+                *word = codec::Word {
+                    offset: *offset_bytes,
+                    expected: *expected,
+                    new: *new,
+                };
+            }
+            let words = codec::MultiCommit::new(words)
+                .map_err(|error| Error::Invalid(format!("words to commit: {error}")))?;
+            (0, codec::Verb::MultiCommit(words))
+        }
+    };
+    Ok(codec::Request { rkey, offset, verb })
+}
+
+const fn answer(verb: &codec::Verb<'_>) -> Answer {
+    match verb {
+        codec::Verb::Read { .. } | codec::Verb::Lookup { .. } => Answer::Data,
+        codec::Verb::Write { .. } | codec::Verb::MultiCommit(_) => Answer::Nothing,
+        _ => Answer::Word,
+    }
+}
+
+fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
+    Ok(match outcome {
+        CompletionOutcome::Committed(reply) => {
+            let reply = codec::Reply::decode(reply)
+                .map_err(|error| Error::Unintelligible(format!("a verb's reply: {error}")))?;
+            match (reply.status, answer, reply.value()) {
+                (Status::Gone, _, _) => Outcome::Refused(Refusal::UnknownRegion),
+                (Status::Mismatch, _, Some(found)) => Outcome::Mismatch {
+                    index: reply.index,
+                    found,
+                },
+                (Status::Ok, Answer::Nothing, _) => Outcome::Done,
+                (Status::Ok, Answer::Word, Some(old)) => Outcome::Old(old),
+                (Status::Ok, Answer::Data, _) => Outcome::Data(reply.data.into()),
+                (status, _, None) => {
+                    let len = reply.data.len();
+                    return Err(Error::Unintelligible(format!(
+                        "{status:?} with {len} bytes instead of a word"
+                    )));
+                }
+            }
+        }
+        CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
+        CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
+        CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
+        CompletionOutcome::InDoubt => Outcome::InDoubt,
+        CompletionOutcome::Malformed => Outcome::Malformed,
+    })
+}
+
+fn unknown_node(name: &str, own: &str, links: &[LinkStatus]) -> Error {
+    let mut known: Vec<&str> = links
+        .iter()
+        .filter_map(|link| link.peer_name.as_deref())
+        .collect();
+    known.push(own);
+    known.sort_unstable();
+    known.dedup();
+    Error::UnknownNode {
+        name: name.to_owned(),
+        known: known.join(", "),
+    }
+}

@@ -1,0 +1,139 @@
+//! The application's own registered memory.
+
+use covalent_pipe::region::RegionMemory;
+
+use crate::error::{Error, Result};
+
+/// Memory that this application registered, which verbs of any node act on and which it reads and writes itself.
+///
+/// `Send` and `Sync`: share it between threads. Every access is atomic for each aligned word, against verbs and against the other threads; loads,
+/// stores and the exchanges are sequentially consistent. Several words are not accessed at once: a verb that commits several words may be seen half done
+/// by loads here, never by other verbs. A word is a `u64` in the caller's byte order, little-endian where it is read or written as bytes.
+///
+/// Offsets count bytes from the region's start. The memory stays mapped as long as this object lives, and registered as long as its
+/// [`Device`](crate::Device) does.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Device, Rights};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let region = device.register_region("counters", 4096, Rights::ALL)?;
+/// region.store(0, 100)?;
+/// assert_eq!(region.fetch_add(0, 5)?, 100); // other nodes may have added in between
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Region {
+    name: String,
+    rkey: u32,
+    memory: RegionMemory,
+}
+
+impl Region {
+    pub(crate) fn new(name: &str, rkey: u32, memory: RegionMemory) -> Self {
+        Self {
+            name: name.to_owned(),
+            rkey,
+            memory,
+        }
+    }
+
+    /// The name that it is registered under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key that verbs show. Others learn it by looking the name up.
+    #[must_use]
+    pub const fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    /// Reads a word.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the offset is not a multiple of 8 or lies beyond the end. So in all that follow.
+    pub fn load(&self, offset_bytes: u64) -> Result<u64> {
+        self.within(offset_bytes, 8, self.memory.load(offset_bytes))
+    }
+
+    /// Writes a word.
+    ///
+    /// # Errors
+    /// As [`Region::load`].
+    pub fn store(&self, offset_bytes: u64, value: u64) -> Result<()> {
+        self.within(offset_bytes, 8, self.memory.store(offset_bytes, value))
+    }
+
+    /// Writes a word and returns what it held.
+    ///
+    /// # Errors
+    /// As [`Region::load`].
+    pub fn swap(&self, offset_bytes: u64, value: u64) -> Result<u64> {
+        self.within(offset_bytes, 8, self.memory.swap(offset_bytes, value))
+    }
+
+    /// Writes `new` if the word holds `expected`. The inner result is `Ok` with what it held if so, else `Err` with what it holds.
+    ///
+    /// # Errors
+    /// As [`Region::load`].
+    pub fn compare_exchange(
+        &self,
+        offset_bytes: u64,
+        expected: u64,
+        new: u64,
+    ) -> Result<std::result::Result<u64, u64>> {
+        self.within(
+            offset_bytes,
+            8,
+            self.memory.compare_exchange(offset_bytes, expected, new),
+        )
+    }
+
+    /// Adds, wrapping at 2⁶⁴, and returns what the word held.
+    ///
+    /// # Errors
+    /// As [`Region::load`].
+    pub fn fetch_add(&self, offset_bytes: u64, delta: u64) -> Result<u64> {
+        self.within(offset_bytes, 8, self.memory.fetch_add(offset_bytes, delta))
+    }
+
+    /// Fills `target` with the bytes from `offset_bytes` on; no alignment needed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they reach beyond the end.
+    pub fn read(&self, offset_bytes: u64, target: &mut [u8]) -> Result<()> {
+        let len = target.len();
+        self.within(offset_bytes, len, self.memory.read(offset_bytes, target))
+    }
+
+    /// Writes bytes from `offset_bytes` on; no alignment needed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if they reach beyond the end.
+    pub fn write(&self, offset_bytes: u64, source: &[u8]) -> Result<()> {
+        self.within(
+            offset_bytes,
+            source.len(),
+            self.memory.write(offset_bytes, source),
+        )
+    }
+
+    fn within<T>(&self, offset_bytes: u64, len_bytes: usize, done: Option<T>) -> Result<T> {
+        done.ok_or_else(|| {
+            Error::Invalid(format!(
+                "region `{}` of {} bytes: no {len_bytes} bytes at offset {offset_bytes} (words lie at multiples of 8)",
+                self.name,
+                self.size_bytes()
+            ))
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! Regions as verbs name them.
+
+use covalent_api::{guid::Guid, request::Rights};
+
+/// A region of some node, as verbs name it: the node, the key, and what the node said of it.
+///
+/// Made by [`Verbs::open_region`](crate::Verbs::open_region), or from a key that came another way. It is only a name: the node that executes a verb checks key,
+/// bounds and rights each time. It may be sent to and used on any device attached to the same node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteRegion {
+    /// As on the wire: 0 is the own node.
+    target: u64,
+    rkey: u32,
+    size_bytes: u64,
+    rights: Rights,
+}
+
+impl RemoteRegion {
+    /// A region whose key came some other way. `node` is `None` for the own node. Size and rights are what the caller believes; they
+    /// are for the caller's own use.
+    #[must_use]
+    pub fn from_key(node: Option<Guid>, rkey: u32, size_bytes: u64, rights: Rights) -> Self {
+        Self {
+            target: node.map_or(0, Guid::bits),
+            rkey,
+            size_bytes,
+            rights,
+        }
+    }
+
+    /// The node that has it; `None` for the own node.
+    #[must_use]
+    pub const fn node(&self) -> Option<Guid> {
+        Guid::new(self.target)
+    }
+
+    /// The key that verbs show.
+    #[must_use]
+    pub const fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Size in bytes, as told when it was opened.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// What it grants, as told when it was opened.
+    #[must_use]
+    pub const fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    pub(crate) const fn target(&self) -> u64 {
+        self.target
+    }
+}

@@ -1,0 +1,239 @@
+//! Receiving.
+
+use std::time::Instant;
+
+use covalent_api::{request::PipeKind, rule::Match};
+use covalent_pipe::app;
+
+use crate::{
+    device::{Device, PipeId, Stage, broken, foreign},
+    error::Result,
+};
+
+/// A pipe that receives packets: whole Ethernet frames without FCS, back to back in contiguous memory.
+///
+/// It belongs to its device's thread. Bytes are as they were on the wire (network byte order). When it is full, further packets are
+/// dropped and counted in the daemon's status; a slow reader disturbs nobody else. Dropping it gives it back to the daemon.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Device, Match};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let mut pipe = device.rx_pipe(2 << 20)?;
+/// pipe.bind(&Match::EtherType { ethertype: 0x0806 })?;
+/// loop {
+///     let batch = pipe.recv_blocking()?;
+///     for packet in &batch {
+///         println!("ARP, {} bytes", packet.len());
+///     }
+///     batch.free_all();
+/// }
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RxPipe<'d> {
+    device: &'d Device,
+    id: u32,
+    page_bytes: u64,
+    ring: app::RxPipe,
+}
+
+impl<'d> RxPipe<'d> {
+    pub(crate) fn open(
+        device: &'d Device,
+        capacity_bytes: u64,
+        port: Option<&str>,
+    ) -> Result<Self> {
+        let opened = device.open_pipe(PipeKind::Rx, capacity_bytes, port)?;
+        let ring = app::RxPipe::new(opened.memory).map_err(foreign)?;
+        Ok(Self {
+            device,
+            id: opened.id,
+            page_bytes: opened.page_bytes,
+            ring,
+        })
+    }
+
+    /// The pipe's number.
+    #[must_use]
+    pub const fn id(&self) -> PipeId {
+        PipeId(self.id)
+    }
+
+    /// Size of the ring, in bytes; 64 less can be used. A packet takes its length rounded up to 64.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.ring.capacity_bytes()
+    }
+
+    /// Size of the pages that the packets lie in: 4096 or 2097152 bytes.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Asks for the frames that `matches` describes. Several bindings add up. Blocks for the daemon's answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) when another pipe has the same match on the same port, or the configuration gives it to the kernel.
+    pub fn bind(&mut self, matches: &Match) -> Result<()> {
+        self.device.bind(self.id, matches)
+    }
+
+    /// Takes back a binding. Frames that lie in the pipe stay there.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) when there is no such binding.
+    pub fn unbind(&mut self, matches: &Match) -> Result<()> {
+        self.device.unbind(self.id, matches)
+    }
+
+    /// Every packet that lies in the pipe; `None` when there is none. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
+    pub fn recv(&mut self) -> Result<Option<RxBatch<'_>>> {
+        if !has_packets(&mut self.ring)? {
+            self.device.check_alive_sometimes()?;
+            return Ok(None);
+        }
+        Ok(self.batch())
+    }
+
+    /// Waits for packets. They are never none.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn recv_blocking(&mut self) -> Result<RxBatch<'_>> {
+        self.recv_until(None)
+    }
+
+    /// Waits for packets until `deadline`. They are never none.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxBatch<'_>> {
+        self.recv_until(Some(deadline))
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxBatch<'_>> {
+        let Self {
+            device, id, ring, ..
+        } = self;
+        device.wait("a packet arrived", deadline, |stage| {
+            let has_packets = has_packets(ring)?;
+            if !has_packets && stage == Stage::BeforeSleep && ring.doorbell_needed() {
+                device.ring(*id)?;
+            }
+            Ok(has_packets)
+        })?;
+        // Packets do not leave a pipe on their own: those just seen are there.
+        Ok(RxBatch {
+            device: self.device,
+            id: self.id,
+            packets: self.ring.recv(),
+        })
+    }
+
+    fn batch(&mut self) -> Option<RxBatch<'_>> {
+        let packets = self.ring.recv()?;
+        Some(RxBatch {
+            device: self.device,
+            id: self.id,
+            packets: Some(packets),
+        })
+    }
+}
+
+impl Drop for RxPipe<'_> {
+    fn drop(&mut self) {
+        self.device.close_pipe(self.id);
+    }
+}
+
+fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
+    if let Some(batch) = ring.recv() {
+        batch.keep();
+        return Ok(true);
+    }
+    ring.violation()
+        .map_or(Ok(false), |violation| Err(broken(violation)))
+}
+
+/// Packets that lie in an [`RxPipe`]. The pipe is borrowed, so a freed byte cannot be read.
+///
+/// Dropping it frees all of them.
+#[derive(Debug)]
+pub struct RxBatch<'p> {
+    device: &'p Device,
+    id: u32,
+    packets: Option<app::RxBatch<'p>>,
+}
+
+impl<'p> RxBatch<'p> {
+    /// The packets, oldest first.
+    #[must_use]
+    pub fn iter(&self) -> Packets<'_> {
+        Packets(self.packets.as_ref().map(app::RxBatch::iter))
+    }
+
+    /// All bytes of the batch at once: packets begin at multiples of 64, with unspecified bytes between.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.packets.as_ref().map_or(&[], app::RxBatch::bytes)
+    }
+
+    /// Frees all packets.
+    pub fn free_all(mut self) {
+        self.free_with(app::RxBatch::free_all);
+    }
+
+    /// Frees the first `packets` packets. The others are received again.
+    pub fn free(mut self, packets: usize) {
+        self.free_with(|batch| batch.free(packets));
+    }
+
+    /// Frees nothing: all packets are received again.
+    pub fn keep(mut self) {
+        if let Some(batch) = self.packets.take() {
+            batch.keep();
+        }
+    }
+
+    fn free_with(&mut self, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
+        if let Some(batch) = self.packets.take()
+            && free(batch)
+        {
+            self.device.owe_doorbell(self.id);
+        }
+    }
+}
+
+impl Drop for RxBatch<'_> {
+    fn drop(&mut self) {
+        self.free_with(app::RxBatch::free_all);
+    }
+}
+
+impl<'b> IntoIterator for &'b RxBatch<'_> {
+    type Item = &'b [u8];
+    type IntoIter = Packets<'b>;
+
+    fn into_iter(self) -> Packets<'b> {
+        self.iter()
+    }
+}
+
+/// The packets of an [`RxBatch`], oldest first. Each is one frame's bytes.
+#[derive(Debug, Clone)]
+pub struct Packets<'b>(Option<app::Packets<'b>>);
+
+impl<'b> Iterator for Packets<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        self.0.as_mut()?.next()
+    }
+}

@@ -1,0 +1,231 @@
+//! Receiving, and sending back from where the packets lie.
+
+use std::{
+    ops::{Deref, DerefMut},
+    time::Instant,
+};
+
+use covalent_api::{request::PipeKind, rule::Match};
+use covalent_pipe::app;
+
+use crate::{
+    device::{Device, PipeId, Stage, broken, foreign},
+    error::Result,
+};
+
+/// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
+///
+/// It belongs to its device's thread. Bytes are in network byte order. A packet's room is free again when the port has sent it, so a slow port
+/// fills the pipe, and what then arrives is dropped and counted. Dropping the pipe gives it back to the daemon.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Device, Match};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
+/// pipe.bind(&Match::Any)?;
+/// loop {
+///     let mut batch = pipe.recv_blocking()?;
+///     while let Some(mut packet) = batch.next_packet() {
+///         if packet.len() >= 12 {
+///             packet[..12].rotate_left(6); // back to whoever sent it
+///         }
+///     }
+///     batch.send_all()?;
+/// }
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RxTxPipe<'d> {
+    device: &'d Device,
+    id: u32,
+    page_bytes: u64,
+    ring: app::RxTxPipe,
+}
+
+impl<'d> RxTxPipe<'d> {
+    pub(crate) fn open(device: &'d Device, capacity_bytes: u64, port: &str) -> Result<Self> {
+        let opened = device.open_pipe(PipeKind::RxTx, capacity_bytes, Some(port))?;
+        let ring = app::RxTxPipe::new(opened.memory).map_err(foreign)?;
+        Ok(Self {
+            device,
+            id: opened.id,
+            page_bytes: opened.page_bytes,
+            ring,
+        })
+    }
+
+    /// The pipe's number.
+    #[must_use]
+    pub const fn id(&self) -> PipeId {
+        PipeId(self.id)
+    }
+
+    /// Size of the ring, in bytes; 64 less can be used. A packet takes its length rounded up to 64.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.ring.capacity_bytes()
+    }
+
+    /// Size of the pages that the packets lie in: 4096 or 2097152 bytes.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Asks for the frames that `matches` describes, as far as they arrive on the pipe's port. Several bindings add up.
+    ///
+    /// # Errors
+    /// As [`RxPipe::bind`](crate::RxPipe::bind).
+    pub fn bind(&mut self, matches: &Match) -> Result<()> {
+        self.device.bind(self.id, matches)
+    }
+
+    /// Takes back a binding. Frames that lie in the pipe stay there.
+    ///
+    /// # Errors
+    /// As [`RxPipe::unbind`](crate::RxPipe::unbind).
+    pub fn unbind(&mut self, matches: &Match) -> Result<()> {
+        self.device.unbind(self.id, matches)
+    }
+
+    /// Every packet that arrived and was neither sent nor discarded; `None` when there is none. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
+    pub fn recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
+        if !has_packets(&mut self.ring)? {
+            self.device.check_alive_sometimes()?;
+            return Ok(None);
+        }
+        Ok(Some(self.batch()))
+    }
+
+    /// Waits for packets. They are never none.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn recv_blocking(&mut self) -> Result<RxTxBatch<'_>> {
+        self.recv_until(None)
+    }
+
+    /// Waits for packets until `deadline`. They are never none.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<RxTxBatch<'_>> {
+        self.recv_until(Some(deadline))
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxTxBatch<'_>> {
+        let Self {
+            device, id, ring, ..
+        } = self;
+        device.wait("a packet arrived", deadline, |stage| {
+            let has_packets = has_packets(ring)?;
+            if !has_packets && stage == Stage::BeforeSleep && ring.doorbell_needed() {
+                device.ring(*id)?;
+            }
+            Ok(has_packets)
+        })?;
+        Ok(self.batch())
+    }
+
+    fn batch(&mut self) -> RxTxBatch<'_> {
+        // Packets do not leave a pipe on their own: those just seen are there.
+        RxTxBatch {
+            device: self.device,
+            id: self.id,
+            packets: self.ring.recv_mut(),
+        }
+    }
+}
+
+impl Drop for RxTxPipe<'_> {
+    fn drop(&mut self) {
+        self.device.close_pipe(self.id);
+    }
+}
+
+fn has_packets(ring: &mut app::RxTxPipe) -> Result<bool> {
+    if ring.recv_mut().is_some() {
+        return Ok(true);
+    }
+    ring.violation()
+        .map_or(Ok(false), |violation| Err(broken(violation)))
+}
+
+/// Packets that lie in an [`RxTxPipe`]. The pipe is borrowed, so a byte that was given back cannot be touched.
+///
+/// Dropping it sends nothing: the packets are received again.
+#[derive(Debug)]
+pub struct RxTxBatch<'p> {
+    device: &'p Device,
+    id: u32,
+    packets: Option<app::RxTxBatch<'p>>,
+}
+
+impl<'p> RxTxBatch<'p> {
+    /// The next packet, oldest first, to be read and changed in place; `None` after the last.
+    pub fn next_packet(&mut self) -> Option<PacketMut<'_>> {
+        self.packets.as_mut()?.next_packet().map(PacketMut)
+    }
+
+    /// Sends back every packet of the batch that was not discarded, looked at or not. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::Unintelligible`](crate::Error::Unintelligible), [`Error::System`](crate::Error::System).
+    pub fn send_all(mut self) -> Result<()> {
+        self.give(app::RxTxBatch::send_all)
+    }
+
+    /// Sends back the first `packets` packets that were not discarded. The others are received again.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    pub fn send(mut self, packets: usize) -> Result<()> {
+        self.give(|batch| batch.send(packets))
+    }
+
+    /// Gives back the first `packets` packets without sending them. The others are received again.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    pub fn discard(mut self, packets: usize) -> Result<()> {
+        self.give(|batch| batch.discard(packets))
+    }
+
+    fn give(&mut self, give: impl FnOnce(app::RxTxBatch<'p>) -> bool) -> Result<()> {
+        if self.packets.take().is_some_and(give) {
+            self.device.ring(self.id)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// One packet of an [`RxTxBatch`]: its bytes can be changed, its length cannot.
+#[derive(Debug)]
+pub struct PacketMut<'b>(app::PacketMut<'b>);
+
+impl PacketMut<'_> {
+    /// The packet is given back with its batch, but not sent.
+    pub fn discard(self) {
+        self.0.discard();
+    }
+}
+
+impl Deref for PacketMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for PacketMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}

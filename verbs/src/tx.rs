@@ -1,0 +1,273 @@
+//! Sending.
+
+use std::{
+    ops::{Deref, DerefMut},
+    time::Instant,
+};
+
+use covalent_api::request::PipeKind;
+use covalent_pipe::app;
+
+use crate::{
+    device::{Device, PipeId, Stage, broken, foreign},
+    error::{Result, SendRefusal},
+};
+
+/// Shortest frame that is sent, in bytes: an Ethernet header.
+pub const FRAME_BYTES_MIN: usize = 14;
+
+/// A pipe that sends packets on a port: whole Ethernet frames without FCS, in network byte order, exactly as given.
+///
+/// It belongs to its device's thread. Packets leave in the order in which they were put in. When the port is slow the pipe fills, and sending
+/// is refused with [`SendRefusal::Full`] (or waits, in the calls that wait): nothing is queued elsewhere. Dropping the pipe gives it back to
+/// the daemon; what was not on the wire by then may not get there.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::Device;
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let mut pipe = device.tx_pipe(1 << 20, "p0")?;
+/// let frame = [0x5a; 64];
+/// for _ in 0..32 {
+///     pipe.push(&frame)?; // copied into the pipe
+/// }
+/// pipe.publish()?; // one doorbell for all of them
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TxPipe<'d> {
+    device: &'d Device,
+    id: u32,
+    page_bytes: u64,
+    ring: app::TxPipe,
+}
+
+impl<'d> TxPipe<'d> {
+    pub(crate) fn open(device: &'d Device, capacity_bytes: u64, port: &str) -> Result<Self> {
+        let opened = device.open_pipe(PipeKind::Tx, capacity_bytes, Some(port))?;
+        let mut ring = app::TxPipe::new(opened.memory).map_err(foreign)?;
+        ring.set_frame_bytes_max(opened.frame_bytes_max as usize);
+        Ok(Self {
+            device,
+            id: opened.id,
+            page_bytes: opened.page_bytes,
+            ring,
+        })
+    }
+
+    /// The pipe's number.
+    #[must_use]
+    pub const fn id(&self) -> PipeId {
+        PipeId(self.id)
+    }
+
+    /// Size of the ring, in bytes; 64 less can be used. A packet takes its length rounded up to 64.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.ring.capacity_bytes()
+    }
+
+    /// Size of the pages that the packets lie in: 4096 or 2097152 bytes.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Longest frame that the port carries, in bytes.
+    #[must_use]
+    pub const fn frame_bytes_max(&self) -> usize {
+        self.ring.frame_bytes_max()
+    }
+
+    /// Bytes in the pipe that the lane has not sent yet, each packet rounded up to 64.
+    #[must_use]
+    pub fn in_flight_bytes(&mut self) -> u64 {
+        self.ring.in_flight_bytes()
+    }
+
+    /// Copies a packet into the pipe. The lane sees it after [`TxPipe::publish`]: push a burst, then publish once. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter than [`FRAME_BYTES_MIN`].
+    #[inline]
+    pub fn push(&mut self, packet: &[u8]) -> Result<()> {
+        check_min(packet.len())?;
+        match self.ring.send(packet) {
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(self.refused(refusal, packet.len())),
+        }
+    }
+
+    /// Makes room for a packet of `len_bytes`, to be written where it will be sent from, with no copy. Nothing is sent before
+    /// [`TxReservation::commit`] and then [`TxPipe::publish`]. Does not block. The bytes found there are unspecified.
+    ///
+    /// # Errors
+    /// As [`TxPipe::push`].
+    pub fn reserve(&mut self, len_bytes: usize) -> Result<TxReservation<'_>> {
+        check_min(len_bytes)?;
+        match self.ring.reserve(len_bytes) {
+            Ok(reservation) => Ok(TxReservation(reservation)),
+            Err(refusal) => Err(refusal_of(refusal, len_bytes).into()),
+        }
+    }
+
+    /// Shows everything pushed so far to the lane, which sends it. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone), [`Error::Unintelligible`](crate::Error::Unintelligible).
+    pub fn publish(&mut self) -> Result<()> {
+        if self.ring.publish() {
+            self.device.ring(self.id)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Sends one packet: [`TxPipe::push`], then [`TxPipe::publish`]. Does not block.
+    ///
+    /// # Errors
+    /// As those two.
+    pub fn send(&mut self, packet: &[u8]) -> Result<()> {
+        match self.push(packet) {
+            Ok(()) => self.publish(),
+            Err(error) => {
+                // A pipe that stays full may have nobody at its other end.
+                self.device.check_alive_sometimes()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends one packet, waiting for room if need be.
+    ///
+    /// # Errors
+    /// [`Error::Send`](crate::Error::Send) when it can never be sent, [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn send_blocking(&mut self, packet: &[u8]) -> Result<()> {
+        self.send_until(packet, None)
+    }
+
+    /// Sends one packet, waiting for room until `deadline`.
+    ///
+    /// # Errors
+    /// As [`TxPipe::send_blocking`], and [`Error::Deadline`](crate::Error::Deadline); then the packet was not sent.
+    pub fn send_deadline(&mut self, packet: &[u8], deadline: Instant) -> Result<()> {
+        self.send_until(packet, Some(deadline))
+    }
+
+    fn send_until(&mut self, packet: &[u8], deadline: Option<Instant>) -> Result<()> {
+        match self.push(packet) {
+            Ok(()) => return self.publish(),
+            Err(crate::Error::Send(SendRefusal::Full)) => {}
+            Err(error) => return Err(error),
+        }
+        self.wait_for_room(packet.len() as u64, deadline)?;
+        self.push(packet)?;
+        self.publish()
+    }
+
+    /// Waits until everything pushed is with the port: the pipe is empty.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn flush(&mut self) -> Result<()> {
+        self.wait_for_room(u64::MAX, None)
+    }
+
+    /// As [`TxPipe::flush`], until `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline), [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn flush_deadline(&mut self, deadline: Instant) -> Result<()> {
+        self.wait_for_room(u64::MAX, Some(deadline))
+    }
+
+    /// Waits until `bytes` fit, or until the pipe is empty if it cannot hold so many.
+    fn wait_for_room(&mut self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
+        // What is not published is never sent, so it never makes room.
+        self.publish()?;
+        wait_for_room(self.device, &mut self.ring, bytes, deadline)
+    }
+
+    fn refused(&self, refusal: app::SendRefusal, len_bytes: usize) -> crate::Error {
+        match self.ring.violation() {
+            Some(violation) => broken(violation),
+            None => refusal_of(refusal, len_bytes).into(),
+        }
+    }
+}
+
+impl Drop for TxPipe<'_> {
+    fn drop(&mut self) {
+        self.device.close_pipe(self.id);
+    }
+}
+
+/// Waits until `bytes` fit into a pipe whose contents are published, or until it is empty if it cannot hold so many.
+pub(crate) fn wait_for_room(
+    device: &Device,
+    ring: &mut app::TxPipe,
+    bytes: u64,
+    deadline: Option<Instant>,
+) -> Result<()> {
+    device.wait("the pipe had room", deadline, |stage| {
+        if let Some(violation) = ring.violation() {
+            return Err(broken(violation));
+        }
+        let fits = bytes.min(ring.capacity_bytes() - 64);
+        match stage {
+            Stage::Spinning => Ok(ring.free_bytes() >= fits),
+            Stage::BeforeSleep => Ok(!ring.want_space(fits)),
+        }
+    })
+}
+
+fn check_min(len_bytes: usize) -> Result<()> {
+    if len_bytes < FRAME_BYTES_MIN {
+        return Err(SendRefusal::Runt {
+            len_bytes,
+            min_bytes: FRAME_BYTES_MIN,
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
+    match refusal {
+        app::SendRefusal::Full => SendRefusal::Full,
+        app::SendRefusal::Empty => SendRefusal::Runt {
+            len_bytes,
+            min_bytes: FRAME_BYTES_MIN,
+        },
+        app::SendRefusal::TooLong { len, max } => SendRefusal::TooLong {
+            len_bytes: len,
+            max_bytes: max,
+        },
+    }
+}
+
+/// Room for one packet in a [`TxPipe`]. Dropped without [`TxReservation::commit`], it sends nothing.
+#[derive(Debug)]
+pub struct TxReservation<'p>(app::TxReservation<'p>);
+
+impl TxReservation<'_> {
+    /// The packet is complete as it was written.
+    pub fn commit(self) {
+        self.0.commit();
+    }
+}
+
+impl Deref for TxReservation<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for TxReservation<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}

@@ -1,0 +1,174 @@
+//! The vocabulary of verbs: what can be asked of a region, and what comes back.
+
+use covalent_api::guid::Guid;
+
+pub use covalent_protocol::{
+    Mode, Refusal,
+    verb::{MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, WRITE_BYTES_MAX},
+};
+
+/// What to do with a remote region.
+///
+/// Offsets count bytes from the start of the region. The offset of an atomic verb and of each word of a
+/// multi-commit is a multiple of 8. Words are `u64` in the caller's own byte order; on the wire and in a region
+/// read as bytes they are little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb<'a> {
+    /// Reads `len_bytes` bytes, 1 to [`READ_BYTES_MAX`]. Each aligned word of them is read whole, but two words may
+    /// be read around another's write. Needs the read right. Answers [`Outcome::Data`].
+    Read {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many bytes.
+        len_bytes: u32,
+    },
+    /// Writes 1 to [`WRITE_BYTES_MAX`] bytes. Each aligned word of them is written whole. Needs the write right.
+    /// Answers [`Outcome::Done`].
+    Write {
+        /// First byte.
+        offset_bytes: u64,
+        /// The bytes.
+        data: &'a [u8],
+    },
+    /// Puts `new` in a word and answers [`Outcome::Old`]. Needs the atomic right, as do all that follow.
+    Swap {
+        /// The word.
+        offset_bytes: u64,
+        /// Its value afterwards.
+        new: u64,
+    },
+    /// Puts `new` in a word if it holds `expected` and answers [`Outcome::Old`]; else changes nothing and answers
+    /// [`Outcome::Mismatch`] with index 0.
+    CompareAndSwap {
+        /// The word.
+        offset_bytes: u64,
+        /// What it must hold.
+        expected: u64,
+        /// Its value afterwards.
+        new: u64,
+    },
+    /// Adds to a word, wrapping at 2⁶⁴, and answers [`Outcome::Old`].
+    FetchAdd {
+        /// The word.
+        offset_bytes: u64,
+        /// What to add; a negative number as its two's complement.
+        delta: u64,
+    },
+    /// Ands a word with a mask and answers [`Outcome::Old`].
+    FetchAnd {
+        /// The word.
+        offset_bytes: u64,
+        /// The mask.
+        mask: u64,
+    },
+    /// Ors a word with a mask and answers [`Outcome::Old`].
+    FetchOr {
+        /// The word.
+        offset_bytes: u64,
+        /// The mask.
+        mask: u64,
+    },
+    /// Exclusive-ors a word with a mask and answers [`Outcome::Old`].
+    FetchXor {
+        /// The word.
+        offset_bytes: u64,
+        /// The mask.
+        mask: u64,
+    },
+    /// Compares 1 to [`MULTI_COMMIT_WORDS_MAX`] words and, only if all hold what is expected, sets them all: no other verb sees
+    /// some set and others not. Answers [`Outcome::Done`], or [`Outcome::Mismatch`] with the first word that differed.
+    MultiCommit {
+        /// The words, each at another offset.
+        words: &'a [CommitWord],
+    },
+}
+
+/// One word of a [`Verb::MultiCommit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitWord {
+    /// Where it lies, in bytes from the start of the region; a multiple of 8.
+    pub offset_bytes: u64,
+    /// What it must hold.
+    pub expected: u64,
+    /// Its value afterwards.
+    pub new: u64,
+}
+
+/// Which node a verb is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// The node that the device is attached to.
+    Local,
+    /// The neighbour with this identity.
+    Guid(Guid),
+    /// The neighbour, or the own node, with this configured name. It is looked up once, when a region is opened.
+    Name(&'a str),
+}
+
+/// The number of a posted verb, unique in its [`Verbs`](crate::Verbs) for as long as anyone can ask about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VerbId(pub(crate) u64);
+
+impl VerbId {
+    /// The number itself, for logs and foreign interfaces.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The id with this number. One that was never handed out names no verb and completes nothing.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// One entry of a completion queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// What the caller gave to [`Verbs::post`](crate::Verbs::post).
+    pub user_data: u64,
+    /// The verb's number.
+    pub id: VerbId,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a verb.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was executed, and has nothing to tell.
+    #[default]
+    Done,
+    /// It was executed; the word held this before.
+    Old(u64),
+    /// It was executed; these are the bytes read.
+    Data(Box<[u8]>),
+    /// It was executed and changed nothing, because a word did not hold what was expected.
+    Mismatch {
+        /// Which word of a multi-commit, from 0; 0 for a compare-and-swap.
+        index: u16,
+        /// What the word held.
+        found: u64,
+    },
+    /// It was not executed. [`Refusal::NoResources`] says that trying later helps; the other reasons stay.
+    Refused(Refusal),
+    /// The other node's daemon started afresh, so its memory of this verb is lost: it may have been executed before
+    /// the region vanished with the old daemon, or not at all.
+    PeerRestarted,
+    /// It was not executed: no link ever led to a node with that identity.
+    NoSuchPeer,
+    /// It was not executed: the daemon could not read the request.
+    Malformed,
+    /// *Not final.* The link was lost and no path leads to the other node now, so nobody here knows whether it was
+    /// executed. Another completion with the same id and user data follows as soon as a path returns.
+    InDoubt,
+}
+
+impl Outcome {
+    /// Whether nothing more will come for the verb.
+    #[must_use]
+    pub const fn is_final(&self) -> bool {
+        !matches!(self, Self::InDoubt)
+    }
+}

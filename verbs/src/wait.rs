@@ -1,0 +1,67 @@
+//! Waiting in `poll(2)`.
+
+use std::{
+    os::fd::BorrowedFd,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout},
+};
+
+use crate::error::{Error, Result};
+
+/// What `poll` reports for a socket whose other end is closed. The first is reported whether asked for or not.
+pub(crate) const HANG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR);
+
+/// Waits until one of the descriptors has something to report or the deadline has passed; for ever without one.
+/// Returns what each reported; all empty when the deadline passed or a signal came.
+pub(crate) fn poll<const N: usize>(
+    fds: &mut [(BorrowedFd<'_>, PollFlags); N],
+    deadline: Option<Instant>,
+) -> Result<[PollFlags; N]> {
+    let mut polled = fds.each_ref().map(|(fd, events)| PollFd::new(*fd, *events));
+    match nix::poll::poll(&mut polled, timeout(deadline)) {
+        Ok(_) => Ok(polled
+            .each_ref()
+            .map(|fd| fd.revents().unwrap_or(PollFlags::POLLERR))),
+        Err(Errno::EINTR) => Ok([PollFlags::empty(); N]),
+        Err(errno) => Err(Error::System {
+            what: "poll",
+            source: errno.into(),
+        }),
+    }
+}
+
+/// `poll` counts milliseconds: rounded up, so that it never returns before the deadline and is called again for nothing.
+fn timeout(deadline: Option<Instant>) -> PollTimeout {
+    let Some(deadline) = deadline else {
+        return PollTimeout::NONE;
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    let left_ms = left
+        .saturating_add(Duration::from_nanos(999_999))
+        .as_millis();
+    PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{io, os::fd::AsFd};
+
+    use super::*;
+
+    #[test]
+    fn never_returns_before_the_deadline_and_sees_what_is_there() {
+        let (reader, writer) = io::pipe().unwrap();
+        let deadline = Instant::now() + Duration::from_micros(1500);
+        let reported = poll(&mut [(reader.as_fd(), PollFlags::POLLIN)], Some(deadline)).unwrap();
+        assert!(Instant::now() >= deadline);
+        assert!(reported[0].is_empty());
+        drop(writer);
+        let reported = poll(&mut [(reader.as_fd(), PollFlags::POLLIN)], None).unwrap();
+        assert!(reported[0].intersects(HANG_UP));
+    }
+}
