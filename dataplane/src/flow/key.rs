@@ -84,11 +84,19 @@ fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
     let header: &[u8; 20] = packet.first_chunk()?;
     let header_bytes = usize::from(header[0] & 0x0f) * 4;
     let total_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    if header[0] >> 4 != 4 || header_bytes < 20 || header_bytes > packet.len() || total_bytes < header_bytes {
+    if header[0] >> 4 != 4
+        || header_bytes < 20
+        || header_bytes > packet.len()
+        || total_bytes < header_bytes
+    {
         return None;
     }
     let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-    let transport = if fragment_offset == 0 { parse_ports(header[9], packet, header_bytes) } else { None };
+    let transport = if fragment_offset == 0 {
+        parse_ports(header[9], packet, header_bytes)
+    } else {
+        None
+    };
     Some(IpKey {
         src: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
         dst: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
@@ -134,19 +142,35 @@ fn parse_ipv6(packet: &[u8]) -> Option<IpKey> {
             break;
         }
     }
-    let transport = if has_ports { parse_ports(next, packet, offset) } else { None };
-    Some(IpKey { src: Ipv6Addr::from(src).into(), dst: Ipv6Addr::from(dst).into(), transport })
+    let transport = if has_ports {
+        parse_ports(next, packet, offset)
+    } else {
+        None
+    };
+    Some(IpKey {
+        src: Ipv6Addr::from(src).into(),
+        dst: Ipv6Addr::from(dst).into(),
+        transport,
+    })
 }
 
 fn parse_ports(protocol: u8, packet: &[u8], offset: usize) -> Option<TransportKey> {
     if !matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
         return None;
     }
-    Some(TransportKey { protocol, src_port: read_u16(packet, offset)?, dst_port: read_u16(packet, offset + 2)? })
+    Some(TransportKey {
+        protocol,
+        src_port: read_u16(packet, offset)?,
+        dst_port: read_u16(packet, offset + 2)?,
+    })
 }
 
 fn read_u16(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes.get(offset..)?.first_chunk().copied().map(u16::from_be_bytes)
+    bytes
+        .get(offset..)?
+        .first_chunk()
+        .copied()
+        .map(u16::from_be_bytes)
 }
 
 #[cfg(test)]
@@ -170,7 +194,11 @@ mod tests {
         let header_bytes = 20 + options * 4;
         let mut packet = vec![0; header_bytes];
         packet[0] = 0x40 | u8::try_from(header_bytes / 4).unwrap();
-        packet[2..4].copy_from_slice(&u16::try_from(header_bytes + payload.len()).unwrap().to_be_bytes());
+        packet[2..4].copy_from_slice(
+            &u16::try_from(header_bytes + payload.len())
+                .unwrap()
+                .to_be_bytes(),
+        );
         packet[6..8].copy_from_slice(&fragment.to_be_bytes());
         packet[9] = protocol;
         packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
@@ -201,7 +229,10 @@ mod tests {
             assert_eq!(parse(&vec![0xff; length]), None);
         }
         assert_eq!(parse(&ethernet(&[], 0x05ff, &[0; 60])), None);
-        assert_eq!(parse(&ethernet(&[], 0x0600, &[])).unwrap().ethertype, 0x0600);
+        assert_eq!(
+            parse(&ethernet(&[], 0x0600, &[])).unwrap().ethertype,
+            0x0600
+        );
         let tagged = ethernet(&[0x8100], 0x0806, &[]);
         assert_eq!(parse(&tagged).unwrap().ethertype, 0x0806);
         assert_eq!(parse(&tagged[..tagged.len() - 1]), None);
@@ -211,28 +242,50 @@ mod tests {
     fn two_tags_are_looked_through_and_a_third_is_the_ethertype() {
         let packet = ipv4(0, 0, 17, &PORTS);
         for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
-            assert_eq!(ports(&ethernet(tags, 0x0800, &packet)), Some((17, 8080, 80)));
+            assert_eq!(
+                ports(&ethernet(tags, 0x0800, &packet)),
+                Some((17, 8080, 80))
+            );
         }
-        assert_eq!(parse(&ethernet(&[0x8100; 3], 0x0800, &packet)).unwrap(), FrameKey { ethertype: 0x8100, ip: None });
+        assert_eq!(
+            parse(&ethernet(&[0x8100; 3], 0x0800, &packet)).unwrap(),
+            FrameKey {
+                ethertype: 0x8100,
+                ip: None
+            }
+        );
     }
 
     #[test]
     fn ipv4_options_move_the_ports_and_bad_headers_have_no_key() {
-        assert_eq!(ports(&ethernet(&[], 0x0800, &ipv4(10, 0, 6, &PORTS))), Some((6, 8080, 80)));
+        assert_eq!(
+            ports(&ethernet(&[], 0x0800, &ipv4(10, 0, 6, &PORTS))),
+            Some((6, 8080, 80))
+        );
         let good = ipv4(1, 0, 17, &PORTS);
         for (at, value) in [(0, 0x44), (0, 0x65), (0, 0x4f), (3, 23)] {
             let mut bad = good.clone();
             bad[at] = value;
-            assert_eq!(parse(&ethernet(&[], 0x0800, &bad)), None, "byte {at} = {value:#x}");
+            assert_eq!(
+                parse(&ethernet(&[], 0x0800, &bad)),
+                None,
+                "byte {at} = {value:#x}"
+            );
         }
         assert_eq!(parse(&ethernet(&[], 0x0800, &good[..19])), None);
     }
 
     #[test]
     fn later_fragments_have_addresses_and_no_ports() {
-        let first = parse(&ethernet(&[], 0x0800, &ipv4(0, 0x2000, 17, &PORTS))).unwrap().ip.unwrap();
+        let first = parse(&ethernet(&[], 0x0800, &ipv4(0, 0x2000, 17, &PORTS)))
+            .unwrap()
+            .ip
+            .unwrap();
         assert!(first.transport.is_some());
-        let later = parse(&ethernet(&[], 0x0800, &ipv4(0, 0x2001, 17, &PORTS))).unwrap().ip.unwrap();
+        let later = parse(&ethernet(&[], 0x0800, &ipv4(0, 0x2001, 17, &PORTS)))
+            .unwrap()
+            .ip
+            .unwrap();
         assert_eq!((later.dst, later.transport), (first.dst, None));
     }
 
@@ -253,13 +306,24 @@ mod tests {
         assert_eq!(ports(&frame(17, &[])), Some((17, 8080, 80)));
         assert_eq!(ports(&frame(0, &[hop(60), hop(6)])), Some((6, 8080, 80)));
         // First fragment, then a later one.
-        assert_eq!(ports(&frame(44, &[[17, 0, 0, 1, 0, 0, 0, 9]])), Some((17, 8080, 80)));
+        assert_eq!(
+            ports(&frame(44, &[[17, 0, 0, 1, 0, 0, 0, 9]])),
+            Some((17, 8080, 80))
+        );
         assert_eq!(ports(&frame(44, &[[17, 0, 0, 8, 0, 0, 0, 9]])), None);
-        assert!(parse(&frame(44, &[[17, 0, 0, 8, 0, 0, 0, 9]])).unwrap().ip.is_some());
+        assert!(
+            parse(&frame(44, &[[17, 0, 0, 8, 0, 0, 0, 9]]))
+                .unwrap()
+                .ip
+                .is_some()
+        );
         // An authentication header counts in words of four bytes.
         let mut authenticated = vec![17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         authenticated.extend(PORTS);
-        assert_eq!(ports(&ethernet(&[], 0x86dd, &ipv6(51, &authenticated))), Some((17, 8080, 80)));
+        assert_eq!(
+            ports(&ethernet(&[], 0x86dd, &ipv6(51, &authenticated))),
+            Some((17, 8080, 80))
+        );
         // Eight are walked, nine are not; a chain that runs out of the frame is malformed.
         let mut chain = vec![hop(0); 8];
         chain[7] = hop(17);
@@ -267,6 +331,13 @@ mod tests {
         let nine = frame(0, &[hop(0); 9]);
         assert!(parse(&nine).unwrap().ip.unwrap().transport.is_none());
         assert_eq!(parse(&ethernet(&[], 0x86dd, &ipv6(0, &hop(60)[..7]))), None);
-        assert_eq!(parse(&ethernet(&[], 0x86dd, &ipv6(0, &[6, 200, 0, 0, 0, 0, 0, 0]))), None);
+        assert_eq!(
+            parse(&ethernet(
+                &[],
+                0x86dd,
+                &ipv6(0, &[6, 200, 0, 0, 0, 0, 0, 0])
+            )),
+            None
+        );
     }
 }

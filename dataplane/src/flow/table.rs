@@ -83,17 +83,36 @@ impl<T: Copy> FlowTable<T> {
             return Err(Occupied(holder));
         }
         match *matches {
-            Match::FiveTuple { transport, src, src_port, dst, dst_port } => {
-                self.five_tuples.insert(five_tuple(transport.ip_protocol(), src, src_port, dst, dst_port), target);
+            Match::FiveTuple {
+                transport,
+                src,
+                src_port,
+                dst,
+                dst_port,
+            } => {
+                self.five_tuples.insert(
+                    five_tuple(transport.ip_protocol(), src, src_port, dst, dst_port),
+                    target,
+                );
             }
-            Match::Destination { transport, dst, dst_port } => {
-                self.destinations.insert(destination(transport.ip_protocol(), dst, dst_port), target);
+            Match::Destination {
+                transport,
+                dst,
+                dst_port,
+            } => {
+                self.destinations
+                    .insert(destination(transport.ip_protocol(), dst, dst_port), target);
             }
-            Match::Port { transport, dst_port } => {
-                self.ports.insert((transport.ip_protocol(), dst_port), target);
+            Match::Port {
+                transport,
+                dst_port,
+            } => {
+                self.ports
+                    .insert((transport.ip_protocol(), dst_port), target);
             }
             Match::Prefix { dst } => {
-                self.prefixes.insert(prefix(dst.addr(), dst.prefix_len()), target);
+                self.prefixes
+                    .insert(prefix(dst.addr(), dst.prefix_len()), target);
                 self.count_length(dst);
             }
             Match::EtherType { ethertype } => {
@@ -107,13 +126,30 @@ impl<T: Copy> FlowTable<T> {
     /// Takes a binding back and tells who held it.
     pub fn remove(&mut self, matches: &Match) -> Option<T> {
         match *matches {
-            Match::FiveTuple { transport, src, src_port, dst, dst_port } => {
-                self.five_tuples.remove(&five_tuple(transport.ip_protocol(), src, src_port, dst, dst_port))
-            }
-            Match::Destination { transport, dst, dst_port } => {
-                self.destinations.remove(&destination(transport.ip_protocol(), dst, dst_port))
-            }
-            Match::Port { transport, dst_port } => self.ports.remove(&(transport.ip_protocol(), dst_port)),
+            Match::FiveTuple {
+                transport,
+                src,
+                src_port,
+                dst,
+                dst_port,
+            } => self.five_tuples.remove(&five_tuple(
+                transport.ip_protocol(),
+                src,
+                src_port,
+                dst,
+                dst_port,
+            )),
+            Match::Destination {
+                transport,
+                dst,
+                dst_port,
+            } => self
+                .destinations
+                .remove(&destination(transport.ip_protocol(), dst, dst_port)),
+            Match::Port {
+                transport,
+                dst_port,
+            } => self.ports.remove(&(transport.ip_protocol(), dst_port)),
             Match::Prefix { dst } => {
                 let removed = self.prefixes.remove(&prefix(dst.addr(), dst.prefix_len()));
                 if removed.is_some() {
@@ -130,14 +166,41 @@ impl<T: Copy> FlowTable<T> {
     #[must_use]
     pub fn get(&self, matches: &Match) -> Option<T> {
         match *matches {
-            Match::FiveTuple { transport, src, src_port, dst, dst_port } => {
-                self.five_tuples.get(&five_tuple(transport.ip_protocol(), src, src_port, dst, dst_port)).copied()
-            }
-            Match::Destination { transport, dst, dst_port } => {
-                self.destinations.get(&destination(transport.ip_protocol(), dst, dst_port)).copied()
-            }
-            Match::Port { transport, dst_port } => self.ports.get(&(transport.ip_protocol(), dst_port)).copied(),
-            Match::Prefix { dst } => self.prefixes.get(&prefix(dst.addr(), dst.prefix_len())).copied(),
+            Match::FiveTuple {
+                transport,
+                src,
+                src_port,
+                dst,
+                dst_port,
+            } => self
+                .five_tuples
+                .get(&five_tuple(
+                    transport.ip_protocol(),
+                    src,
+                    src_port,
+                    dst,
+                    dst_port,
+                ))
+                .copied(),
+            Match::Destination {
+                transport,
+                dst,
+                dst_port,
+            } => self
+                .destinations
+                .get(&destination(transport.ip_protocol(), dst, dst_port))
+                .copied(),
+            Match::Port {
+                transport,
+                dst_port,
+            } => self
+                .ports
+                .get(&(transport.ip_protocol(), dst_port))
+                .copied(),
+            Match::Prefix { dst } => self
+                .prefixes
+                .get(&prefix(dst.addr(), dst.prefix_len()))
+                .copied(),
             Match::EtherType { ethertype } => self.ethertypes.get(&ethertype).copied(),
             Match::Any => self.any,
         }
@@ -156,16 +219,29 @@ impl<T: Copy> FlowTable<T> {
     }
 
     fn lookup_key(&self, key: &FrameKey) -> Option<T> {
-        key.ip.as_ref().and_then(|ip| self.lookup_ip(ip)).or_else(|| found(&self.ethertypes, || key.ethertype))
+        key.ip
+            .as_ref()
+            .and_then(|ip| self.lookup_ip(ip))
+            .or_else(|| found(&self.ethertypes, || key.ethertype))
     }
 
     fn lookup_ip(&self, ip: &IpKey) -> Option<T> {
         let by_ports = ip.transport.and_then(|transport| {
             let protocol = transport.protocol;
             found(&self.five_tuples, || {
-                five_tuple(protocol, ip.src, transport.src_port, ip.dst, transport.dst_port)
+                five_tuple(
+                    protocol,
+                    ip.src,
+                    transport.src_port,
+                    ip.dst,
+                    transport.dst_port,
+                )
             })
-            .or_else(|| found(&self.destinations, || destination(protocol, ip.dst, transport.dst_port)))
+            .or_else(|| {
+                found(&self.destinations, || {
+                    destination(protocol, ip.dst, transport.dst_port)
+                })
+            })
             .or_else(|| found(&self.ports, || (protocol, transport.dst_port)))
         });
         by_ports.or_else(|| {
@@ -204,8 +280,15 @@ impl<T: Copy> FlowTable<T> {
 }
 
 /// Looks up only in a map that holds something: an unused level costs one comparison.
-fn found<K: Eq + std::hash::Hash, T: Copy>(map: &FxHashMap<K, T>, key: impl FnOnce() -> K) -> Option<T> {
-    if map.is_empty() { None } else { map.get(&key()).copied() }
+fn found<K: Eq + std::hash::Hash, T: Copy>(
+    map: &FxHashMap<K, T>,
+    key: impl FnOnce() -> K,
+) -> Option<T> {
+    if map.is_empty() {
+        None
+    } else {
+        map.get(&key()).copied()
+    }
 }
 
 /// 0 for IPv4, 1 for IPv6.
@@ -234,15 +317,25 @@ fn five_tuple(protocol: u8, src: IpAddr, src_port: u16, dst: IpAddr, dst_port: u
 }
 
 fn destination(protocol: u8, dst: IpAddr, dst_port: u16) -> Destination {
-    Destination { dst: bits(dst), rest: u32::from(u16::from(protocol) | family_bit(dst)) << 16 | u32::from(dst_port) }
+    Destination {
+        dst: bits(dst),
+        rest: u32::from(u16::from(protocol) | family_bit(dst)) << 16 | u32::from(dst_port),
+    }
 }
 
 /// The key of the prefix of `length` bits that `address` lies in.
 fn prefix(address: IpAddr, length: u8) -> Prefix {
     let width: u8 = if address.is_ipv4() { 32 } else { 128 };
     let host_bits = u32::from(width.saturating_sub(length));
-    let bits = bits(address).checked_shr(host_bits).unwrap_or(0).checked_shl(host_bits).unwrap_or(0);
-    Prefix { bits, length: u16::from(length) | family_bit(address) }
+    let bits = bits(address)
+        .checked_shr(host_bits)
+        .unwrap_or(0)
+        .checked_shl(host_bits)
+        .unwrap_or(0);
+    Prefix {
+        bits,
+        length: u16::from(length) | family_bit(address),
+    }
 }
 
 #[cfg(test)]
@@ -259,7 +352,9 @@ mod tests {
         let key = parse(frame);
         rules
             .iter()
-            .filter_map(|(matches, target)| specificity(matches, key.as_ref()).map(|rank| (rank, *target)))
+            .filter_map(|(matches, target)| {
+                specificity(matches, key.as_ref()).map(|rank| (rank, *target))
+            })
             .max()
             .map(|(_, target)| target)
     }
@@ -269,20 +364,40 @@ mod tests {
         let ports = ip.and_then(|ip| ip.transport);
         let (fits, rank) = match *matches {
             Match::Any => (true, (0, 0)),
-            Match::EtherType { ethertype } => (key.is_some_and(|key| key.ethertype == ethertype), (1, 0)),
-            Match::Prefix { dst } => (ip.is_some_and(|ip| dst.contains(&ip.dst)), (2, dst.prefix_len())),
-            Match::Port { transport, dst_port } => (
-                ports.is_some_and(|ports| ports.protocol == transport.ip_protocol() && ports.dst_port == dst_port),
+            Match::EtherType { ethertype } => {
+                (key.is_some_and(|key| key.ethertype == ethertype), (1, 0))
+            }
+            Match::Prefix { dst } => (
+                ip.is_some_and(|ip| dst.contains(&ip.dst)),
+                (2, dst.prefix_len()),
+            ),
+            Match::Port {
+                transport,
+                dst_port,
+            } => (
+                ports.is_some_and(|ports| {
+                    ports.protocol == transport.ip_protocol() && ports.dst_port == dst_port
+                }),
                 (3, 0),
             ),
-            Match::Destination { transport, dst, dst_port } => (
+            Match::Destination {
+                transport,
+                dst,
+                dst_port,
+            } => (
                 ip.is_some_and(|ip| ip.dst == dst)
                     && ports.is_some_and(|ports| {
                         ports.protocol == transport.ip_protocol() && ports.dst_port == dst_port
                     }),
                 (4, 0),
             ),
-            Match::FiveTuple { transport, src, src_port, dst, dst_port } => (
+            Match::FiveTuple {
+                transport,
+                src,
+                src_port,
+                dst,
+                dst_port,
+            } => (
                 ip.is_some_and(|ip| ip.dst == dst && ip.src == src)
                     && ports.is_some_and(|ports| {
                         ports.protocol == transport.ip_protocol()
@@ -298,8 +413,12 @@ mod tests {
     fn address() -> impl Strategy<Value = IpAddr> {
         // Few addresses, so that rules and frames meet.
         prop_oneof![
-            (0_u32..4, 0_u32..4).prop_map(|(high, low)| IpAddr::from((10_u32 << 24 | high << 16 | low).to_be_bytes())),
-            (0_u128..4, 0_u128..4).prop_map(|(high, low)| IpAddr::from((0x2001 << 112 | high << 64 | low).to_be_bytes())),
+            (0_u32..4, 0_u32..4).prop_map(|(high, low)| IpAddr::from(
+                (10_u32 << 24 | high << 16 | low).to_be_bytes()
+            )),
+            (0_u128..4, 0_u128..4).prop_map(|(high, low)| IpAddr::from(
+                (0x2001 << 112 | high << 64 | low).to_be_bytes()
+            )),
         ]
     }
 
@@ -310,14 +429,30 @@ mod tests {
     fn rule() -> impl Strategy<Value = Match> {
         prop_oneof![
             (transport(), address(), 0_u16..3, address(), 0_u16..3).prop_map(
-                |(transport, src, src_port, dst, dst_port)| Match::FiveTuple { transport, src, src_port, dst, dst_port }
+                |(transport, src, src_port, dst, dst_port)| Match::FiveTuple {
+                    transport,
+                    src,
+                    src_port,
+                    dst,
+                    dst_port
+                }
             ),
-            (transport(), address(), 0_u16..3)
-                .prop_map(|(transport, dst, dst_port)| Match::Destination { transport, dst, dst_port }),
-            (transport(), 0_u16..3).prop_map(|(transport, dst_port)| Match::Port { transport, dst_port }),
+            (transport(), address(), 0_u16..3).prop_map(|(transport, dst, dst_port)| {
+                Match::Destination {
+                    transport,
+                    dst,
+                    dst_port,
+                }
+            }),
+            (transport(), 0_u16..3).prop_map(|(transport, dst_port)| Match::Port {
+                transport,
+                dst_port
+            }),
             (address(), 0_u8..=128).prop_map(|(address, length)| {
                 let width = if address.is_ipv4() { 32 } else { 128 };
-                Match::Prefix { dst: IpNet::new(address, length.min(width)).unwrap().trunc() }
+                Match::Prefix {
+                    dst: IpNet::new(address, length.min(width)).unwrap().trunc(),
+                }
             }),
             prop_oneof![Just(0x0800), Just(0x86dd), Just(0x0806), Just(0x8100)]
                 .prop_map(|ethertype| Match::EtherType { ethertype }),
@@ -327,20 +462,53 @@ mod tests {
 
     /// A frame that is well formed, with a few bytes changed and its end cut off now and then.
     fn frame() -> impl Strategy<Value = Vec<u8>> {
-        let whole = (address(), address(), transport(), 0_u8..3, 0_u8..3, 0_usize..4).prop_map(
-            |(src, dst, transport, src_port, dst_port, tags)| {
+        let whole = (
+            address(),
+            address(),
+            transport(),
+            0_u8..3,
+            0_u8..3,
+            0_usize..4,
+        )
+            .prop_map(|(src, dst, transport, src_port, dst_port, tags)| {
                 let mut frame = vec![2; 12];
                 for _ in 0..tags {
                     frame.extend([0x81, 0, 0, 1]);
                 }
                 match (src, dst) {
                     (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, transport.ip_protocol(), 0, 0]);
+                        frame.extend([
+                            8,
+                            0,
+                            0x45,
+                            0,
+                            0,
+                            28,
+                            0,
+                            0,
+                            0,
+                            0,
+                            64,
+                            transport.ip_protocol(),
+                            0,
+                            0,
+                        ]);
                         frame.extend(src.octets());
                         frame.extend(dst.octets());
                     }
                     (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, transport.ip_protocol(), 64]);
+                        frame.extend([
+                            0x86,
+                            0xdd,
+                            0x60,
+                            0,
+                            0,
+                            0,
+                            0,
+                            8,
+                            transport.ip_protocol(),
+                            64,
+                        ]);
                         frame.extend(src.octets());
                         frame.extend(dst.octets());
                     }
@@ -348,19 +516,25 @@ mod tests {
                 }
                 frame.extend([0, src_port, 0, dst_port, 0, 8, 0, 0]);
                 frame
-            },
-        );
-        (whole, prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..2), 0_usize..20).prop_map(
-            |(mut frame, changes, cut)| {
+            });
+        (
+            whole,
+            prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..2),
+            0_usize..20,
+        )
+            .prop_map(|(mut frame, changes, cut)| {
                 for (at, value) in changes {
                     let at = at.index(frame.len());
                     frame[at] = value;
                 }
-                let kept = if cut < 10 { frame.len() } else { frame.len().saturating_sub(cut) };
+                let kept = if cut < 10 {
+                    frame.len()
+                } else {
+                    frame.len().saturating_sub(cut)
+                };
                 frame.truncate(kept);
                 frame
-            },
-        )
+            })
     }
 
     proptest! {
@@ -404,12 +578,26 @@ mod tests {
     fn the_default_prefix_and_the_host_prefix_work_in_both_families() {
         let mut table = FlowTable::default();
         for (target, net) in (0..).zip(["0.0.0.0/0", "10.0.0.2/32", "::/0", "2001:db8::2/128"]) {
-            table.insert(&Match::Prefix { dst: net.parse().unwrap() }, target).unwrap();
+            table
+                .insert(
+                    &Match::Prefix {
+                        dst: net.parse().unwrap(),
+                    },
+                    target,
+                )
+                .unwrap();
         }
         let by = |address: &str| {
             let dst: IpAddr = address.parse().unwrap();
-            table.lookup_ip(&IpKey { src: dst, dst, transport: None })
+            table.lookup_ip(&IpKey {
+                src: dst,
+                dst,
+                transport: None,
+            })
         };
-        assert_eq!([by("1.2.3.4"), by("10.0.0.2"), by("::1"), by("2001:db8::2")], [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(
+            [by("1.2.3.4"), by("10.0.0.2"), by("::1"), by("2001:db8::2")],
+            [Some(0), Some(1), Some(2), Some(3)]
+        );
     }
 }

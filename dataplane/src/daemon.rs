@@ -1,0 +1,364 @@
+//! The daemon: everything started in order, and stopped in reverse.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use covalent_api::{
+    config::{Config, ConfigError, PortKind},
+    guid::Guid,
+    request::PortBrief,
+};
+use covalent_pipe::seqpacket::Listener;
+use nix::{errno::Errno, sys::stat::Mode};
+use tracing::{info, warn};
+
+use crate::{
+    carrier::CarrierWatch,
+    identity::{Identity, IdentityError},
+    lane::{
+        Lane, LaneError,
+        command::{Command, Order},
+    },
+    mailbox::Mailbox,
+    port::{self, LaneMemory, Port, PortError},
+    privilege::{self, PrivilegeError, Privileges},
+    server::{
+        LaneLink, ORDERS_MAX, REPORTS_MAX, Server, ServerParts,
+        admission::{Admission, AdmissionError},
+    },
+};
+
+/// A running daemon. Stop it with [`Daemon::stop`]; dropping it stops it too.
+#[derive(Debug)]
+pub struct Daemon {
+    guid: Guid,
+    stop: Arc<Mailbox<()>>,
+    host: Option<JoinHandle<io::Result<Vec<LaneLink>>>>,
+    lanes: Vec<JoinHandle<()>>,
+    /// Held as long as the daemon lives: nobody else may have this identity.
+    _identity: Arc<Identity>,
+}
+
+/// Why the daemon did not start. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A configured core does not exist or may not be used.
+    #[error(
+        "lane {lane} is to run on core {core}, but this process may use cores {available}: change `core` or leave it out"
+    )]
+    NoSuchCore {
+        /// Index of the lane.
+        lane: usize,
+        /// The configured core.
+        core: u32,
+        /// The cores there are.
+        available: String,
+    },
+    /// The configured group cannot be used.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The node's identity cannot be had.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The socket cannot be had.
+    #[error("cannot listen on {path}: {source}{hint}")]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+        /// What to do, if known.
+        hint: &'static str,
+    },
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A lane cannot be set up.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// The system gave no thread, descriptor or netlink socket.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl Daemon {
+    /// Starts a daemon that keeps the privileges of this process.
+    ///
+    /// Everything that can be checked is checked before anything is changed. When this returns, the ports are open and the
+    /// socket answers.
+    ///
+    /// # Errors
+    /// [`StartError`] says what is wrong, with which object, and what to do.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, Privileges::Keep)
+    }
+
+    /// Starts a daemon, giving up privileges as told once the ports are open. Capabilities are given up by the calling thread
+    /// and inherited by the daemon's threads.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_with(config: Config, privileges: Privileges) -> Result<Self, StartError> {
+        check(&config)?;
+        let admission = Admission::new(&config.node.group)?;
+        let identity = Arc::new(Identity::take(&config.node.state_dir)?);
+        let listener = listen(&config)?;
+        let ports = open_ports(&config)?;
+        let briefs = briefs(&config, &ports);
+        let carriers = watch_carriers(&config)?;
+        let (lanes, links) = lanes(&config, &identity, ports)?;
+        privilege::apply(privileges)?;
+
+        let config = Arc::new(config);
+        let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
+        let mut daemon = Self {
+            guid: identity.guid,
+            stop: stop.clone(),
+            host: None,
+            lanes: Vec::new(),
+            _identity: identity,
+        };
+        let stops: Vec<_> = links.iter().map(LaneLink::orders).collect();
+        let started = daemon.spawn(
+            lanes,
+            ServerParts {
+                config,
+                guid: daemon.guid,
+                listener,
+                admission,
+                lanes: links,
+                ports: briefs,
+                carriers,
+                stop,
+            },
+        );
+        if let Err(source) = started {
+            for orders in stops {
+                let _ = orders.push(Order {
+                    ticket: 0,
+                    command: Command::Stop,
+                });
+            }
+            return Err(StartError::System {
+                doing: "cannot start a thread",
+                source,
+            });
+        }
+        Ok(daemon)
+    }
+
+    fn spawn(&mut self, lanes: Vec<Lane>, parts: ServerParts) -> io::Result<()> {
+        for (index, lane) in lanes.into_iter().enumerate() {
+            let name = format!("covalent-lane{index}");
+            self.lanes.push(
+                thread::Builder::new()
+                    .name(name)
+                    .spawn(move || lane.run())?,
+            );
+        }
+        let server = Server::new(parts);
+        self.host = Some(
+            thread::Builder::new()
+                .name("covalent-host".to_owned())
+                .spawn(move || server.run())?,
+        );
+        Ok(())
+    }
+
+    /// This node's identity.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// Stops: clients are disconnected, lanes end after their round, ports are closed, the socket is unlinked.
+    pub fn stop(mut self) {
+        self.shut_down();
+    }
+
+    fn shut_down(&mut self) {
+        let Some(host) = self.host.take() else { return };
+        // Full means that it has been told already.
+        let _ = self.stop.push(());
+        match host.join() {
+            Ok(Ok(links)) => {
+                for mut link in links {
+                    link.stop();
+                }
+            }
+            Ok(Err(error)) => warn!(%error, "the host thread failed"),
+            Err(_) => warn!("the host thread panicked"),
+        }
+        for lane in self.lanes.drain(..) {
+            if lane.join().is_err() {
+                warn!("a lane panicked");
+            }
+        }
+        info!("stopped");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// Checks what can be checked without changing anything: what `covalentd --check` does.
+///
+/// # Errors
+/// [`StartError`] for a wrong configuration, a missing core or group.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    config.check()?;
+    Admission::new(&config.node.group)?;
+    let available: Vec<usize> = core_affinity::get_core_ids()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|core| core.id)
+        .collect();
+    for (lane, settings) in config.lane.iter().enumerate() {
+        if let Some(core) = settings.core
+            && !available.contains(&(core as usize))
+        {
+            let available = available
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(StartError::NoSuchCore {
+                lane,
+                core,
+                available,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn listen(config: &Config) -> Result<Listener, StartError> {
+    let path = config.socket_path();
+    let failed = |source: io::Error| StartError::Socket {
+        hint: match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                ": another daemon answers there; stop it, or give this node its own `node.runtime_dir`"
+            }
+            io::ErrorKind::PermissionDenied => {
+                ": run as root, or let `node.runtime_dir` be a directory that you may write to"
+            }
+            _ => "",
+        },
+        path: path.clone(),
+        source,
+    };
+    fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
+    let listener = Listener::bind(&path).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    // Everybody may knock: the answer to a stranger is a reason, not a bare "permission denied".
+    nix::sys::stat::fchmodat(
+        nix::fcntl::AT_FDCWD,
+        &path,
+        Mode::from_bits_truncate(0o666),
+        nix::sys::stat::FchmodatFlags::FollowSymlink,
+    )
+    .map_err(|error| failed(error.into()))?;
+    Ok(listener)
+}
+
+type LanePorts = Vec<(u16, Box<dyn Port>)>;
+
+/// Opens every port, sorted by lane.
+fn open_ports(config: &Config) -> Result<Vec<LanePorts>, StartError> {
+    let mut lanes: Vec<LanePorts> = config.lane.iter().map(|_| Vec::new()).collect();
+    for (lane, ports) in (0..).zip(&mut lanes) {
+        let mut memory = LaneMemory::for_lane(&config.port, lane)?;
+        for (index, port_config) in (0_u16..)
+            .zip(&config.port)
+            .filter(|(_, port)| port.lane == lane)
+        {
+            let port = port::open(port_config, &config.dataplane, &config.link, &mut memory)?;
+            let info = port.info();
+            info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
+            ports.push((index, port));
+        }
+    }
+    Ok(lanes)
+}
+
+fn briefs(config: &Config, lanes: &[LanePorts]) -> Vec<PortBrief> {
+    let mut briefs: Vec<(u16, PortBrief)> = Vec::with_capacity(config.port.len());
+    for (lane, ports) in (0..).zip(lanes) {
+        briefs.extend(ports.iter().map(|(index, port)| {
+            let info = port.info();
+            (
+                *index,
+                PortBrief {
+                    name: info.name.clone(),
+                    frame_bytes_max: info.frame_bytes_max,
+                    lane,
+                },
+            )
+        }));
+    }
+    briefs.sort_by_key(|(index, _)| *index);
+    briefs.into_iter().map(|(_, brief)| brief).collect()
+}
+
+fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
+    if !config
+        .port
+        .iter()
+        .any(|port| matches!(port.kind, PortKind::AfXdp { .. }))
+    {
+        return Ok(None);
+    }
+    CarrierWatch::open()
+        .map(Some)
+        .map_err(|source| StartError::System {
+            doing: "cannot watch the interfaces' carriers through netlink",
+            source,
+        })
+}
+
+fn lanes(
+    config: &Config,
+    identity: &Identity,
+    ports: Vec<LanePorts>,
+) -> Result<(Vec<Lane>, Vec<LaneLink>), StartError> {
+    let (mut lanes, mut links) = (Vec::new(), Vec::new());
+    for (lane, ports) in (0..).zip(ports) {
+        let orders = Arc::new(Mailbox::new(ORDERS_MAX).map_err(no_descriptors)?);
+        let reports = Arc::new(Mailbox::new(REPORTS_MAX).map_err(no_descriptors)?);
+        lanes.push(Lane::new(
+            config,
+            lane,
+            identity,
+            ports,
+            orders.clone(),
+            reports.clone(),
+        )?);
+        links.push(LaneLink::new(orders, reports));
+    }
+    Ok((lanes, links))
+}
+
+fn no_descriptors(error: Errno) -> StartError {
+    StartError::System {
+        doing: "cannot make an event descriptor",
+        source: error.into(),
+    }
+}

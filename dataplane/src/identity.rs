@@ -1,0 +1,184 @@
+//! Who this node is: a GUID drawn once and kept, and an incarnation drawn at each start.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use covalent_api::guid::Guid;
+
+/// File in the state directory that holds the GUID as text.
+const GUID_FILE: &str = "guid";
+/// File in the state directory that a running daemon holds locked.
+const LOCK_FILE: &str = "lock";
+
+/// The node's identity, held by this process alone as long as this value lives.
+#[derive(Debug)]
+pub struct Identity {
+    /// The kept identifier.
+    pub guid: Guid,
+    /// Random bits of this start: a peer that sees other bits knows that this node forgot its latches.
+    pub incarnation: u64,
+    _lock: File,
+}
+
+/// Why the identity cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// Another daemon runs on the same state directory.
+    #[error(
+        "state directory {0} is in use by another daemon: two nodes must not share an identity; \
+         give each node its own `node.state_dir`"
+    )]
+    InUse(PathBuf),
+    /// The GUID file was written by something else.
+    #[error(
+        "{path} does not hold a GUID ({problem}): remove the file to have a new identity drawn"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its text.
+        problem: String,
+    },
+    /// A file operation failed.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+}
+
+impl Identity {
+    /// Takes the identity kept in `state_dir`, which is made if missing; draws one at the first start.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what to do.
+    pub fn take(state_dir: &Path) -> Result<Self, IdentityError> {
+        fs::create_dir_all(state_dir).map_err(failed("make the state directory", state_dir))?;
+        let lock = lock(state_dir)?;
+        let path = state_dir.join(GUID_FILE);
+        let guid = match fs::read_to_string(&path) {
+            Ok(text) => text
+                .trim()
+                .parse()
+                .map_err(
+                    |error: covalent_api::guid::BadGuid| IdentityError::Damaged {
+                        path: path.clone(),
+                        problem: error.to_string(),
+                    },
+                )?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => draw_guid(&path)?,
+            Err(source) => {
+                return Err(IdentityError::Io {
+                    doing: "read",
+                    path,
+                    source,
+                });
+            }
+        };
+        Ok(Self {
+            guid,
+            incarnation: random_bits()?,
+            _lock: lock,
+        })
+    }
+}
+
+fn lock(state_dir: &Path) -> Result<File, IdentityError> {
+    let path = state_dir.join(LOCK_FILE);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed("open the lock file", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
+        Err(TryLockError::Error(source)) => Err(IdentityError::Io {
+            doing: "lock",
+            path,
+            source,
+        }),
+    }
+}
+
+/// Draws a GUID and keeps it so that a crash leaves either no file or a whole one.
+fn draw_guid(path: &Path) -> Result<Guid, IdentityError> {
+    let guid = loop {
+        if let Some(guid) = Guid::new(random_bits()?) {
+            break guid;
+        }
+    };
+    let fresh = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&fresh)?;
+        writeln!(file, "{guid}")?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    };
+    write().map_err(failed("write", path))?;
+    Ok(guid)
+}
+
+fn random_bits() -> Result<u64, IdentityError> {
+    let path = Path::new("/dev/urandom");
+    let mut bits = [0; 8];
+    File::open(path)
+        .and_then(|mut source| source.read_exact(&mut bits))
+        .map_err(failed("draw random bits from", path))?;
+    Ok(u64::from_ne_bytes(bits))
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
+    let path = path.to_owned();
+    move |source| IdentityError::Io {
+        doing,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_guid_is_drawn_once_and_incarnations_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("deep/state");
+        let first = Identity::take(&state).unwrap();
+        let (guid, incarnation) = (first.guid, first.incarnation);
+        assert!(matches!(
+            Identity::take(&state),
+            Err(IdentityError::InUse(_))
+        ));
+        drop(first);
+        let second = Identity::take(&state).unwrap();
+        assert_eq!(second.guid, guid);
+        assert_ne!(second.incarnation, incarnation);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("guid"), "nonsense").unwrap();
+        let error = Identity::take(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("guid") && error.contains("remove the file"),
+            "{error}"
+        );
+        assert_eq!(
+            fs::read_to_string(dir.path().join("guid")).unwrap(),
+            "nonsense"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! What the host thread asks of a lane, and what a lane tells the host thread.
+//!
+//! A command takes effect at the lane's loop boundary, whole or not at all, and is answered with its ticket. So the
+//! host sees the state that the lane had when it accepted, and the lane never sees half a change.
+
+use covalent_api::{
+    event::EventKind,
+    request::{PipeKind, Rights},
+    rule::Match,
+    status::{LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
+};
+use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
+
+/// A command and the number under which it is answered.
+#[derive(Debug)]
+pub struct Order {
+    /// Given back with the answer.
+    pub ticket: u64,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What the host thread asks of a lane.
+#[derive(Debug)]
+pub enum Command {
+    /// Takes in an application.
+    Attach(Box<NewSession>),
+    /// Forgets an application: its pipes, bindings, regions and outstanding verbs.
+    Detach {
+        /// The session.
+        session: u64,
+    },
+    /// Takes in a pipe.
+    OpenPipe(Box<NewPipe>),
+    /// Forgets a pipe and its bindings.
+    ClosePipe {
+        /// The session.
+        session: u64,
+        /// The pipe's number in it.
+        pipe: u32,
+    },
+    /// Steers frames into a pipe.
+    Bind {
+        /// The session.
+        session: u64,
+        /// The pipe's number in it.
+        pipe: u32,
+        /// Frames that it wants.
+        matches: Match,
+    },
+    /// Takes a binding back.
+    Unbind {
+        /// The session.
+        session: u64,
+        /// The pipe's number in it.
+        pipe: u32,
+        /// The match given when it was bound.
+        matches: Match,
+    },
+    /// Takes in a region.
+    Register(Box<NewRegion>),
+    /// Enables or disables a port.
+    SetPort {
+        /// Index of the port.
+        port: u16,
+        /// Whether it may carry frames.
+        enabled: bool,
+    },
+    /// The kernel says that a port's interface has, or has no, carrier.
+    SetCarrier {
+        /// Index of the port.
+        port: u16,
+        /// Whether frames can pass.
+        up: bool,
+    },
+    /// Tells everything that the lane counted.
+    Snapshot,
+    /// Ends the lane's thread after this round.
+    Stop,
+}
+
+/// An application to take in.
+#[derive(Debug)]
+pub struct NewSession {
+    /// The daemon's number for it.
+    pub session: u64,
+    /// The lane's half of the notification and doorbell rings.
+    pub rings: NicSession,
+    /// Wakes the application. One end of a pair, as is the other: see [`EventFd::pair`].
+    pub to_application: EventFd,
+    /// Wakes the lane.
+    pub to_lane: EventFd,
+}
+
+/// A pipe to take in.
+#[derive(Debug)]
+pub struct NewPipe {
+    /// The session.
+    pub session: u64,
+    /// The pipe's number in it.
+    pub pipe: u32,
+    /// What it is for.
+    pub kind: PipeKind,
+    /// The port that it sends on, or whose frames alone it receives.
+    pub port: Option<u16>,
+    /// Ring size in bytes.
+    pub capacity_bytes: u64,
+    /// The lane's half.
+    pub nic: NicPipe,
+}
+
+/// A region to take in.
+#[derive(Debug)]
+pub struct NewRegion {
+    /// The session.
+    pub session: u64,
+    /// Name on the node.
+    pub name: String,
+    /// The key that verbs must show.
+    pub rkey: u32,
+    /// What verbs may do with it.
+    pub rights: Rights,
+    /// The memory.
+    pub memory: RegionMemory,
+}
+
+/// What a lane tells the host thread.
+#[derive(Debug)]
+pub enum Report {
+    /// The end of a command.
+    Answer {
+        /// The command's ticket.
+        ticket: u64,
+        /// What came of it, or why nothing was changed.
+        result: Result<Answer, String>,
+    },
+    /// Something happened that subscribers want to hear of.
+    Event(EventKind),
+    /// So many events were lost here, because the host thread was slow.
+    EventsLost(u64),
+    /// A session wrote something into shared memory that no correct application writes. The lane has stopped serving it.
+    Violation {
+        /// The session.
+        session: u64,
+        /// What was found.
+        reason: String,
+    },
+    /// A port cannot be used any more.
+    PortGone {
+        /// Index of the port.
+        port: u16,
+        /// What ceased to exist.
+        reason: String,
+    },
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// To [`Command::Detach`] and [`Command::ClosePipe`].
+    Released(Box<Released>),
+    /// To [`Command::Snapshot`].
+    Snapshot(Box<LaneSnapshot>),
+}
+
+/// Memory that a lane let go. It is unmapped where this is dropped: on the host thread, for that is a system call.
+#[derive(Debug, Default)]
+pub struct Released {
+    /// Pipes, with their mappings.
+    pub pipes: Vec<NicPipe>,
+    /// Regions, with their mappings.
+    pub regions: Vec<RegionMemory>,
+    /// The session's rings.
+    pub session: Option<NicSession>,
+}
+
+/// Everything that a lane counted.
+#[derive(Debug)]
+pub struct LaneSnapshot {
+    /// The lane itself.
+    pub lane: LaneStatus,
+    /// Its ports, with their index.
+    pub ports: Vec<(u16, PortStatus)>,
+    /// Its links.
+    pub links: Vec<LinkStatus>,
+    /// Its pipes.
+    pub pipes: Vec<PipeStatus>,
+    /// Its verbs.
+    pub verbs: VerbStatus,
+}

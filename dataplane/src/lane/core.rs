@@ -1,0 +1,244 @@
+//! What a lane knows besides its ports and links: applications, pipes, regions, verbs under way.
+//!
+//! It is the [`Host`] of the lane's [`covalent_protocol::Node`].
+
+use std::{collections::VecDeque, time::Instant};
+
+use covalent_api::{event::EventKind, guid::Guid};
+use covalent_pipe::Violation;
+use covalent_protocol::{
+    Host, LinkEvent, Outcome, Refusal, Reply,
+    verb::envelope::{self, Completion, CompletionOutcome},
+};
+
+use super::{
+    command::Report,
+    failover::Failovers,
+    outbox::Outbox,
+    pending::PendingTable,
+    table::{LanePipe, LaneSession, Slots},
+};
+use crate::verb::VerbEngine;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Core {
+    /// Applications.
+    pub sessions: Slots<LaneSession>,
+    /// Pipes of all applications.
+    pub pipes: Slots<LanePipe>,
+    /// Slots of pipes that hold unpublished packets. Its room grows when a pipe is opened, never with a packet.
+    pub touched: Vec<usize>,
+    /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
+    pub sources: VecDeque<usize>,
+    /// Executes verbs on the regions of this lane.
+    pub engine: VerbEngine,
+    /// Verbs under way at other nodes.
+    pub pending: PendingTable,
+    /// Counts of verbs that local applications submitted.
+    pub submitted: u64,
+    /// Counts of verbs whose end was told, or whose application is gone.
+    pub completed: u64,
+    /// Failures and recoveries of links, for the gap that status tells.
+    pub failovers: Failovers,
+    /// Reports to the host thread.
+    pub outbox: Outbox,
+    /// Names of all ports, by index.
+    pub port_names: Vec<String>,
+    /// When this round of the loop began.
+    pub now: Instant,
+}
+
+impl Core {
+    /// Copies `packet` into the pipe in `slot`. A full pipe drops it and counts it there.
+    pub fn deliver(&mut self, slot: usize, packet: &[u8]) {
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return;
+        };
+        if pipe.nic.push(packet).is_ok() {
+            if !std::mem::replace(&mut pipe.touched, true) {
+                self.touched.push(slot);
+            }
+        } else if let Some(violation) = pipe.nic.violation() {
+            let session = pipe.session;
+            self.violate(session, violation);
+        }
+    }
+
+    /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
+    pub fn publish(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        for &slot in &touched {
+            let Some(pipe) = self.pipes.get_mut(slot) else {
+                continue;
+            };
+            pipe.touched = false;
+            if let Some(tail) = pipe.nic.publish() {
+                self.notify(slot, tail);
+            }
+        }
+        for slot in touched.drain(..) {
+            self.wake_owner(slot);
+        }
+        self.touched = touched;
+    }
+
+    /// Writes a notification for the pipe in `slot`. The application is woken by [`Core::wake_owner`].
+    pub fn notify(&mut self, slot: usize, tail: u64) {
+        let Some(pipe) = self.pipes.get(slot) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(pipe.session) else {
+            return;
+        };
+        if let Err(violation) = session.rings.notify(pipe.number, tail) {
+            let owner = pipe.session;
+            self.violate(owner, violation);
+        }
+    }
+
+    /// Wakes the application that owns the pipe in `slot`, if it was notified and sleeps.
+    pub fn wake_owner(&mut self, slot: usize) {
+        let Some(pipe) = self.pipes.get(slot) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(pipe.session) else {
+            return;
+        };
+        if session.rings.app_sleeping() {
+            // It fails only once the application is gone, which the host thread sees by itself.
+            let _ = session.to_application.notify();
+        }
+    }
+
+    /// Puts the pipe in `slot` into the queue of pipes to take from.
+    pub fn queue_source(&mut self, slot: usize) {
+        if let Some(pipe) = self.pipes.get_mut(slot)
+            && pipe.is_source()
+            && !pipe.queued
+        {
+            pipe.queued = true;
+            self.sources.push_back(slot);
+        }
+    }
+
+    /// Stops serving the session in slot `session` and reports why. Nobody else notices.
+    pub fn violate(&mut self, session: usize, violation: Violation) {
+        let Some(session) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if !std::mem::replace(&mut session.violated, true) {
+            self.outbox.push(Report::Violation {
+                session: session.session,
+                reason: violation.to_string(),
+            });
+        }
+    }
+
+    /// Puts one message into the completion pipe of the session in slot `session`. Room was kept when its verb was taken.
+    pub fn tell(&mut self, session: usize, completion: &Completion<'_>) {
+        let Some(slot) = self
+            .sessions
+            .get(session)
+            .and_then(|session| session.completions)
+        else {
+            return;
+        };
+        let mut message = [0; envelope::COMPLETION_BYTES_MAX];
+        if let Ok(length) = completion.encode(&mut message) {
+            self.deliver(slot, &message[..length]);
+        }
+    }
+}
+
+impl Host for Core {
+    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+        self.engine.admit(payload)
+    }
+
+    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+        self.engine.execute(payload, reply);
+    }
+
+    fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
+        let Some(pending) = self.pending.remove(token) else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(pending.session) {
+            session.outstanding -= 1;
+        }
+        self.completed += 1;
+        self.failovers.completed(pending.peer, self.now);
+        let outcome = match outcome {
+            Outcome::Committed(reply) => CompletionOutcome::Committed(reply),
+            Outcome::Refused(refusal) => CompletionOutcome::Refused(refusal),
+            Outcome::PeerRestarted => CompletionOutcome::PeerRestarted,
+        };
+        self.tell(
+            pending.session,
+            &Completion {
+                user_data: pending.user_data,
+                outcome,
+            },
+        );
+    }
+
+    fn in_doubt(&mut self, token: u64) {
+        let Some(pending) = self.pending.get_mut(token) else {
+            return;
+        };
+        // Once per verb: room in the completion pipe was kept for one such message.
+        if std::mem::replace(&mut pending.doubted, true) {
+            return;
+        }
+        let (session, user_data) = (pending.session, pending.user_data);
+        self.tell(
+            session,
+            &Completion {
+                user_data,
+                outcome: CompletionOutcome::InDoubt,
+            },
+        );
+    }
+
+    fn link_event(&mut self, event: LinkEvent) {
+        let name = |port: u16| {
+            self.port_names
+                .get(usize::from(port))
+                .cloned()
+                .unwrap_or_default()
+        };
+        let kind = match event {
+            LinkEvent::Up {
+                port,
+                peer,
+                name: peer_name,
+                peer_port,
+                epoch,
+            } => {
+                self.failovers.up(port, peer);
+                // Zero names nobody, and the protocol brings no link up with nobody.
+                let Some(peer) = Guid::new(peer) else { return };
+                EventKind::LinkUp {
+                    port: name(port),
+                    peer,
+                    peer_name: peer_name.to_string(),
+                    peer_port,
+                    epoch,
+                }
+            }
+            LinkEvent::Down { port, reason, open } => {
+                self.failovers.down(port, self.now);
+                EventKind::LinkDown {
+                    port: name(port),
+                    reason: reason.to_string(),
+                    open_transactions: open,
+                }
+            }
+        };
+        self.outbox.push(Report::Event(kind));
+    }
+}

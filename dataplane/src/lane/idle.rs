@@ -1,0 +1,163 @@
+//! What a lane does when it finds no work.
+//!
+//! Sleeping must not lose a wake-up. The order is: say that the lane sleeps (to each application's rings and to each
+//! port), look for work once more, then wait. Whoever makes work after the second look sees the word and wakes the lane;
+//! whoever made it before is found by the second look.
+
+use std::{
+    os::fd::{AsFd, AsRawFd, RawFd},
+    time::{Duration, Instant},
+};
+
+use covalent_api::config::Idle;
+
+use super::Lane;
+
+/// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
+const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
+
+/// When to stop spinning, and what to wait on.
+#[derive(Debug)]
+pub(super) struct Idler {
+    policy: Idle,
+    spin: Duration,
+    /// Since when there was no work; `None` while there is.
+    since: Option<Instant>,
+    fds: Vec<libc::pollfd>,
+    sessions: Vec<usize>,
+}
+
+impl Idler {
+    pub(super) fn new(policy: Idle, spin: Duration) -> Self {
+        Self {
+            policy,
+            spin,
+            since: None,
+            fds: Vec::new(),
+            sessions: Vec::new(),
+        }
+    }
+
+    /// Whether the lane should sleep after a round that began at `now` and found work or not.
+    fn is_tired(&mut self, now: Instant, found_work: bool) -> bool {
+        if found_work {
+            self.since = None;
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        match self.policy {
+            Idle::Poll => false,
+            Idle::Interrupt => true,
+            Idle::Adaptive => now.saturating_duration_since(since) >= self.spin,
+        }
+    }
+}
+
+impl Lane {
+    /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
+    pub(super) fn rest(&mut self, found_work: bool, waits_for_port: bool) {
+        if !self.idler.is_tired(self.core.now, found_work) {
+            if !found_work {
+                std::hint::spin_loop();
+            }
+            return;
+        }
+        let mut ports_prepared = 0;
+        let mut may_sleep = true;
+        for session in self.core.sessions.items_mut() {
+            session.rings.set_lane_sleeping(true);
+        }
+        for slot in &mut self.ports {
+            ports_prepared += 1;
+            if slot.gone.is_none() && !slot.port.prepare_sleep() {
+                may_sleep = false;
+                break;
+            }
+        }
+        may_sleep = may_sleep && !self.has_work_after_all();
+        if may_sleep {
+            self.wait(waits_for_port);
+        }
+        for slot in &mut self.ports[..ports_prepared] {
+            if slot.gone.is_none() {
+                slot.port.finish_sleep();
+            }
+        }
+        for session in self.core.sessions.items_mut() {
+            session.rings.set_lane_sleeping(false);
+        }
+    }
+
+    /// The second look.
+    fn has_work_after_all(&self) -> bool {
+        !self.orders.is_empty()
+            || !self.core.outbox.is_empty()
+            || self
+                .ports
+                .iter()
+                .any(|slot| slot.link && slot.is_open() && self.node.has_work(slot.index))
+            || self
+                .core
+                .sessions
+                .iter()
+                .any(|(_, session)| !session.violated && session.rings.doorbell_waits())
+    }
+
+    fn wait(&mut self, waits_for_port: bool) {
+        let mut timeout = self.next_tick.saturating_duration_since(Instant::now());
+        if waits_for_port {
+            timeout = timeout.min(FULL_PORT_WAIT);
+        }
+        let Idler { fds, sessions, .. } = &mut self.idler;
+        fds.clear();
+        sessions.clear();
+        for (slot, session) in self
+            .core
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.wake_broken)
+        {
+            fds.push(readable(session.to_lane.as_fd().as_raw_fd()));
+            sessions.push(slot);
+        }
+        fds.push(readable(self.orders.as_fd().as_raw_fd()));
+        for slot in self.ports.iter().filter(|slot| slot.gone.is_none()) {
+            fds.extend(slot.port.wait_fds().into_iter().map(readable));
+        }
+        self.sleeps += 1;
+        let timeout = libc::timespec {
+            tv_sec: timeout.as_secs().cast_signed(),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // SAFETY: `fds` is a live, exclusively borrowed array of that many entries; `timeout` lives through the call; the
+        // signal mask is null, which means "as it is". A descriptor that was closed meanwhile is reported, not dereferenced.
+        let ready = unsafe {
+            libc::ppoll(
+                fds.as_mut_ptr(),
+                fds.len() as libc::nfds_t,
+                &timeout,
+                std::ptr::null(),
+            )
+        };
+        if ready <= 0 {
+            return;
+        }
+        self.orders.silence();
+        for (fd, &slot) in fds.iter().zip(sessions.iter()) {
+            if fd.revents != 0
+                && let Some(session) = self.core.sessions.get_mut(slot)
+            {
+                // A closed end stays readable for ever. The host thread sees that the application is gone by itself.
+                session.wake_broken = session.to_lane.drain().is_err();
+            }
+        }
+    }
+}
+
+const fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}

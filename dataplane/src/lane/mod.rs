@@ -1,0 +1,258 @@
+//! Lanes: pinned threads that move packets.
+//!
+//! ```text
+//! commands → ports' bursts → links, pipes → doorbells → pipes' packets → ports, verbs → links' frames → flush → tick → rest
+//! ```
+//!
+//! A lane shares nothing with another one. It owns its ports, links, pipes and regions, and hears from the host thread
+//! through one bounded mailbox each way. On the way of a packet it takes no lock, allocates nothing, logs nothing and
+//! makes no system call but the ports' and applications' doorbells.
+
+pub mod command;
+mod commands;
+mod core;
+mod failover;
+mod idle;
+mod outbox;
+mod pending;
+mod port_slot;
+mod receive;
+mod snapshot;
+mod table;
+mod transmit;
+mod verbs;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    config::{Config, Idle},
+    rule::Rule,
+};
+use covalent_protocol::{AddLinkError, Name, Node, NodeConfig};
+
+use self::{
+    command::{Order, Report},
+    core::Core,
+    failover::Failovers,
+    idle::Idler,
+    outbox::Outbox,
+    pending::PendingTable,
+    port_slot::PortSlot,
+    table::Slots,
+};
+use crate::{
+    identity::Identity,
+    mailbox::Mailbox,
+    port::{Port, PortError},
+    verb::VerbEngine,
+};
+
+/// Exchanges that one lane may have open or waiting at other nodes.
+const TRANSACTIONS_MAX: usize = 2048;
+
+/// What a lane is told once.
+#[derive(Debug)]
+pub struct LaneSettings {
+    /// Index of the lane.
+    pub lane: u32,
+    /// Core to pin it to.
+    pub core: Option<u32>,
+    /// What to do without work.
+    pub idle: Idle,
+    /// Frames or messages taken at a time.
+    pub burst: usize,
+    /// EtherType of link frames.
+    pub ethertype: u16,
+    /// This node's GUID.
+    pub guid: u64,
+    /// Pace of ticks.
+    pub pace: Duration,
+    /// Rules in force before any binding.
+    pub rules: Vec<Rule>,
+}
+
+/// One lane, ready to run on its thread.
+pub struct Lane {
+    settings: LaneSettings,
+    ports: Vec<PortSlot>,
+    node: Node,
+    core: Core,
+    orders: Arc<Mailbox<Order>>,
+    idler: Idler,
+    next_tick: Instant,
+    loops: u64,
+    busy_loops: u64,
+    sleeps: u64,
+    stopping: bool,
+}
+
+/// Why a lane cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// A port refused its configured steering rules.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The protocol refused the node's name or a link.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl Lane {
+    /// The lane `lane` of `config` with its opened ports, each with its index. `orders` and `reports` lead from and to the
+    /// host thread.
+    ///
+    /// # Errors
+    /// [`LaneError`] if a port or the protocol refuses the configuration.
+    pub fn new(
+        config: &Config,
+        lane: u32,
+        identity: &Identity,
+        ports: Vec<(u16, Box<dyn Port>)>,
+        orders: Arc<Mailbox<Order>>,
+        reports: Arc<Mailbox<Report>>,
+    ) -> Result<Self, LaneError> {
+        let settings = LaneSettings::new(config, lane, identity);
+        let mut node = Node::new(node_config(config, identity)?);
+        let mut slots = Vec::with_capacity(ports.len());
+        for (index, port) in ports {
+            let link = config.port[usize::from(index)].link;
+            if link {
+                node.add_link(index, port.info().mac)
+                    .map_err(|error: AddLinkError| {
+                        LaneError::Protocol(format!("port `{}`: {error}", port.info().name))
+                    })?;
+            }
+            slots.push(PortSlot::new(index, port, link, &settings.rules)?);
+        }
+        let now = Instant::now();
+        let core = Core {
+            sessions: Slots::new(),
+            pipes: Slots::new(),
+            touched: Vec::new(),
+            sources: std::collections::VecDeque::new(),
+            engine: VerbEngine::new(),
+            pending: PendingTable::new(TRANSACTIONS_MAX),
+            submitted: 0,
+            completed: 0,
+            failovers: Failovers::new(config.port.len()),
+            outbox: Outbox::new(reports),
+            port_names: config.port.iter().map(|port| port.name.clone()).collect(),
+            now,
+        };
+        Ok(Self {
+            idler: Idler::new(
+                settings.idle,
+                Duration::from_micros(config.dataplane.spin_us.into()),
+            ),
+            next_tick: now + settings.pace,
+            settings,
+            ports: slots,
+            node,
+            core,
+            orders,
+            loops: 0,
+            busy_loops: 0,
+            sleeps: 0,
+            stopping: false,
+        })
+    }
+
+    /// Runs until [`command::Command::Stop`]. Pins the calling thread.
+    pub fn run(mut self) {
+        if let Some(core) = self.settings.core
+            && !core_affinity::set_for_current(core_affinity::CoreId { id: core as usize })
+        {
+            tracing::warn!(
+                lane = self.settings.lane,
+                core,
+                "the lane could not be pinned and floats"
+            );
+            self.settings.core = None;
+        }
+        while !self.stopping {
+            self.round();
+        }
+    }
+
+    fn round(&mut self) {
+        self.core.now = Instant::now();
+        let mut work = self.take_orders();
+        self.watch_carriers();
+        work += self.receive();
+        // At once, so that applications work on the burst while the lane goes on.
+        self.core.publish();
+        work += self.take_doorbells();
+        let (moved, waits_for_port) = self.serve_sources();
+        work += moved;
+        work += self.tick();
+        work += self.send_links();
+        self.core.publish();
+        self.flush();
+        self.core.outbox.flush();
+        self.loops += 1;
+        self.busy_loops += u64::from(work > 0);
+        if !self.stopping {
+            self.rest(work > 0, waits_for_port);
+        }
+    }
+
+    /// Tells the links that a pace has passed. A lane that was kept from running passes one pace, not many: frames that came
+    /// meanwhile are heard first.
+    fn tick(&mut self) -> usize {
+        if self.core.now < self.next_tick {
+            return 0;
+        }
+        self.next_tick = self.core.now + self.settings.pace;
+        self.node.on_tick(&mut self.core);
+        0
+    }
+
+    /// Gives up a port for good.
+    fn lose_port(&mut self, at: usize, error: &PortError) {
+        let slot = &mut self.ports[at];
+        if slot.gone.is_none() {
+            slot.gone = Some(error.to_string());
+            self.core.outbox.push(Report::PortGone {
+                port: slot.index,
+                reason: error.to_string(),
+            });
+        }
+    }
+}
+
+impl LaneSettings {
+    fn new(config: &Config, lane: u32, identity: &Identity) -> Self {
+        Self {
+            lane,
+            core: config.lane.get(lane as usize).and_then(|lane| lane.core),
+            idle: config.dataplane.idle,
+            burst: config.dataplane.burst as usize,
+            ethertype: config.link.ethertype,
+            guid: identity.guid.bits(),
+            pace: Duration::from_millis(config.link.idle_pace_ms.into()),
+            rules: config.steer.clone(),
+        }
+    }
+}
+
+fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneError> {
+    Ok(NodeConfig {
+        guid: identity.guid.bits(),
+        incarnation: identity.incarnation,
+        name: Name::new(&config.node.name).map_err(|error| {
+            LaneError::Protocol(format!("node.name `{}`: {error}", config.node.name))
+        })?,
+        slots: u8::try_from(config.link.slots).map_err(|_| {
+            LaneError::Protocol(format!(
+                "link.slots is {}, expected 1 to 255",
+                config.link.slots
+            ))
+        })?,
+        silent_paces_max: config.link.silent_paces_max,
+        ethertype: config.link.ethertype,
+        transactions_max: TRANSACTIONS_MAX,
+    })
+}

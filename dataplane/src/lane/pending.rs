@@ -1,0 +1,137 @@
+//! Verbs of local applications that wait for another node.
+
+/// A verb under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// Slot of the session on this lane.
+    pub session: usize,
+    /// The application's own name for the verb.
+    pub user_data: u64,
+    /// The node that was asked.
+    pub peer: u64,
+    /// The application was told that the outcome is in doubt.
+    pub doubted: bool,
+}
+
+/// The verbs under way on one lane, by token. Allocates in [`PendingTable::new`] only.
+///
+/// A token is an index with the index's generation above it, so a token that has ended never names a later verb.
+#[derive(Debug)]
+pub struct PendingTable {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    generation: u32,
+    pending: Option<Pending>,
+}
+
+impl PendingTable {
+    /// Room for `entries` verbs, at most 2^32.
+    pub fn new(entries: usize) -> Self {
+        let count = u32::try_from(entries).unwrap_or(u32::MAX);
+        Self {
+            entries: vec![
+                Entry {
+                    generation: 0,
+                    pending: None
+                };
+                count as usize
+            ],
+            free: (0..count).rev().collect(),
+        }
+    }
+
+    /// Notes `pending` and gives its token; `None` if there is no room.
+    pub fn insert(&mut self, pending: Pending) -> Option<u64> {
+        let index = self.free.pop()?;
+        let entry = &mut self.entries[index as usize];
+        entry.pending = Some(pending);
+        Some(u64::from(entry.generation) << 32 | u64::from(index))
+    }
+
+    /// The verb of `token`, if it is still under way.
+    pub fn get_mut(&mut self, token: u64) -> Option<&mut Pending> {
+        let entry = self.entries.get_mut(token as u32 as usize)?;
+        if u64::from(entry.generation) == token >> 32 {
+            entry.pending.as_mut()
+        } else {
+            None
+        }
+    }
+
+    /// Ends the verb of `token`.
+    pub fn remove(&mut self, token: u64) -> Option<Pending> {
+        let pending = *self.get_mut(token)?;
+        let index = token as u32;
+        let entry = &mut self.entries[index as usize];
+        entry.pending = None;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(index);
+        Some(pending)
+    }
+
+    /// Ends every verb of `session` and returns how many there were.
+    pub fn remove_session(&mut self, session: usize) -> usize {
+        let mut removed = 0;
+        for index in 0..self.entries.len() {
+            let entry = &self.entries[index];
+            if entry
+                .pending
+                .is_some_and(|pending| pending.session == session)
+            {
+                let token = u64::from(entry.generation) << 32 | index as u64;
+                self.remove(token);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Whether there is room for another verb.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn verb(session: usize, user_data: u64) -> Pending {
+        Pending {
+            session,
+            user_data,
+            peer: 7,
+            doubted: false,
+        }
+    }
+
+    #[test]
+    fn a_token_never_names_a_later_verb() {
+        let mut table = PendingTable::new(1);
+        let first = table.insert(verb(0, 1)).unwrap();
+        assert_eq!(table.insert(verb(0, 2)), None);
+        assert_eq!(table.remove(first), Some(verb(0, 1)));
+        let second = table.insert(verb(0, 3)).unwrap();
+        assert_eq!(table.remove(first), None);
+        assert_eq!(table.remove(second), Some(verb(0, 3)));
+    }
+
+    #[test]
+    fn a_session_takes_only_its_own_verbs_along() {
+        let mut table = PendingTable::new(4);
+        let kept = table.insert(verb(1, 1)).unwrap();
+        for _ in 0..3 {
+            table.insert(verb(2, 9)).unwrap();
+        }
+        assert!(!table.has_room());
+        assert_eq!(table.remove_session(2), 3);
+        assert_eq!(table.get_mut(kept), Some(&mut verb(1, 1)));
+        assert!(table.has_room());
+    }
+}

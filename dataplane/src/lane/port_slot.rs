@@ -1,0 +1,133 @@
+//! A port as its lane drives it.
+
+use covalent_api::rule::{Action, Match, Rule};
+
+use crate::{
+    flow::FlowTable,
+    port::{Port, PortError, SteerChange},
+};
+
+/// Places that data leaves free in a link port's transmit ring, so that link records are never behind a full ring.
+pub const LINK_RESERVE_FRAMES: usize = 8;
+
+/// Where a frame goes that steering found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Into the pipe in this slot of the lane.
+    Pipe(usize),
+    /// A configured rule leaves it to the kernel. Where there is a kernel below, it never comes up here.
+    Kernel,
+}
+
+/// A port with what its lane keeps beside it.
+pub struct PortSlot {
+    /// Index among all ports of the node.
+    pub index: u16,
+    /// The port.
+    pub port: Box<dyn Port>,
+    /// Whether it runs the link protocol.
+    pub link: bool,
+    /// Which frames belong to which pipe.
+    pub flow: FlowTable<Target>,
+    /// The carrier as last told to the link.
+    pub carrier: bool,
+    /// Why it cannot be used any more.
+    pub gone: Option<String>,
+    /// The last doorbell failed; told to the link once per failure.
+    pub transmit_failed: bool,
+    /// Frames were put in since the last doorbell.
+    pub unflushed: bool,
+    /// Frames dropped because no pipe is bound to them.
+    pub no_pipe: u64,
+    /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
+    pub steered_to_kernel: u64,
+}
+
+impl PortSlot {
+    /// `port` with the configured rules in force, above and below.
+    ///
+    /// # Errors
+    /// The kernel below refused a rule.
+    pub fn new(
+        index: u16,
+        mut port: Box<dyn Port>,
+        link: bool,
+        rules: &[Rule],
+    ) -> Result<Self, PortError> {
+        let mut flow = FlowTable::default();
+        for rule in rules {
+            port.steer(&SteerChange::Insert(rule.matches.clone(), rule.action))?;
+            if rule.action == Action::Kernel {
+                // The configuration check refuses two rules for one match.
+                let _ = flow.insert(&rule.matches, Target::Kernel);
+            }
+        }
+        Ok(Self {
+            index,
+            port,
+            link,
+            flow,
+            // Down until the first look, so that a carrier that is there is told like one that comes.
+            carrier: false,
+            gone: None,
+            transmit_failed: false,
+            unflushed: false,
+            no_pipe: 0,
+            steered_to_kernel: 0,
+        })
+    }
+
+    /// Whether data may be sent now.
+    pub fn is_open(&self) -> bool {
+        self.carrier && self.gone.is_none()
+    }
+
+    /// Frames of data that may be sent now.
+    pub fn data_space(&mut self) -> usize {
+        if !self.is_open() {
+            return 0;
+        }
+        let reserve = if self.link { LINK_RESERVE_FRAMES } else { 0 };
+        self.port.tx_space().saturating_sub(reserve)
+    }
+
+    /// Binds `matches` to the pipe in slot `pipe`, in the kernel below too.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn bind(&mut self, matches: &Match, pipe: usize) -> Result<(), BindRefusal> {
+        match self.flow.get(matches) {
+            Some(Target::Kernel) => return Err(BindRefusal::Kernel),
+            Some(Target::Pipe(holder)) => return Err(BindRefusal::Occupied(holder)),
+            None => {}
+        }
+        self.port
+            .steer(&SteerChange::Insert(matches.clone(), Action::Dataplane))
+            .map_err(|error| BindRefusal::Port(error.to_string()))?;
+        let _ = self.flow.insert(matches, Target::Pipe(pipe));
+        Ok(())
+    }
+
+    /// Takes a binding back, in the kernel below too, where a configured rule for the same match comes into force again.
+    pub fn unbind(&mut self, matches: &Match, rules: &[Rule]) {
+        self.flow.remove(matches);
+        let configured = rules.iter().find(|rule| rule.matches == *matches);
+        let change = match configured {
+            Some(rule) => SteerChange::Insert(matches.clone(), rule.action),
+            None => SteerChange::Remove(matches.clone()),
+        };
+        // Taking a rule out fails only when the kernel's table is beyond use; its frames then come up and are counted.
+        let _ = self.port.steer(&change);
+    }
+}
+
+/// Why a binding was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindRefusal {
+    /// A configured rule leaves these frames to the kernel.
+    Kernel,
+    /// The pipe in this slot is bound to them.
+    Occupied(usize),
+    /// The kernel below refused.
+    Port(String),
+}

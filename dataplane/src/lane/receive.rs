@@ -1,0 +1,95 @@
+//! Ports → links and pipes.
+
+use super::{Lane, core::Core, port_slot::Target};
+use crate::port::PortError;
+
+impl Lane {
+    /// Takes one burst from each port. Returns how many frames came.
+    pub(super) fn receive(&mut self) -> usize {
+        let mut received = 0;
+        for at in 0..self.ports.len() {
+            received += self.receive_from(at);
+        }
+        received
+    }
+
+    fn receive_from(&mut self, at: usize) -> usize {
+        let Self {
+            ports,
+            node,
+            core,
+            settings,
+            ..
+        } = self;
+        let slot = &mut ports[at];
+        if slot.gone.is_some() {
+            return 0;
+        }
+        let (index, link_type, flow) = (
+            slot.index,
+            slot.link.then_some(settings.ethertype),
+            &slot.flow,
+        );
+        let (mut no_pipe, mut steered_to_kernel) = (0, 0);
+        let result = slot.port.rx_burst(settings.burst, &mut |frame| {
+            if is_link_frame(frame, link_type) {
+                node.on_frame(index, frame, core);
+                return;
+            }
+            match flow.lookup(frame) {
+                Some(Target::Pipe(pipe)) => core.deliver(pipe, frame),
+                Some(Target::Kernel) => steered_to_kernel += 1,
+                None => no_pipe += 1,
+            }
+        });
+        slot.no_pipe += no_pipe;
+        slot.steered_to_kernel += steered_to_kernel;
+        match result {
+            Ok(received) => received,
+            // The carrier says the same, and is what the link is told.
+            Err(PortError::LinkDown { .. }) => 0,
+            Err(error) => {
+                self.lose_port(at, &error);
+                0
+            }
+        }
+    }
+
+    /// Compares each port's carrier with what its link was told.
+    pub(super) fn watch_carriers(&mut self) {
+        let Self {
+            ports, node, core, ..
+        } = self;
+        for slot in ports {
+            let carrier = slot.gone.is_none() && slot.port.carrier();
+            if carrier != slot.carrier {
+                slot.carrier = carrier;
+                slot.transmit_failed = false;
+                if slot.link {
+                    node.on_carrier(slot.index, carrier, core);
+                }
+                report_carrier(core, slot.index, carrier);
+            }
+        }
+    }
+}
+
+fn is_link_frame(frame: &[u8], link_type: Option<u16>) -> bool {
+    match (frame, link_type) {
+        (&[_, _, _, _, _, _, _, _, _, _, _, _, high, low, ..], Some(link_type)) => {
+            u16::from_be_bytes([high, low]) == link_type
+        }
+        _ => false,
+    }
+}
+
+fn report_carrier(core: &mut Core, port: u16, up: bool) {
+    let port = core
+        .port_names
+        .get(usize::from(port))
+        .cloned()
+        .unwrap_or_default();
+    core.outbox.push(super::command::Report::Event(
+        covalent_api::event::EventKind::Carrier { port, up },
+    ));
+}

@@ -1,0 +1,149 @@
+//! Everything that a lane counted, told on command.
+
+use covalent_api::{
+    config::Idle,
+    guid::Guid,
+    status::{Causes, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
+};
+use covalent_protocol::LinkView;
+use nix::time::{ClockId, clock_gettime};
+
+use super::{Lane, command::LaneSnapshot, port_slot::PortSlot};
+
+impl Lane {
+    /// Allocates: for a command, never on the way of a packet.
+    pub(super) fn snapshot(&self) -> LaneSnapshot {
+        LaneSnapshot {
+            lane: self.lane_status(),
+            ports: self
+                .ports
+                .iter()
+                .map(|slot| (slot.index, self.port_status(slot)))
+                .collect(),
+            links: self
+                .node
+                .links()
+                .map(|link| self.link_status(&link))
+                .collect(),
+            pipes: self.pipe_statuses(),
+            verbs: VerbStatus {
+                submitted: self.core.submitted,
+                completed: self.core.completed,
+                in_doubt: self.node.in_doubt(),
+                executed: self.core.engine.executed(),
+                refused: self.core.engine.refused(),
+            },
+        }
+    }
+
+    fn lane_status(&self) -> LaneStatus {
+        LaneStatus {
+            lane: self.settings.lane,
+            core: self.settings.core,
+            idle: match self.settings.idle {
+                Idle::Poll => "poll",
+                Idle::Adaptive => "adaptive",
+                Idle::Interrupt => "interrupt",
+            }
+            .to_owned(),
+            loops: self.loops,
+            busy_loops: self.busy_loops,
+            sleeps: self.sleeps,
+            cpu_ns: thread_cpu_ns(),
+        }
+    }
+
+    fn port_status(&self, slot: &PortSlot) -> PortStatus {
+        let (info, counters) = (slot.port.info(), slot.port.counters());
+        let mut drops = causes(counters.drops);
+        drops.insert("no_pipe".to_owned(), slot.no_pipe);
+        drops.insert("steered_to_kernel".to_owned(), slot.steered_to_kernel);
+        PortStatus {
+            name: info.name.clone(),
+            kind: info.kind.to_owned(),
+            interface: info.interface.clone(),
+            lane: self.settings.lane,
+            carrier: slot.carrier,
+            mode: info.mode.clone(),
+            frame_bytes_max: info.frame_bytes_max,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            passed_to_kernel_packets: counters.passed_to_kernel_packets,
+            drops,
+            refusals: causes(counters.refusals),
+        }
+    }
+
+    fn link_status(&self, link: &LinkView<'_>) -> LinkStatus {
+        let counters = link.counters;
+        LinkStatus {
+            port: self
+                .core
+                .port_names
+                .get(usize::from(link.port))
+                .cloned()
+                .unwrap_or_default(),
+            state: link.state.as_str().to_owned(),
+            peer: link.peer.and_then(Guid::new),
+            peer_name: link.peer_name.map(ToString::to_string),
+            peer_port: link.peer_port,
+            epoch: link.epoch,
+            open_transactions: link.open_transactions,
+            ups: counters.ups,
+            failures: causes(counters.failures.iter()),
+            tx_records: counters.tx_records,
+            rx_records: counters.rx_records,
+            drops: causes(counters.drops.iter()),
+            committed: counters.committed,
+            refused: counters.refused,
+            reversed: counters.reversed,
+            resolved: counters.resolved,
+            executed: counters.executed,
+            last_failover_ns: self.core.failovers.last(link.port).map(nanoseconds),
+        }
+    }
+
+    fn pipe_statuses(&self) -> Vec<PipeStatus> {
+        let pipes = self.core.pipes.iter();
+        pipes
+            .map(|(_, pipe)| {
+                let counters = pipe.nic.counters();
+                PipeStatus {
+                    session: self
+                        .core
+                        .sessions
+                        .get(pipe.session)
+                        .map_or(0, |session| session.session),
+                    pipe: pipe.number,
+                    kind: pipe.kind,
+                    capacity_bytes: pipe.capacity_bytes,
+                    rx_packets: counters.rx_packets,
+                    rx_bytes: counters.rx_bytes,
+                    tx_packets: counters.tx_packets,
+                    tx_bytes: counters.tx_bytes,
+                    notifications_sent: counters.notifications_sent,
+                    notifications_suppressed: counters.notifications_suppressed,
+                    drops: causes([("full", counters.full), ("too_long", counters.too_long)]),
+                }
+            })
+            .collect()
+    }
+}
+
+fn causes(counts: impl IntoIterator<Item = (&'static str, u64)>) -> Causes {
+    counts
+        .into_iter()
+        .map(|(cause, count)| (cause.to_owned(), count))
+        .collect()
+}
+
+fn thread_cpu_ns() -> u64 {
+    // Every kernel that runs this has the clock; without it there is nothing better to say than zero.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |time| nanoseconds(time.into()))
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

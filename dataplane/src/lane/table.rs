@@ -1,0 +1,152 @@
+//! A lane's applications and their pipes.
+
+use covalent_api::{request::PipeKind, rule::Match};
+use covalent_pipe::{event::EventFd, nic::NicPipe, session::NicSession};
+
+use super::command::{NewPipe, NewSession};
+
+/// One application as its lane sees it.
+#[derive(Debug)]
+pub struct LaneSession {
+    /// The daemon's number for it.
+    pub session: u64,
+    /// Notifications to it, doorbells from it.
+    pub rings: NicSession,
+    /// Wakes the application.
+    pub to_application: EventFd,
+    /// Wakes this lane.
+    pub to_lane: EventFd,
+    /// Nothing more will come through [`LaneSession::to_lane`].
+    pub wake_broken: bool,
+    /// It wrote what no correct application writes: nothing of it is read any more.
+    pub violated: bool,
+    /// Its pipes: their slot in the lane's table, by number.
+    pub pipes: Vec<Option<usize>>,
+    /// The slot of its pipe for verb completions.
+    pub completions: Option<usize>,
+    /// Verbs under way at other nodes.
+    pub outstanding: usize,
+}
+
+/// One pipe as its lane sees it.
+#[derive(Debug)]
+pub struct LanePipe {
+    /// Slot of the session.
+    pub session: usize,
+    /// Number in that session.
+    pub number: u32,
+    /// What it is for.
+    pub kind: PipeKind,
+    /// Port that it sends on, or whose frames alone it receives.
+    pub port: Option<u16>,
+    /// Ring size in bytes.
+    pub capacity_bytes: u64,
+    /// The lane's half.
+    pub nic: NicPipe,
+    /// What is steered into it.
+    pub bindings: Vec<Match>,
+    /// It holds packets that are not published yet.
+    pub touched: bool,
+    /// It stands in the queue of pipes to take from.
+    pub queued: bool,
+}
+
+/// Things with small stable numbers. A freed number is used again.
+#[derive(Debug)]
+pub struct Slots<T>(Vec<Option<T>>);
+
+impl<T> Slots<T> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Puts `item` into the first free slot.
+    pub fn insert(&mut self, item: T) -> usize {
+        let slot = self
+            .0
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.0.len());
+        if slot == self.0.len() {
+            self.0.push(Some(item));
+        } else {
+            self.0[slot] = Some(item);
+        }
+        slot
+    }
+
+    /// The item in `slot`.
+    pub fn get(&self, slot: usize) -> Option<&T> {
+        self.0.get(slot)?.as_ref()
+    }
+
+    /// The item in `slot`.
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
+        self.0.get_mut(slot)?.as_mut()
+    }
+
+    /// Empties `slot`.
+    pub fn remove(&mut self, slot: usize) -> Option<T> {
+        self.0.get_mut(slot)?.take()
+    }
+
+    /// Every item with its slot.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.0
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, item)| Some((slot, item.as_ref()?)))
+    }
+
+    /// Every item.
+    pub fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten()
+    }
+
+    /// One more than the highest slot ever used.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl From<NewSession> for LaneSession {
+    fn from(new: NewSession) -> Self {
+        Self {
+            session: new.session,
+            rings: new.rings,
+            to_application: new.to_application,
+            to_lane: new.to_lane,
+            wake_broken: false,
+            violated: false,
+            pipes: Vec::new(),
+            completions: None,
+            outstanding: 0,
+        }
+    }
+}
+
+impl LanePipe {
+    /// `new` as a pipe of the session in slot `session`.
+    pub fn new(new: NewPipe, session: usize) -> Self {
+        Self {
+            session,
+            number: new.pipe,
+            kind: new.kind,
+            port: new.port,
+            capacity_bytes: new.capacity_bytes,
+            nic: new.nic,
+            bindings: Vec::new(),
+            touched: false,
+            queued: false,
+        }
+    }
+
+    /// Whether the lane takes packets out of it.
+    pub fn is_source(&self) -> bool {
+        matches!(
+            self.kind,
+            PipeKind::Tx | PipeKind::RxTx | PipeKind::VerbSubmit
+        )
+    }
+}

@@ -1,0 +1,203 @@
+//! Pipes → ports, links → ports.
+
+use covalent_api::request::PipeKind;
+use covalent_protocol::FRAME_BYTES_MAX;
+
+use super::Lane;
+use crate::port::{PortError, TxRefusal};
+
+/// What serving one pipe came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// Nothing is left in it.
+    Empty,
+    /// More is left, and there is room for it.
+    More,
+    /// More is left, and the way on is full: worth another look soon.
+    Full,
+    /// More is left, and nothing moves until something else happens: a carrier, a frame, a doorbell.
+    Blocked,
+}
+
+impl Lane {
+    /// Takes the doorbells that applications rang. Returns how many.
+    pub(super) fn take_doorbells(&mut self) -> usize {
+        let mut taken = 0;
+        for session in 0..self.core.sessions.len() {
+            // A quota for each, so that one application's bells never keep the others waiting.
+            for _ in 0..self.settings.burst {
+                let Some(owner) = self
+                    .core
+                    .sessions
+                    .get_mut(session)
+                    .filter(|owner| !owner.violated)
+                else {
+                    break;
+                };
+                match owner.rings.next_doorbell() {
+                    Ok(Some(number)) => {
+                        taken += 1;
+                        // A bell of a pipe that was closed meanwhile is late, not wrong.
+                        let pipe = owner.pipes.get(number as usize).copied().flatten();
+                        if let Some(slot) = pipe {
+                            self.answer_doorbell(session, slot);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(violation) => self.core.violate(session, violation),
+                }
+            }
+        }
+        taken
+    }
+
+    fn answer_doorbell(&mut self, session: usize, slot: usize) {
+        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+            return;
+        };
+        match pipe.nic.on_doorbell() {
+            Ok(Some(tail)) => {
+                self.core.notify(slot, tail);
+                self.core.wake_owner(slot);
+            }
+            Ok(None) => {}
+            Err(violation) => return self.core.violate(session, violation),
+        }
+        self.core.queue_source(slot);
+    }
+
+    /// Serves every pipe that has something to take, in turn, each up to its quota. Returns how much was moved, and whether
+    /// something waits for room in a port.
+    pub(super) fn serve_sources(&mut self) -> (usize, bool) {
+        let mut moved = 0;
+        let mut waits = false;
+        for _ in 0..self.core.sources.len() {
+            let Some(slot) = self.core.sources.pop_front() else {
+                break;
+            };
+            let Some(pipe) = self.core.pipes.get_mut(slot) else {
+                continue;
+            };
+            let session = pipe.session;
+            if self
+                .core
+                .sessions
+                .get(session)
+                .is_none_or(|session| session.violated)
+            {
+                pipe.queued = false;
+                continue;
+            }
+            let (count, served) = match pipe.kind {
+                PipeKind::VerbSubmit => self.serve_verbs(slot),
+                _ => self.serve_frames(slot),
+            };
+            moved += count;
+            waits |= served == Served::Full;
+            if served == Served::Empty {
+                if let Some(pipe) = self.core.pipes.get_mut(slot) {
+                    pipe.queued = false;
+                }
+            } else {
+                self.core.sources.push_back(slot);
+            }
+        }
+        (moved, waits)
+    }
+
+    fn serve_frames(&mut self, slot: usize) -> (usize, Served) {
+        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+            return (0, Served::Empty);
+        };
+        let Some(port) = pipe
+            .port
+            .and_then(|index| self.ports.iter_mut().find(|port| port.index == index))
+        else {
+            return (0, Served::Empty);
+        };
+        if !port.is_open() {
+            return (0, Served::Blocked);
+        }
+        let quota = self.settings.burst.min(port.data_space());
+        let mut moved = 0;
+        let served = loop {
+            if moved == quota {
+                break if quota < self.settings.burst {
+                    Served::Full
+                } else {
+                    Served::More
+                };
+            }
+            match pipe.nic.peek_tx() {
+                Ok(Some(frame)) => match port.port.tx(frame) {
+                    Ok(()) => port.unflushed = true,
+                    // The port counts it; the verbs library refuses such frames before they get here.
+                    Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
+                    Err(TxRefusal::Full) => break Served::Full,
+                    Err(TxRefusal::Down) => break Served::Blocked,
+                },
+                Ok(None) => break Served::Empty,
+                Err(violation) => {
+                    let session = pipe.session;
+                    self.core.violate(session, violation);
+                    return (moved, Served::Empty);
+                }
+            }
+            pipe.nic.advance_tx();
+            moved += 1;
+        };
+        // The port copied each frame, so the application has its memory back at once.
+        if moved > 0
+            && let Some(tail) = pipe.nic.complete_tx()
+        {
+            self.core.notify(slot, tail);
+            self.core.wake_owner(slot);
+        }
+        (moved, served)
+    }
+
+    /// Sends what the links have to say. Returns how many frames.
+    pub(super) fn send_links(&mut self) -> usize {
+        let mut sent = 0;
+        let mut frame = [0; FRAME_BYTES_MAX];
+        for port in self
+            .ports
+            .iter_mut()
+            .filter(|port| port.link && port.gone.is_none())
+        {
+            while self.node.has_work(port.index) && port.port.tx_space() > 0 {
+                let Some(length) = self.node.poll_transmit(port.index, &mut frame) else {
+                    break;
+                };
+                sent += 1;
+                if port.port.tx(&frame[..length]).is_err() {
+                    // On a first-in-first-out cable a frame that was not sent is a loss, and a loss is a failure.
+                    self.node.on_transmit_failed(port.index, &mut self.core);
+                    break;
+                }
+                port.unflushed = true;
+            }
+        }
+        sent
+    }
+
+    /// Rings the ports' doorbells.
+    pub(super) fn flush(&mut self) {
+        for at in 0..self.ports.len() {
+            let slot = &mut self.ports[at];
+            if slot.gone.is_some() || (!slot.unflushed && slot.port.tx_idle()) {
+                continue;
+            }
+            slot.unflushed = false;
+            match slot.port.flush() {
+                Ok(()) => slot.transmit_failed = false,
+                Err(PortError::LinkDown { .. }) => {
+                    if !std::mem::replace(&mut slot.transmit_failed, true) && slot.link {
+                        self.node.on_transmit_failed(slot.index, &mut self.core);
+                    }
+                }
+                Err(error) => self.lose_port(at, &error),
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Verb pipes → the regions here, or another node.
+
+use covalent_protocol::{
+    Reply, SubmitError,
+    verb::envelope::{
+        COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
+    },
+};
+
+use covalent_pipe::nic;
+
+use super::{Lane, pending::Pending, transmit::Served};
+
+/// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
+const COMPLETION_RESERVE_BYTES: u64 =
+    nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(1);
+
+/// Verbs that one application may have under way, so that one with an unreachable peer leaves room for the others.
+const OUTSTANDING_PER_SESSION: usize = 512;
+
+impl Lane {
+    /// Takes verbs out of the submit pipe in `slot`, as long as their completions are sure to fit.
+    pub(super) fn serve_verbs(&mut self, slot: usize) -> (usize, Served) {
+        let mut taken = 0;
+        loop {
+            if taken == self.settings.burst {
+                return (taken, self.finish_submits(slot, taken, Served::More));
+            }
+            let served = match self.take_verb(slot) {
+                Ok(true) => {
+                    taken += 1;
+                    continue;
+                }
+                Ok(false) => Served::Empty,
+                Err(served) => served,
+            };
+            return (taken, self.finish_submits(slot, taken, served));
+        }
+    }
+
+    fn finish_submits(&mut self, slot: usize, taken: usize, served: Served) -> Served {
+        if taken > 0
+            && let Some(tail) = self
+                .core
+                .pipes
+                .get_mut(slot)
+                .and_then(|pipe| pipe.nic.complete_tx())
+        {
+            self.core.notify(slot, tail);
+            self.core.wake_owner(slot);
+        }
+        served
+    }
+
+    /// Takes one verb. `Ok(false)` if there is none; an error tells why the next one must wait.
+    fn take_verb(&mut self, slot: usize) -> Result<bool, Served> {
+        let core = &mut self.core;
+        let Some(session) = core.pipes.get(slot).map(|pipe| pipe.session) else {
+            return Ok(false);
+        };
+        if !core.has_room_for_verb(session) {
+            return Err(Served::Blocked);
+        }
+        let Some(pipe) = core.pipes.get_mut(slot) else {
+            return Ok(false);
+        };
+        let mut message = [0; SUBMIT_BYTES_MAX];
+        let length = match pipe.nic.peek_tx() {
+            Ok(Some(shared)) => {
+                // Copied before it is looked at: the application may go on writing.
+                let length = shared.len().min(SUBMIT_BYTES_MAX);
+                message[..length].copy_from_slice(&shared[..length]);
+                if shared.len() > SUBMIT_BYTES_MAX {
+                    0
+                } else {
+                    length
+                }
+            }
+            Ok(None) => return Ok(false),
+            Err(violation) => {
+                core.violate(session, violation);
+                return Ok(false);
+            }
+        };
+        let user_data = message
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        match Submit::decode(&message[..length]) {
+            Ok(submit) if submit.target == 0 || submit.target == self.settings.guid => {
+                self.execute_here(session, submit.user_data, submit.request);
+            }
+            Ok(submit) => self.submit_to_peer(session, &submit)?,
+            Err(_) => {
+                core.submitted += 1;
+                core.end(session, user_data, CompletionOutcome::Malformed);
+            }
+        }
+        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+            pipe.nic.advance_tx();
+        }
+        Ok(true)
+    }
+
+    fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
+        let core = &mut self.core;
+        core.submitted += 1;
+        match core.engine.admit(request) {
+            Ok(()) => {
+                let mut reply = Reply::new();
+                core.engine.execute(request, &mut reply);
+                core.end(
+                    session,
+                    user_data,
+                    CompletionOutcome::Committed(reply.as_bytes()),
+                );
+            }
+            Err(refusal) => core.end(session, user_data, CompletionOutcome::Refused(refusal)),
+        }
+    }
+
+    fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
+        let core = &mut self.core;
+        let (user_data, peer) = (submit.user_data, submit.target);
+        let pending = Pending {
+            session,
+            user_data,
+            peer,
+            doubted: false,
+        };
+        let Some(token) = core.pending.insert(pending) else {
+            return Err(Served::Blocked);
+        };
+        match self.node.submit(peer, submit.mode, submit.request, token) {
+            Ok(()) => {
+                core.submitted += 1;
+                if let Some(session) = core.sessions.get_mut(session) {
+                    session.outstanding += 1;
+                }
+                return Ok(());
+            }
+            Err(SubmitError::Full) => {
+                core.pending.remove(token);
+                return Err(Served::Blocked);
+            }
+            Err(error) => {
+                core.pending.remove(token);
+                core.submitted += 1;
+                let outcome = match error {
+                    SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
+                    _ => CompletionOutcome::Malformed,
+                };
+                core.end(session, user_data, outcome);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl super::core::Core {
+    fn has_room_for_verb(&mut self, session: usize) -> bool {
+        let Some(session) = self.sessions.get(session) else {
+            return false;
+        };
+        let Some(completions) = session
+            .completions
+            .and_then(|slot| self.pipes.get_mut(slot))
+        else {
+            return false;
+        };
+        session.outstanding < OUTSTANDING_PER_SESSION
+            && self.pending.has_room()
+            && completions.nic.free_bytes()
+                >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
+    }
+
+    fn end(&mut self, session: usize, user_data: u64, outcome: CompletionOutcome<'_>) {
+        self.completed += 1;
+        self.tell(session, &Completion { user_data, outcome });
+    }
+}

@@ -1,0 +1,126 @@
+//! Who may speak to the daemon: root, the daemon's own user, and the members of the configured group.
+
+use nix::{
+    errno::Errno,
+    unistd::{Gid, Group, Uid, User},
+};
+
+/// The rule, made once at start.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    own: Uid,
+    group: Option<Group>,
+}
+
+/// Why the rule could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    /// The configured group does not exist.
+    #[error(
+        "group `{0}` (key `node.group`) does not exist: make it with `groupadd --system {0}` or leave the key empty"
+    )]
+    NoSuchGroup(String),
+    /// The group database could not be read.
+    #[error("cannot look up group `{group}`: {source}")]
+    Lookup {
+        /// The configured group.
+        group: String,
+        /// What the system said.
+        source: Errno,
+    },
+}
+
+impl Admission {
+    /// Admits root, this process's user, and members of `group` unless that is empty.
+    ///
+    /// # Errors
+    /// [`AdmissionError`] if there is no such group.
+    pub fn new(group: &str) -> Result<Self, AdmissionError> {
+        let found = if group.is_empty() {
+            None
+        } else {
+            let found = Group::from_name(group).map_err(|source| AdmissionError::Lookup {
+                group: group.to_owned(),
+                source,
+            })?;
+            Some(found.ok_or_else(|| AdmissionError::NoSuchGroup(group.to_owned()))?)
+        };
+        Ok(Self {
+            own: Uid::effective(),
+            group: found,
+        })
+    }
+
+    /// Whether a peer with these credentials may speak.
+    #[must_use]
+    pub fn admits(&self, uid: u32, gid: u32) -> bool {
+        self.commands(uid)
+            || self
+                .group
+                .as_ref()
+                .is_some_and(|group| is_member(group, uid, gid))
+    }
+
+    /// Whether a peer with this user may also change ports.
+    #[must_use]
+    pub fn commands(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.own.as_raw()
+    }
+
+    /// What a peer that was turned away can do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match &self.group {
+            Some(group) => format!(
+                "run as root, as the daemon's user, or as a member of group `{}`",
+                group.name
+            ),
+            None => {
+                "run as root or as the daemon's user, or have `node.group` name a group of yours"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// Membership by the credentials' own group or by the group database.
+fn is_member(group: &Group, uid: u32, gid: u32) -> bool {
+    if group.gid == Gid::from_raw(gid) {
+        return true;
+    }
+    User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .is_some_and(|user| group.mem.contains(&user.name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn strangers_are_turned_away() {
+        let own = Uid::effective().as_raw();
+        let admission = Admission::new("").unwrap();
+        assert!(admission.admits(0, 0) && admission.commands(0));
+        assert!(admission.admits(own, 12_345));
+        assert!(!admission.admits(own + 54_321, 54_321));
+    }
+
+    #[test]
+    fn the_group_admits_but_does_not_command() {
+        let group = Group::from_gid(Gid::from_raw(0)).unwrap().unwrap();
+        let admission = Admission::new(&group.name).unwrap();
+        assert!(admission.admits(54_321, 0));
+        assert!(!admission.commands(54_321));
+        assert!(!admission.admits(54_321, 54_321));
+        assert!(
+            Admission::new("no-such-group-here")
+                .unwrap_err()
+                .to_string()
+                .contains("groupadd")
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! What a lane's answer means to the client that asked.
+
+use std::os::fd::OwnedFd;
+
+use covalent_api::{event::EventKind, request::Reply, status::RegionStatus};
+
+use super::Server;
+use crate::lane::command::{Answer, Released};
+
+/// Who waits for an answer, and what is to be done with it.
+#[derive(Debug)]
+pub enum Pending {
+    /// Nobody: the command is a consequence, not a request.
+    Nobody,
+    /// A client gets this reply if all went well.
+    Reply {
+        /// The client.
+        client: u64,
+        /// The reply.
+        reply: Box<Reply>,
+        /// Descriptors beside it.
+        fds: Vec<OwnedFd>,
+        /// What the session's record gains.
+        change: Change,
+    },
+    /// A session is being detached.
+    Detach {
+        /// The session.
+        session: u64,
+        /// Why, for people.
+        reason: String,
+    },
+    /// A lane's part of a status.
+    Status {
+        /// The round that collects the parts.
+        round: u64,
+    },
+}
+
+/// What a command that went well changes in the session's record. Quotas were taken before the command was given, and
+/// are given back if it did not go well.
+#[derive(Debug)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// The session lives.
+    Attached {
+        /// The session.
+        session: u64,
+    },
+    /// A pipe was opened.
+    Opened {
+        /// The session.
+        session: u64,
+        /// Its number.
+        number: u32,
+    },
+    /// A pipe was closed.
+    Closed {
+        /// The session.
+        session: u64,
+        /// Its number.
+        number: u32,
+    },
+    /// A binding was made.
+    Bound {
+        /// The session.
+        session: u64,
+        /// The pipe's number.
+        number: u32,
+    },
+    /// A binding was taken back.
+    Unbound {
+        /// The session.
+        session: u64,
+        /// The pipe's number.
+        number: u32,
+    },
+    /// A region was registered.
+    Registered {
+        /// The session.
+        session: u64,
+        /// The region.
+        region: RegionStatus,
+    },
+}
+
+impl Server {
+    /// A lane answered the command of `ticket`.
+    pub(super) fn answered(&mut self, ticket: u64, result: Result<Answer, String>) {
+        let Some(pending) = self.pending.remove(&ticket) else {
+            return;
+        };
+        match pending {
+            Pending::Nobody => {}
+            Pending::Reply {
+                client,
+                reply,
+                fds,
+                change,
+            } => match result {
+                Ok(answer) => {
+                    drop(answer);
+                    let attached = self.apply(change);
+                    self.reply_to(client, &reply, fds);
+                    if let Some(session) = attached {
+                        self.tell_attached(session);
+                    }
+                }
+                Err(reason) => {
+                    self.undo(change);
+                    self.refuse(client, reason);
+                }
+            },
+            Pending::Detach { session, reason } => {
+                let released = match result {
+                    Ok(Answer::Released(released)) => *released,
+                    _ => Released::default(),
+                };
+                self.sessions.remove(&session);
+                self.raise(EventKind::Detached {
+                    session,
+                    reason,
+                    pipes: released.pipes.len() as u32,
+                    regions: released.regions.len() as u32,
+                });
+            }
+            Pending::Status { round } => {
+                if let Ok(Answer::Snapshot(snapshot)) = result {
+                    self.status_part(round, *snapshot);
+                }
+            }
+        }
+    }
+
+    /// Returns the session that came to life, if one did.
+    fn apply(&mut self, change: Change) -> Option<u64> {
+        match change {
+            Change::None
+            | Change::Opened { .. }
+            | Change::Bound { .. }
+            | Change::Registered { .. } => {}
+            Change::Attached { session } => return Some(session),
+            Change::Closed { session, number } => {
+                if let Some(record) = self.sessions.get_mut(&session) {
+                    record.forget_pipe(number);
+                }
+            }
+            Change::Unbound { session, number } => self.forget_binding(session, number),
+        }
+        None
+    }
+
+    /// Gives back what was taken for a command that was refused.
+    fn undo(&mut self, change: Change) {
+        match change {
+            Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
+            Change::Attached { session } => {
+                self.sessions.remove(&session);
+            }
+            Change::Opened { session, number } => {
+                if let Some(record) = self.sessions.get_mut(&session) {
+                    record.forget_pipe(number);
+                }
+            }
+            Change::Bound { session, number } => self.forget_binding(session, number),
+            Change::Registered { session, region } => {
+                if let Some(record) = self.sessions.get_mut(&session) {
+                    record.regions.retain(|other| other.rkey != region.rkey);
+                    record.quota.give_region(region.size_bytes);
+                }
+            }
+        }
+    }
+
+    fn forget_binding(&mut self, session: u64, number: u32) {
+        if let Some(record) = self.sessions.get_mut(&session)
+            && let Some(pipe) = record.pipes.get_mut(&number)
+        {
+            pipe.bindings -= 1;
+            record.quota.give_bindings(1);
+        }
+    }
+}

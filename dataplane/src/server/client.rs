@@ -1,0 +1,161 @@
+//! One connection to the daemon's socket.
+
+use std::{
+    fs,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use covalent_api::{
+    datagram,
+    request::{Reply, Request},
+};
+use covalent_pipe::seqpacket::{Connection, Credentials, SeqpacketError};
+
+use super::outgoing::Outgoing;
+
+/// A client: an application, `covalent-control`, the CLI.
+#[derive(Debug)]
+pub struct Client {
+    connection: Connection,
+    /// Who is at the other end, by the kernel's word.
+    pub credentials: Credentials,
+    /// What it calls itself; empty before its hello.
+    pub program: String,
+    /// It said hello with the right version.
+    pub greeted: bool,
+    /// It wants events.
+    pub subscribed: bool,
+    /// The session that lives and dies with this connection.
+    pub session: Option<u64>,
+    /// A request of it is being carried out by a lane: the next one waits.
+    pub busy: bool,
+    /// It is to be closed once what waits for it is sent.
+    pub closing: bool,
+    outgoing: Outgoing,
+}
+
+/// What came from a client.
+#[derive(Debug)]
+pub enum Received {
+    /// A request.
+    Request(Box<Request>),
+    /// Nothing yet.
+    Nothing,
+    /// Something that is no request; with what is wrong about it.
+    Garbage(String),
+    /// It hung up.
+    HungUp,
+}
+
+impl Client {
+    /// A client that has said nothing yet.
+    pub fn new(connection: Connection, credentials: Credentials) -> Self {
+        Self {
+            connection,
+            credentials,
+            program: String::new(),
+            greeted: false,
+            subscribed: false,
+            session: None,
+            busy: false,
+            closing: false,
+            outgoing: Outgoing::default(),
+        }
+    }
+
+    /// The connection, for polling.
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Whether something waits to be sent.
+    pub fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Takes the next datagram. Descriptors that came with it are closed: no request carries any.
+    pub fn receive(&self, buffer: &mut [u8]) -> Received {
+        match self.connection.recv(buffer) {
+            Ok((length, _)) => match datagram::decode(&buffer[..length]) {
+                Ok(request) => Received::Request(Box::new(request)),
+                Err(error) => Received::Garbage(error.to_string()),
+            },
+            Err(SeqpacketError::WouldBlock) => Received::Nothing,
+            Err(
+                error @ (SeqpacketError::Truncated { .. }
+                | SeqpacketError::TooManyDescriptors { .. }),
+            ) => Received::Garbage(error.to_string()),
+            Err(_) => Received::HungUp,
+        }
+    }
+
+    /// Queues a reply and sends what can be sent.
+    pub fn reply(&mut self, reply: &Reply, fds: Vec<OwnedFd>) {
+        self.outgoing.reply(reply, fds);
+        self.send();
+    }
+
+    /// Queues a refusal.
+    pub fn refuse(&mut self, reason: impl Into<String>) {
+        self.reply(
+            &Reply::Refused {
+                reason: reason.into(),
+            },
+            Vec::new(),
+        );
+    }
+
+    /// Refuses for the last time: the connection is closed once the reason is sent.
+    pub fn turn_away(&mut self, reason: impl Into<String>) {
+        self.refuse(reason);
+        self.closing = true;
+    }
+
+    /// Queues an event. A subscriber that reads too slowly is told so and closed.
+    pub fn event(&mut self, bytes: &[u8]) {
+        if self.outgoing.event(bytes).is_err() {
+            self.turn_away(
+                "events came faster than you read them: subscribe again and ask for the status",
+            );
+        } else {
+            self.send();
+        }
+    }
+
+    /// Sends what can be sent without waiting. A connection that failed is found closed by the next poll.
+    pub fn send(&mut self) {
+        while let Some(message) = self.outgoing.front() {
+            let fds: Vec<_> = message.fds.iter().map(AsFd::as_fd).collect();
+            match self.connection.send(&message.bytes, &fds) {
+                Ok(()) => self.outgoing.sent(),
+                Err(SeqpacketError::WouldBlock) => return,
+                Err(_) => {
+                    // Nobody is there to be told.
+                    self.closing = true;
+                    self.outgoing = Outgoing::default();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the process that connected has ended or is ending: tells a closed connection from a killed application.
+    pub fn process_ended(&self) -> bool {
+        const PF_EXITING: u64 = 0x4;
+        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.credentials.pid)) else {
+            return true;
+        };
+        // The command's name stands in parentheses and may hold any character; the fields follow the last one.
+        let Some((_, fields)) = stat.rsplit_once(')') else {
+            return true;
+        };
+        let mut fields = fields.split_ascii_whitespace();
+        let ended = matches!(fields.next(), Some("Z" | "X"));
+        // After the state: ppid, pgrp, session, tty_nr, tpgid, flags (proc_pid_stat(5)).
+        let flags = fields
+            .nth(5)
+            .and_then(|flags| flags.parse::<u64>().ok())
+            .unwrap_or(0);
+        ended || flags & PF_EXITING != 0
+    }
+}

@@ -1,0 +1,37 @@
+//! Events on their way to subscribers.
+
+use std::time::SystemTime;
+
+use covalent_api::{
+    datagram,
+    event::{Event, EventKind},
+    request::Reply,
+};
+
+use super::Server;
+
+impl Server {
+    /// Counts an event, logs it and sends it to every subscriber.
+    pub(super) fn raise(&mut self, kind: EventKind) {
+        self.events += 1;
+        tracing::info!(event = ?kind, "event");
+        let realtime = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let event = Event {
+            sequence: self.events,
+            realtime_ns: u64::try_from(realtime.as_nanos()).unwrap_or(u64::MAX),
+            kind,
+        };
+        let Ok(bytes) = datagram::encode(&Reply::Event(event)) else {
+            return;
+        };
+        for client in self
+            .clients
+            .values_mut()
+            .filter(|client| client.subscribed && !client.closing)
+        {
+            client.event(&bytes);
+        }
+    }
+}

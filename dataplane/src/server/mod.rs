@@ -1,0 +1,466 @@
+//! The host thread: the socket, the sessions, and the link between clients and lanes.
+//!
+//! It never touches a packet, and a lane never waits for it. Each request that changes a lane becomes one command with a
+//! ticket; the client is answered when the lane has answered. One request of a client is under way at a time.
+
+pub mod admission;
+mod answers;
+mod client;
+mod events;
+mod lane_link;
+mod outgoing;
+mod requests;
+mod status;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+    time::Instant,
+};
+
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    config::{Config, PortKind},
+    event::EventKind,
+    guid::Guid,
+    request::{PortBrief, Reply},
+    status::Causes,
+};
+use covalent_pipe::seqpacket::{Connection, Listener};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use tracing::{debug, error, info, warn};
+
+pub use self::lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX};
+use self::{
+    admission::Admission,
+    answers::Pending,
+    client::{Client, Received},
+    status::StatusRound,
+};
+use crate::{
+    carrier::{CarrierWatch, InterfaceChange},
+    lane::command::{Command, Report},
+    mailbox::Mailbox,
+    session::SessionRecord,
+};
+
+/// Most connections at a time.
+const CLIENTS_MAX: usize = 256;
+/// Connections accepted in one round, so that a flood of them does not keep the others waiting.
+const ACCEPTS_PER_ROUND: usize = 16;
+
+/// What the host thread is told at start.
+pub struct ServerParts {
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// This node's identity.
+    pub guid: Guid,
+    /// The socket, listening.
+    pub listener: Listener,
+    /// Who may speak.
+    pub admission: Admission,
+    /// The lanes, by index.
+    pub lanes: Vec<LaneLink>,
+    /// The ports as applications see them, by index.
+    pub ports: Vec<PortBrief>,
+    /// Changes of interfaces; absent where no port has one.
+    pub carriers: Option<CarrierWatch>,
+    /// Rings when the daemon is to stop.
+    pub stop: Arc<Mailbox<()>>,
+}
+
+/// The host thread's state.
+pub struct Server {
+    config: Arc<Config>,
+    guid: Guid,
+    listener: Listener,
+    admission: Admission,
+    lanes: Vec<LaneLink>,
+    ports: Vec<PortBrief>,
+    carriers: Option<CarrierWatch>,
+    stop: Arc<Mailbox<()>>,
+    started: Instant,
+    clients: BTreeMap<u64, Client>,
+    sessions: BTreeMap<u64, SessionRecord>,
+    pending: BTreeMap<u64, Pending>,
+    status_rounds: BTreeMap<u64, StatusRound>,
+    next_client: u64,
+    next_session: u64,
+    next_ticket: u64,
+    next_rkey: u32,
+    events: u64,
+    detached: Causes,
+    peers_refused: Causes,
+    buffer: Vec<u8>,
+}
+
+impl Server {
+    /// A server that has not begun.
+    #[must_use]
+    pub fn new(parts: ServerParts) -> Self {
+        let zero = |causes: &[&str]| causes.iter().map(|&cause| (cause.to_owned(), 0)).collect();
+        Self {
+            config: parts.config,
+            guid: parts.guid,
+            listener: parts.listener,
+            admission: parts.admission,
+            lanes: parts.lanes,
+            ports: parts.ports,
+            carriers: parts.carriers,
+            stop: parts.stop,
+            started: Instant::now(),
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            status_rounds: BTreeMap::new(),
+            next_client: 1,
+            next_session: 1,
+            next_ticket: 1,
+            next_rkey: 1,
+            events: 0,
+            detached: zero(&["closed", "process_ended", "violation"]),
+            peers_refused: zero(&["bad_message", "credentials", "too_many", "version"]),
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+        }
+    }
+
+    /// Serves until the stop bell rings. Returns the lanes, which run on.
+    ///
+    /// # Errors
+    /// `poll(2)` failed, which leaves nothing to serve with.
+    pub fn run(mut self) -> io::Result<Vec<LaneLink>> {
+        loop {
+            let ready = self.wait()?;
+            if !self.stop.is_empty() {
+                return Ok(self.lanes);
+            }
+            self.take_reports();
+            if ready.carriers {
+                self.read_carriers();
+            }
+            for (client, hung_up) in ready.clients {
+                self.serve(client, hung_up);
+            }
+            if ready.listener {
+                self.accept();
+            }
+            self.sweep();
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let mut fds = vec![readable(self.listener.as_fd()), readable(self.stop.as_fd())];
+        fds.extend(self.lanes.iter().map(|lane| readable(lane.reports.as_fd())));
+        let clients_at = fds.len();
+        fds.extend(self.clients.values().map(|client| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::POLLIN, !client.busy && !client.closing);
+            flags.set(PollFlags::POLLOUT, client.has_outgoing());
+            PollFd::new(client.connection().as_fd(), flags)
+        }));
+        let carriers_at = fds.len();
+        fds.extend(
+            self.carriers
+                .iter()
+                .map(|carriers| readable(carriers.as_fd())),
+        );
+        // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let hang_up = PollFlags::POLLHUP | PollFlags::POLLERR;
+        let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
+        Ok(Ready {
+            listener: is_ready(&fds[0]),
+            clients: self
+                .clients
+                .keys()
+                .zip(&fds[clients_at..carriers_at])
+                .filter(|(_, fd)| is_ready(fd))
+                .map(|(&client, fd)| {
+                    (
+                        client,
+                        fd.revents().is_none_or(|flags| flags.intersects(hang_up)),
+                    )
+                })
+                .collect(),
+            carriers: fds[carriers_at..].iter().any(is_ready),
+        })
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_ROUND {
+            let connection = match self.listener.accept() {
+                Ok(connection) => connection,
+                Err(error) => {
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        warn!(%error, "a connection could not be accepted");
+                    }
+                    return;
+                }
+            };
+            if let Err(error) = self.admit(connection) {
+                debug!(%error, "a client went before it was greeted");
+            }
+        }
+    }
+
+    fn admit(&mut self, connection: Connection) -> io::Result<()> {
+        connection.set_nonblocking(true)?;
+        let credentials = connection.peer_credentials()?;
+        let mut client = Client::new(connection, credentials);
+        let (uid, gid) = (credentials.uid, credentials.gid);
+        if !self.admission.admits(uid, gid) {
+            self.count_refused("credentials");
+            client.turn_away(format!(
+                "user {uid} (group {gid}) may not use this node: {}",
+                self.admission.remedy()
+            ));
+        } else if self.clients.len() >= CLIENTS_MAX {
+            self.count_refused("too_many");
+            client.turn_away(format!(
+                "{CLIENTS_MAX} clients are connected, which is the most: close some"
+            ));
+        }
+        let number = self.next_client;
+        self.next_client += 1;
+        self.clients.insert(number, client);
+        Ok(())
+    }
+
+    /// Sends and receives for one client that `poll(2)` found ready.
+    fn serve(&mut self, number: u64, hung_up: bool) {
+        let Some(client) = self.clients.get_mut(&number) else {
+            return;
+        };
+        client.send();
+        if client.closing {
+            return;
+        }
+        if client.busy {
+            if hung_up {
+                self.hang_up(number);
+            }
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let received = client.receive(&mut buffer);
+        self.buffer = buffer;
+        match received {
+            Received::Request(request) => self.handle(number, *request),
+            Received::Nothing => {}
+            Received::Garbage(problem) => {
+                self.count_refused("bad_message");
+                if let Some(client) = self.clients.get_mut(&number) {
+                    client.turn_away(format!(
+                        "{problem}; speak JSON as in covalent-api, version {}",
+                        covalent_api::API_VERSION
+                    ));
+                }
+            }
+            Received::HungUp => self.hang_up(number),
+        }
+    }
+
+    fn hang_up(&mut self, number: u64) {
+        let Some(client) = self.clients.get(&number) else {
+            return;
+        };
+        let class = if client.process_ended() {
+            "process_ended"
+        } else {
+            "closed"
+        };
+        self.remove_client(number, class, None);
+    }
+
+    /// Forgets a client, and has everything that it held reclaimed.
+    fn remove_client(&mut self, number: u64, class: &'static str, reason: Option<String>) {
+        let Some(client) = self.clients.remove(&number) else {
+            return;
+        };
+        debug!(
+            client = number,
+            program = client.program,
+            class,
+            "client gone"
+        );
+        if let Some(session) = client.session {
+            self.detach(
+                session,
+                class,
+                reason.unwrap_or_else(|| class.replace('_', " ")),
+            );
+        }
+    }
+
+    /// Closes clients that were turned away and have read why, or do not read.
+    fn sweep(&mut self) {
+        let closing: Vec<u64> = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.closing)
+            .map(|(&number, _)| number)
+            .collect();
+        for number in closing {
+            self.remove_client(number, "closed", None);
+        }
+    }
+
+    fn read_carriers(&mut self) {
+        let mut changes = Vec::new();
+        let Some(carriers) = &mut self.carriers else {
+            return;
+        };
+        if let Err(error) = carriers.read(|change| changes.push(change)) {
+            error!(%error, "carrier changes can no longer be watched; links rely on their own evidence");
+            self.carriers = None;
+        }
+        for change in changes {
+            let (name, up) = match &change {
+                InterfaceChange::Carrier { interface, up } => (interface, *up),
+                InterfaceChange::Removed { interface } => (interface, false),
+            };
+            let ports: Vec<u16> = (0..)
+                .zip(&self.config.port)
+                .filter(|(_, port)| matches!(&port.kind, PortKind::AfXdp { interface, .. } if interface == name))
+                .map(|(index, _)| index)
+                .collect();
+            for port in ports {
+                if matches!(change, InterfaceChange::Removed { .. }) {
+                    warn!(
+                        interface = name,
+                        "the interface is gone; restart the daemon once it is back"
+                    );
+                }
+                self.order_unanswered(
+                    self.config.port[usize::from(port)].lane,
+                    Command::SetCarrier { port, up },
+                );
+            }
+        }
+    }
+
+    fn take_reports(&mut self) {
+        for lane in 0..self.lanes.len() {
+            self.lanes[lane].reports.silence();
+            while let Some(report) = self.lanes[lane].reports.pop() {
+                match report {
+                    Report::Answer { ticket, result } => {
+                        self.lanes[lane].answered();
+                        self.answered(ticket, result);
+                    }
+                    Report::Event(kind) => self.raise(kind),
+                    // A gap in the sequence tells subscribers.
+                    Report::EventsLost(lost) => self.events += lost,
+                    Report::Violation { session, reason } => self.expel(session, reason),
+                    Report::PortGone { port, reason } => {
+                        error!(
+                            port = self.ports[usize::from(port)].name,
+                            reason, "a port is gone"
+                        );
+                    }
+                }
+            }
+            self.lanes[lane].push_waiting();
+        }
+    }
+
+    /// Ends a session that lied in shared memory.
+    fn expel(&mut self, session: u64, reason: String) {
+        warn!(session, reason, "an application is detached");
+        let Some(record) = self.sessions.get(&session) else {
+            return;
+        };
+        let number = record.client;
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.refuse(format!("detached: {reason}"));
+        }
+        self.remove_client(number, "violation", Some(reason));
+    }
+
+    fn detach(&mut self, session: u64, class: &'static str, reason: String) {
+        let Some(record) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        // Their names are free again: the lane forgets them before it takes in any later ones.
+        record.regions.clear();
+        *self.detached.entry(class.to_owned()).or_default() += 1;
+        let lane = record.lane;
+        self.order(
+            lane,
+            Command::Detach { session },
+            Pending::Detach { session, reason },
+        );
+    }
+
+    fn count_refused(&mut self, cause: &'static str) {
+        *self.peers_refused.entry(cause.to_owned()).or_default() += 1;
+    }
+
+    fn order(&mut self, lane: u32, command: Command, pending: Pending) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.pending.insert(ticket, pending);
+        self.lanes[lane as usize].push(ticket, command);
+    }
+
+    fn order_unanswered(&mut self, lane: u32, command: Command) {
+        self.order(lane, command, Pending::Nobody);
+    }
+
+    fn reply_to(&mut self, number: u64, reply: &Reply, fds: Vec<std::os::fd::OwnedFd>) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.busy = false;
+            client.reply(reply, fds);
+        }
+    }
+
+    fn refuse(&mut self, number: u64, reason: impl Into<String>) {
+        self.reply_to(
+            number,
+            &Reply::Refused {
+                reason: reason.into(),
+            },
+            Vec::new(),
+        );
+    }
+
+    fn tell_attached(&mut self, session: u64) {
+        let Some(client) = self
+            .sessions
+            .get(&session)
+            .and_then(|record| self.clients.get(&record.client))
+        else {
+            return;
+        };
+        let (pid, program) = (
+            client.credentials.pid.unsigned_abs(),
+            client.program.clone(),
+        );
+        info!(session, pid, program, "application attached");
+        self.raise(EventKind::Attached {
+            session,
+            pid,
+            program,
+        });
+    }
+}
+
+/// What `poll(2)` found.
+struct Ready {
+    listener: bool,
+    /// Clients, and whether their connection is broken.
+    clients: Vec<(u64, bool)>,
+    carriers: bool,
+}
+
+fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::new(fd, PollFlags::POLLIN)
+}

@@ -1,0 +1,549 @@
+//! Requests of clients.
+
+use std::os::fd::OwnedFd;
+
+use covalent_api::{
+    API_VERSION,
+    config::HugePages,
+    name,
+    request::{PipeKind, Reply, Request, Rights},
+    rule::Match,
+    status::RegionStatus,
+};
+use covalent_pipe::{
+    Direction, PagePolicy, PipeMemory, PipeSpec,
+    event::EventFd,
+    nic::NicPipe,
+    region::RegionMemory,
+    session::{NicSession, SessionMemory},
+};
+
+use super::{
+    Server,
+    answers::{Change, Pending},
+};
+use crate::{
+    lane::command::{Command, NewPipe, NewRegion, NewSession},
+    session::{PipeRecord, SessionRecord, quota::Quota},
+};
+
+/// Longest name that a client may give itself, in bytes.
+const PROGRAM_BYTES_MAX: usize = 64;
+
+/// Why a request was refused: what happened, to what, and what to do.
+type Refused = String;
+
+impl Server {
+    /// Carries out a request, or has a lane carry it out.
+    pub(super) fn handle(&mut self, client: u64, request: Request) {
+        let greeted = self
+            .clients
+            .get(&client)
+            .is_some_and(|client| client.greeted);
+        if !greeted {
+            return self.greet(client, request);
+        }
+        if let Err(reason) = self.try_handle(client, request) {
+            self.refuse(client, reason);
+        }
+    }
+
+    fn greet(&mut self, number: u64, request: Request) {
+        let lanes = self.lanes.len() as u32;
+        let Some(client) = self.clients.get_mut(&number) else {
+            return;
+        };
+        match request {
+            Request::Hello {
+                version: API_VERSION,
+                program,
+            } => {
+                client.greeted = true;
+                client.program = program
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(PROGRAM_BYTES_MAX)
+                    .collect();
+                let reply = Reply::Welcome {
+                    version: API_VERSION,
+                    node: self.config.node.name.clone(),
+                    guid: self.guid,
+                    lanes,
+                    ports: self.ports.clone(),
+                };
+                client.reply(&reply, Vec::new());
+            }
+            Request::Hello { version, .. } => {
+                client.turn_away(format!(
+                    "you speak version {version} and this daemon speaks version {API_VERSION}: use programs of one release"
+                ));
+                self.count_refused("version");
+            }
+            _ => {
+                client.turn_away("the first message of a connection must be `hello`");
+                self.count_refused("bad_message");
+            }
+        }
+    }
+
+    fn try_handle(&mut self, client: u64, request: Request) -> Result<(), Refused> {
+        match request {
+            Request::Hello { .. } => Err("this connection has said `hello` already".to_owned()),
+            Request::OpenSession { lane } => self.open_session(client, lane),
+            Request::OpenPipe {
+                kind,
+                capacity_bytes,
+                port,
+            } => self.open_pipe(client, kind, capacity_bytes, port),
+            Request::ClosePipe { pipe } => self.close_pipe(client, pipe),
+            Request::Bind { pipe, matches } => self.bind(client, pipe, matches),
+            Request::Unbind { pipe, matches } => self.unbind(client, pipe, matches),
+            Request::RegisterRegion {
+                name,
+                size_bytes,
+                rights,
+            } => self.register(client, name, size_bytes, rights),
+            Request::Status => {
+                self.begin_status(client);
+                Ok(())
+            }
+            Request::Subscribe => {
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.subscribed = true;
+                    client.reply(&Reply::Done, Vec::new());
+                }
+                Ok(())
+            }
+            Request::SetPort { port, enabled } => self.set_port(client, &port, enabled),
+        }
+    }
+
+    fn open_session(&mut self, client: u64, lane: u32) -> Result<(), Refused> {
+        if lane as usize >= self.lanes.len() {
+            return Err(format!(
+                "there is no lane {lane}: this node has lanes 0 to {}",
+                self.lanes.len() - 1
+            ));
+        }
+        if let Some(session) = self.clients.get(&client).and_then(|client| client.session) {
+            return Err(format!(
+                "this connection is session {session} already: open another connection for another session"
+            ));
+        }
+        // Every pipe may have a notification and a doorbell waiting, and numbers are below the slots.
+        let slots = (self.config.dataplane.pipes_per_session_max * 2)
+            .next_power_of_two()
+            .max(2);
+        let memory = SessionMemory::create(slots).map_err(|error| error.to_string())?;
+        let (to_application, application_end) = EventFd::pair().map_err(no_descriptors)?;
+        let (to_lane, lane_end) = EventFd::pair().map_err(no_descriptors)?;
+        let fds = vec![
+            memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
+            application_end.into(),
+            lane_end.into(),
+        ];
+        let session = self.next_session;
+        self.next_session += 1;
+        self.sessions.insert(
+            session,
+            SessionRecord {
+                client,
+                lane,
+                slots,
+                pipes: std::collections::BTreeMap::new(),
+                regions: Vec::new(),
+                quota: Quota::new(&self.config.dataplane),
+            },
+        );
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.session = Some(session);
+        }
+        let rings = NicSession::new(memory);
+        let command = Command::Attach(Box::new(NewSession {
+            session,
+            rings,
+            to_application,
+            to_lane,
+        }));
+        self.ask(
+            client,
+            lane,
+            command,
+            Reply::Session { session, slots },
+            fds,
+            Change::Attached { session },
+        );
+        Ok(())
+    }
+
+    fn open_pipe(
+        &mut self,
+        client: u64,
+        kind: PipeKind,
+        capacity_bytes: u64,
+        port: Option<String>,
+    ) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let record = &self.sessions[&session];
+        let lane = record.lane;
+        let port = self.port_of_pipe(kind, port.as_deref(), lane)?;
+        if matches!(kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) && record.has(kind) {
+            return Err(format!("session {session} has its {kind:?} pipe already"));
+        }
+        let frame_bytes_max = match (kind, port) {
+            (PipeKind::Tx | PipeKind::RxTx, Some(port)) => {
+                self.ports[usize::from(port)].frame_bytes_max
+            }
+            _ => 0,
+        };
+        let pages = match self.config.dataplane.huge_pages {
+            HugePages::Auto => PagePolicy::Auto,
+            HugePages::Require => PagePolicy::Require,
+            HugePages::Never => PagePolicy::Never,
+        };
+        let record = self
+            .sessions
+            .get_mut(&session)
+            .ok_or_else(|| no_session(session))?;
+        record.quota.take_pipe(capacity_bytes)?;
+        let made = make_pipe(&PipeSpec {
+            direction: direction(kind),
+            capacity_bytes,
+            pages,
+        });
+        let (memory, fds) = match made {
+            Ok(made) => made,
+            Err(reason) => {
+                record.quota.give_pipe(capacity_bytes);
+                return Err(reason);
+            }
+        };
+        let number = record.free_number();
+        record.pipes.insert(
+            number,
+            PipeRecord {
+                kind,
+                capacity_bytes,
+                bindings: 0,
+            },
+        );
+        let reply = Reply::Pipe {
+            pipe: number,
+            page_bytes: memory.page_bytes(),
+            frame_bytes_max,
+        };
+        let nic = NicPipe::new(memory);
+        let command = Command::OpenPipe(Box::new(NewPipe {
+            session,
+            pipe: number,
+            kind,
+            port,
+            capacity_bytes,
+            nic,
+        }));
+        self.ask(
+            client,
+            lane,
+            command,
+            reply,
+            fds,
+            Change::Opened { session, number },
+        );
+        Ok(())
+    }
+
+    /// The index of the port that a pipe of `kind` names, if that is as it should be.
+    fn port_of_pipe(
+        &self,
+        kind: PipeKind,
+        port: Option<&str>,
+        lane: u32,
+    ) -> Result<Option<u16>, Refused> {
+        match (kind, port) {
+            (PipeKind::VerbSubmit | PipeKind::VerbComplete, Some(_)) => {
+                Err(format!("a {kind:?} pipe has no port: give `port` as null"))
+            }
+            (PipeKind::Tx | PipeKind::RxTx, None) => Err(format!(
+                "a {kind:?} pipe sends on a port: name one of {}",
+                self.port_names()
+            )),
+            (_, None) => Ok(None),
+            (_, Some(name)) => {
+                let index = self.port_index(name)?;
+                let owner = self.ports[usize::from(index)].lane;
+                if owner != lane {
+                    return Err(format!(
+                        "port `{name}` belongs to lane {owner} and this session lives on lane {lane}: open a session on lane {owner}"
+                    ));
+                }
+                Ok(Some(index))
+            }
+        }
+    }
+
+    fn close_pipe(&mut self, client: u64, pipe: u32) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let (lane, _) = self.pipe_of(session, pipe)?;
+        let change = Change::Closed {
+            session,
+            number: pipe,
+        };
+        self.ask(
+            client,
+            lane,
+            Command::ClosePipe { session, pipe },
+            Reply::Done,
+            Vec::new(),
+            change,
+        );
+        Ok(())
+    }
+
+    fn bind(&mut self, client: u64, pipe: u32, matches: Match) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let (lane, record) = self.pipe_of(session, pipe)?;
+        if !matches!(record.kind, PipeKind::Rx | PipeKind::RxTx) {
+            return Err(format!(
+                "pipe {pipe} is a {:?} pipe: only Rx and RxTx pipes receive frames",
+                record.kind
+            ));
+        }
+        matches.check().map_err(|error| error.to_string())?;
+        let record = self
+            .sessions
+            .get_mut(&session)
+            .ok_or_else(|| no_session(session))?;
+        record.quota.take_binding()?;
+        if let Some(pipe) = record.pipes.get_mut(&pipe) {
+            pipe.bindings += 1;
+        }
+        let change = Change::Bound {
+            session,
+            number: pipe,
+        };
+        self.ask(
+            client,
+            lane,
+            Command::Bind {
+                session,
+                pipe,
+                matches,
+            },
+            Reply::Done,
+            Vec::new(),
+            change,
+        );
+        Ok(())
+    }
+
+    fn unbind(&mut self, client: u64, pipe: u32, matches: Match) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let (lane, _) = self.pipe_of(session, pipe)?;
+        let change = Change::Unbound {
+            session,
+            number: pipe,
+        };
+        self.ask(
+            client,
+            lane,
+            Command::Unbind {
+                session,
+                pipe,
+                matches,
+            },
+            Reply::Done,
+            Vec::new(),
+            change,
+        );
+        Ok(())
+    }
+
+    fn register(
+        &mut self,
+        client: u64,
+        name: String,
+        size_bytes: u64,
+        rights: Rights,
+    ) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        name::check(&name).map_err(|error| format!("region name `{name}`: {error}"))?;
+        if let Some((holder, _)) = self
+            .sessions
+            .iter()
+            .find(|(_, record)| record.regions.iter().any(|region| region.name == name))
+        {
+            return Err(format!(
+                "region `{name}` is registered already, by session {holder}: choose another name"
+            ));
+        }
+        let rkey = self.draw_rkey();
+        let record = self
+            .sessions
+            .get_mut(&session)
+            .ok_or_else(|| no_session(session))?;
+        record.quota.take_region(size_bytes)?;
+        let made = RegionMemory::create(size_bytes)
+            .map_err(|error| error.to_string())
+            .and_then(|memory| {
+                Ok((
+                    memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
+                    memory,
+                ))
+            });
+        let (fd, memory) = match made {
+            Ok(made) => made,
+            Err(reason) => {
+                record.quota.give_region(size_bytes);
+                return Err(reason);
+            }
+        };
+        let region = RegionStatus {
+            name: name.clone(),
+            rkey,
+            size_bytes,
+            session,
+        };
+        record.regions.push(region.clone());
+        let lane = record.lane;
+        let command = Command::Register(Box::new(NewRegion {
+            session,
+            name,
+            rkey,
+            rights,
+            memory,
+        }));
+        let reply = Reply::Region { rkey, size_bytes };
+        self.ask(
+            client,
+            lane,
+            command,
+            reply,
+            vec![fd],
+            Change::Registered { session, region },
+        );
+        Ok(())
+    }
+
+    fn set_port(&mut self, client: u64, name: &str, enabled: bool) -> Result<(), Refused> {
+        let uid = self
+            .clients
+            .get(&client)
+            .map_or(u32::MAX, |client| client.credentials.uid);
+        if !self.admission.commands(uid) {
+            return Err(format!(
+                "user {uid} may not change ports: run as root or as the daemon's user"
+            ));
+        }
+        let port = self.port_index(name)?;
+        let lane = self.ports[usize::from(port)].lane;
+        self.ask(
+            client,
+            lane,
+            Command::SetPort { port, enabled },
+            Reply::Done,
+            Vec::new(),
+            Change::None,
+        );
+        Ok(())
+    }
+
+    /// Gives a command to a lane; the client hears `reply` when it is done.
+    fn ask(
+        &mut self,
+        client: u64,
+        lane: u32,
+        command: Command,
+        reply: Reply,
+        fds: Vec<OwnedFd>,
+        change: Change,
+    ) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.busy = true;
+        }
+        self.order(
+            lane,
+            command,
+            Pending::Reply {
+                client,
+                reply: Box::new(reply),
+                fds,
+                change,
+            },
+        );
+    }
+
+    fn session_of(&self, client: u64) -> Result<u64, Refused> {
+        self.clients
+            .get(&client)
+            .and_then(|client| client.session)
+            .ok_or_else(|| {
+                "this connection is no session yet: send `open_session` first".to_owned()
+            })
+    }
+
+    fn pipe_of(&self, session: u64, pipe: u32) -> Result<(u32, PipeRecord), Refused> {
+        let record = self
+            .sessions
+            .get(&session)
+            .ok_or_else(|| no_session(session))?;
+        let found = record
+            .pipes
+            .get(&pipe)
+            .ok_or_else(|| format!("there is no pipe {pipe} in session {session}"))?;
+        Ok((record.lane, *found))
+    }
+
+    fn port_index(&self, name: &str) -> Result<u16, Refused> {
+        (0..)
+            .zip(&self.ports)
+            .find(|(_, port)| port.name == name)
+            .map(|(index, _)| index)
+            .ok_or_else(|| {
+                format!(
+                    "there is no port `{name}`: this node has {}",
+                    self.port_names()
+                )
+            })
+    }
+
+    fn port_names(&self) -> String {
+        let names: Vec<String> = self
+            .ports
+            .iter()
+            .map(|port| format!("`{}`", port.name))
+            .collect();
+        names.join(", ")
+    }
+
+    /// Keys are never given twice, so a verb that was sent to a region of the past does not reach one of the present.
+    fn draw_rkey(&mut self) -> u32 {
+        let rkey = self.next_rkey;
+        self.next_rkey = self.next_rkey.wrapping_add(1).max(1);
+        rkey
+    }
+}
+
+fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, Vec<OwnedFd>), Refused> {
+    let memory = PipeMemory::create(spec).map_err(|error| error.to_string())?;
+    let mut fds = Vec::with_capacity(2);
+    for fd in memory.fds() {
+        fds.push(fd.try_clone_to_owned().map_err(no_descriptors)?);
+    }
+    Ok((memory, fds))
+}
+
+const fn direction(kind: PipeKind) -> Direction {
+    match kind {
+        PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
+        PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
+        PipeKind::RxTx => Direction::RxTx,
+    }
+}
+
+fn no_descriptors(error: impl std::fmt::Display) -> Refused {
+    format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
+}
+
+fn no_session(session: u64) -> Refused {
+    format!("session {session} is being detached")
+}

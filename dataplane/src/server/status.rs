@@ -1,0 +1,120 @@
+//! The node's status, put together from one snapshot of each lane.
+
+use std::{fs, process};
+
+use covalent_api::{
+    request::Reply,
+    status::{LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortStatus, VerbStatus},
+};
+
+use super::{Server, answers::Pending};
+use crate::lane::command::{Command, LaneSnapshot};
+
+/// A status being put together.
+#[derive(Debug, Default)]
+pub struct StatusRound {
+    client: u64,
+    missing: usize,
+    lanes: Vec<LaneStatus>,
+    ports: Vec<(u16, PortStatus)>,
+    links: Vec<LinkStatus>,
+    pipes: Vec<PipeStatus>,
+    verbs: VerbStatus,
+}
+
+impl Server {
+    /// Asks every lane for its part; the client is answered when all have come.
+    pub(super) fn begin_status(&mut self, client: u64) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.busy = true;
+        }
+        let round = self.next_ticket;
+        self.status_rounds.insert(
+            round,
+            StatusRound {
+                client,
+                missing: self.lanes.len(),
+                ..StatusRound::default()
+            },
+        );
+        for lane in 0..self.lanes.len() as u32 {
+            self.order(lane, Command::Snapshot, Pending::Status { round });
+        }
+    }
+
+    /// A lane's part has come.
+    pub(super) fn status_part(&mut self, round: u64, snapshot: LaneSnapshot) {
+        let Some(parts) = self.status_rounds.get_mut(&round) else {
+            return;
+        };
+        parts.add(snapshot);
+        if parts.missing > 0 {
+            return;
+        }
+        if let Some(parts) = self.status_rounds.remove(&round) {
+            let client = parts.client;
+            let mut status = self.status(parts);
+            status.fit();
+            self.reply_to(client, &Reply::Status(Box::new(status)), Vec::new());
+        }
+    }
+
+    fn status(&self, mut parts: StatusRound) -> NodeStatus {
+        parts.lanes.sort_by_key(|lane| lane.lane);
+        parts.ports.sort_by_key(|(index, _)| *index);
+        NodeStatus {
+            node: self.config.node.name.clone(),
+            guid: self.guid,
+            pid: process::id(),
+            uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            resident_bytes: resident_bytes(),
+            lanes: parts.lanes,
+            ports: parts.ports.into_iter().map(|(_, port)| port).collect(),
+            links: parts.links,
+            pipes: parts.pipes,
+            regions: self
+                .sessions
+                .values()
+                .flat_map(|record| record.regions.clone())
+                .collect(),
+            verbs: parts.verbs,
+            sessions: self.sessions.len() as u64,
+            sessions_detached: self.detached.clone(),
+            peers_refused: self.peers_refused.clone(),
+            events: self.events,
+            omitted: 0,
+        }
+    }
+}
+
+impl StatusRound {
+    fn add(&mut self, snapshot: LaneSnapshot) {
+        self.missing = self.missing.saturating_sub(1);
+        self.lanes.push(snapshot.lane);
+        self.ports.extend(snapshot.ports);
+        self.links.extend(snapshot.links);
+        self.pipes.extend(snapshot.pipes);
+        self.verbs.submitted += snapshot.verbs.submitted;
+        self.verbs.completed += snapshot.verbs.completed;
+        self.verbs.in_doubt += snapshot.verbs.in_doubt;
+        for (verb, count) in snapshot.verbs.executed {
+            *self.verbs.executed.entry(verb).or_default() += count;
+        }
+        for (reason, count) in snapshot.verbs.refused {
+            *self.verbs.refused.entry(reason).or_default() += count;
+        }
+    }
+}
+
+/// The second field of `/proc/self/statm` is resident pages (proc_pid_statm(5)).
+fn resident_bytes() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0);
+    let page_bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten()
+        .unwrap_or(4096);
+    pages * page_bytes.unsigned_abs()
+}

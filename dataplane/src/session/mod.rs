@@ -1,0 +1,6 @@
+//! Applications: what the host thread keeps of each, and what each may have.
+
+pub mod quota;
+mod record;
+
+pub use record::{PipeRecord, SessionRecord};

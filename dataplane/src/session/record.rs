@@ -1,0 +1,95 @@
+//! What the host thread knows of one session.
+
+use std::collections::BTreeMap;
+
+use covalent_api::{request::PipeKind, status::RegionStatus};
+
+use super::quota::Quota;
+
+/// One session: an application's pipes and regions on one lane.
+#[derive(Debug)]
+pub struct SessionRecord {
+    /// The connection that it lives and dies with.
+    pub client: u64,
+    /// The lane it lives on.
+    pub lane: u32,
+    /// Slots in each ring of its session memory: pipe numbers are below.
+    pub slots: u32,
+    /// Pipes by number.
+    pub pipes: BTreeMap<u32, PipeRecord>,
+    /// Regions.
+    pub regions: Vec<RegionStatus>,
+    /// What it has taken.
+    pub quota: Quota,
+}
+
+/// One pipe of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PipeRecord {
+    /// What it is for.
+    pub kind: PipeKind,
+    /// Ring size in bytes.
+    pub capacity_bytes: u64,
+    /// How many bindings it has.
+    pub bindings: u32,
+}
+
+impl SessionRecord {
+    /// The lowest number that no pipe has.
+    #[must_use]
+    pub fn free_number(&self) -> u32 {
+        (0..)
+            .zip(self.pipes.keys())
+            .find(|(free, taken)| free != *taken)
+            .map_or(self.pipes.len() as u32, |(free, _)| free)
+    }
+
+    /// Whether it has a pipe of `kind`.
+    #[must_use]
+    pub fn has(&self, kind: PipeKind) -> bool {
+        self.pipes.values().any(|pipe| pipe.kind == kind)
+    }
+
+    /// Forgets a pipe and gives back what it took.
+    pub fn forget_pipe(&mut self, number: u32) {
+        if let Some(pipe) = self.pipes.remove(&number) {
+            self.quota.give_pipe(pipe.capacity_bytes);
+            self.quota.give_bindings(pipe.bindings);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use covalent_api::config::DataplaneConfig;
+
+    use super::*;
+
+    #[test]
+    fn the_lowest_free_number_is_given_again() {
+        let mut record = SessionRecord {
+            client: 0,
+            lane: 0,
+            slots: 16,
+            pipes: BTreeMap::new(),
+            regions: Vec::new(),
+            quota: Quota::new(&DataplaneConfig::default()),
+        };
+        for expected in 0..3 {
+            assert_eq!(record.free_number(), expected);
+            record.quota.take_pipe(1 << 16).unwrap();
+            record.pipes.insert(
+                expected,
+                PipeRecord {
+                    kind: PipeKind::Rx,
+                    capacity_bytes: 1 << 16,
+                    bindings: 0,
+                },
+            );
+        }
+        record.forget_pipe(1);
+        assert_eq!(record.free_number(), 1);
+    }
+}
