@@ -2,45 +2,162 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
-use covalent_pipe::{
-    Direction, PagePolicy, PipeMemory, PipeSpec,
-    app::RxPipe,
-    nic::{NicPipe, PushRefusal},
-};
+mod support;
 
-fn pair(capacity_bytes: u64) -> (NicPipe, RxPipe) {
-    let spec = PipeSpec {
-        direction: Direction::Rx,
-        capacity_bytes,
-        pages: PagePolicy::Never,
-    };
-    let memory = PipeMemory::create(&spec).unwrap();
-    let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
-    let app = RxPipe::new(PipeMemory::open(fds, Direction::Rx, capacity_bytes).unwrap()).unwrap();
-    (NicPipe::new(memory), app)
-}
+use covalent_pipe::nic::PushRefusal;
+use support::{packet, rx};
 
 #[test]
-fn packets_arrive_in_order_at_every_offset() {
-    let (mut nic, mut app) = pair(4096);
-    for round in 0..200_u32 {
-        let packet = vec![round as u8; 1 + (round as usize * 37) % 1500];
+fn a_packet_of_every_footprint_arrives_at_every_offset() {
+    let (mut nic, mut app) = rx(4096);
+    // 61 quanta per lap of the inner loop and 64 in the ring: every start meets every length, and many packets lie across the end.
+    for number in 0..64 * 63 {
+        let packet = packet(number, 1 + (number as usize * 64 + number as usize) % 4032);
         nic.push(&packet).unwrap();
         nic.publish();
         let batch = app.recv().unwrap();
         assert_eq!(batch.iter().collect::<Vec<_>>(), [&packet[..]]);
+        assert_eq!(&batch.bytes()[..packet.len()], &packet[..]);
         batch.free_all();
     }
+    assert_eq!(nic.counters().full, 0);
 }
 
 #[test]
-fn a_full_pipe_refuses_and_recovers() {
-    let (mut nic, mut app) = pair(4096);
+fn nothing_is_seen_before_it_is_published() {
+    let (mut nic, mut app) = rx(4096);
+    nic.push(b"hello").unwrap();
+    assert!(app.recv().is_none());
+    assert!(nic.publish().is_some());
+    assert_eq!(app.recv().unwrap().iter().count(), 1);
+    assert!(nic.publish().is_none(), "nothing new to publish");
+}
+
+#[test]
+fn usable_capacity_is_one_quantum_less_than_the_ring() {
+    let (mut nic, mut app) = rx(4096);
+    assert_eq!(nic.free_bytes(), 4096 - 64);
+    assert_eq!(nic.packet_bytes_max(), 4096 - 64);
     for _ in 0..63 {
         nic.push(&[7; 64]).unwrap();
     }
     assert_eq!(nic.push(&[7]), Err(PushRefusal::Full));
+    assert_eq!(nic.counters().full, 1);
     nic.publish();
     assert_eq!(app.recv().unwrap().iter().count(), 63);
     assert_eq!(nic.free_bytes(), 4096 - 64);
+    nic.push(&[7]).unwrap();
+}
+
+#[test]
+fn one_packet_may_be_as_large_as_the_ring_allows() {
+    let (mut nic, mut app) = rx(4096);
+    for number in 0..130 {
+        let packet = packet(number, 4096 - 64);
+        nic.push(&packet).unwrap();
+        assert_eq!(nic.free_bytes(), 0);
+        nic.publish();
+        assert_eq!(app.recv().unwrap().iter().next().unwrap(), &packet[..]);
+        // Shifts the next one by a quantum, so that it lies across the end in every way.
+        nic.push(&[1]).unwrap();
+        nic.publish();
+        app.recv().unwrap().free_all();
+    }
+}
+
+#[test]
+fn empty_and_oversized_packets_are_refused_and_change_nothing() {
+    let (mut nic, mut app) = rx(4096);
+    assert_eq!(nic.push(&[]), Err(PushRefusal::Empty));
+    assert_eq!(
+        nic.push(&[0; 4033]),
+        Err(PushRefusal::TooLong {
+            len: 4033,
+            max: 4032
+        })
+    );
+    assert_eq!(
+        nic.push_with(usize::MAX, |_| panic!("not called")),
+        Err(PushRefusal::TooLong {
+            len: usize::MAX,
+            max: 4032
+        })
+    );
+    assert!(nic.publish().is_none());
+    assert!(app.recv().is_none());
+    assert_eq!(nic.counters().rx_packets, 0);
+}
+
+#[test]
+fn push_with_writes_in_place() {
+    let (mut nic, mut app) = rx(4096);
+    nic.push_with(100, |bytes| bytes.fill(9)).unwrap();
+    nic.publish();
+    assert_eq!(app.recv().unwrap().iter().next().unwrap(), &[9; 100]);
+}
+
+#[test]
+fn freeing_a_part_leaves_the_rest() {
+    let (mut nic, mut app) = rx(4096);
+    for number in 0..5 {
+        nic.push(&packet(number, 65)).unwrap();
+    }
+    nic.publish();
+    app.recv().unwrap().keep();
+    app.recv().unwrap().free(2);
+    let batch = app.recv().unwrap();
+    assert_eq!(
+        batch.iter().collect::<Vec<_>>(),
+        [packet(2, 65), packet(3, 65), packet(4, 65)]
+    );
+    assert_eq!(batch.bytes().len(), 3 * 128);
+    batch.free(usize::MAX);
+    assert!(app.recv().is_none());
+    assert_eq!(nic.free_bytes(), 4096 - 64);
+}
+
+#[test]
+fn dropping_a_batch_frees_it() {
+    let (mut nic, mut app) = rx(4096);
+    nic.push(&[1; 64]).unwrap();
+    nic.publish();
+    drop(app.recv().unwrap());
+    assert!(app.recv().is_none());
+    assert_eq!(nic.free_bytes(), 4096 - 64);
+}
+
+#[test]
+fn an_application_that_never_frees_only_fills_its_own_pipe() {
+    let (mut nic, mut app) = rx(4096);
+    for _ in 0..1000 {
+        let _ = nic.push(&[3; 64]);
+        nic.publish();
+        if let Some(batch) = app.recv() {
+            batch.keep();
+        }
+    }
+    let counters = nic.counters();
+    assert_eq!((counters.rx_packets, counters.full), (63, 937));
+    assert_eq!(nic.violation(), None);
+}
+
+#[test]
+fn counters_count_what_happened() {
+    let (mut nic, mut app) = rx(4096);
+    for len in [1, 64, 65] {
+        nic.push(&vec![0; len]).unwrap();
+    }
+    nic.publish();
+    app.recv().unwrap().free_all();
+    nic.on_doorbell().unwrap();
+    let counters = nic.counters();
+    assert_eq!((counters.rx_packets, counters.rx_bytes), (3, 130));
+    assert_eq!(
+        (
+            counters.notifications_sent,
+            counters.notifications_suppressed
+        ),
+        (1, 2)
+    );
+    assert_eq!(counters.head_updates, 1);
 }

@@ -1,0 +1,142 @@
+//! RX/TX pipes: packets change where they lie and go on from there.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use covalent_pipe::nic::{NicPipe, PushRefusal};
+use support::{packet, rx_tx};
+
+fn take_all(nic: &mut NicPipe) -> Vec<Vec<u8>> {
+    let mut taken = Vec::new();
+    while let Some(bytes) = nic.peek_tx().unwrap() {
+        taken.push(bytes.to_vec());
+        nic.advance_tx();
+    }
+    taken
+}
+
+#[test]
+fn packets_are_changed_in_place_and_sent_in_order() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for round in 0..200 {
+        let packets = [
+            packet(round, 1 + round as usize),
+            packet(round + 1, 700),
+            packet(round + 2, 64),
+        ];
+        for packet in &packets {
+            nic.push(packet).unwrap();
+        }
+        nic.publish();
+        let mut batch = app.recv_mut().unwrap();
+        while let Some(mut packet) = batch.next_packet() {
+            packet[0] ^= 0xff;
+        }
+        assert!(batch.send_all());
+        let expected = packets.map(|mut packet| {
+            packet[0] ^= 0xff;
+            packet
+        });
+        assert_eq!(take_all(&mut nic), expected);
+        nic.complete_tx();
+    }
+}
+
+#[test]
+fn received_bytes_are_freed_only_when_they_are_sent() {
+    let (mut nic, mut app) = rx_tx(4096);
+    nic.push(&[1; 4032]).unwrap();
+    nic.publish();
+    app.recv_mut().unwrap().send_all();
+    assert_eq!(nic.push(&[1]), Err(PushRefusal::Full));
+    take_all(&mut nic);
+    assert_eq!(nic.push(&[1]), Err(PushRefusal::Full));
+    assert_eq!(nic.complete_tx(), None);
+    nic.push(&[1]).unwrap();
+}
+
+#[test]
+fn nothing_is_sent_that_was_not_given_back() {
+    let (mut nic, mut app) = rx_tx(4096);
+    nic.push(&packet(1, 64)).unwrap();
+    nic.push(&packet(2, 64)).unwrap();
+    nic.publish();
+    assert_eq!(nic.peek_tx().unwrap(), None);
+    drop(app.recv_mut().unwrap());
+    assert_eq!(nic.peek_tx().unwrap(), None);
+    assert!(app.recv_mut().unwrap().send(1));
+    assert_eq!(take_all(&mut nic), [packet(1, 64)]);
+    let mut batch = app.recv_mut().unwrap();
+    assert_eq!(&*batch.next_packet().unwrap(), &packet(2, 64)[..]);
+    assert!(batch.next_packet().is_none());
+    assert!(!batch.send(0));
+}
+
+#[test]
+fn discarded_packets_free_their_bytes_and_are_not_sent() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for number in 0..5 {
+        nic.push(&packet(number, 500)).unwrap();
+    }
+    nic.publish();
+    let mut batch = app.recv_mut().unwrap();
+    batch.next_packet().unwrap();
+    batch.next_packet().unwrap().discard();
+    batch.send_all();
+    assert_eq!(
+        take_all(&mut nic),
+        [
+            packet(0, 500),
+            packet(2, 500),
+            packet(3, 500),
+            packet(4, 500)
+        ]
+    );
+    assert_eq!(nic.counters().tx_discarded, 1);
+    nic.complete_tx();
+    assert_eq!(nic.free_bytes(), 4032);
+
+    nic.push(&packet(5, 500)).unwrap();
+    nic.push(&packet(6, 500)).unwrap();
+    nic.publish();
+    assert!(app.recv_mut().unwrap().discard(1));
+    assert!(app.recv_mut().unwrap().send_all());
+    assert_eq!(take_all(&mut nic), [packet(6, 500)]);
+    nic.complete_tx();
+    assert_eq!(nic.free_bytes(), 4032);
+}
+
+#[test]
+fn a_discard_of_everything_frees_everything() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for round in 0..100 {
+        nic.push(&packet(round, 1000)).unwrap();
+        nic.publish();
+        app.recv_mut().unwrap().discard(usize::MAX);
+        assert_eq!(nic.peek_tx().unwrap(), None);
+        nic.complete_tx();
+    }
+    assert_eq!(nic.counters().tx_discarded, 100);
+}
+
+#[test]
+fn the_transmit_tail_is_what_rule_two_goes_by() {
+    let (mut nic, mut app) = rx_tx(4096);
+    nic.push(&[1; 64]).unwrap();
+    assert_eq!(nic.publish(), Some(64));
+    nic.push(&[1; 64]).unwrap();
+    assert_eq!(nic.publish(), None, "one is outstanding");
+    app.recv_mut().unwrap().send(1);
+    assert_eq!(
+        nic.on_doorbell(),
+        Ok(Some(128)),
+        "more than the application has seen"
+    );
+    app.recv_mut().unwrap().send_all();
+    assert!(app.doorbell_needed());
+    assert_eq!(nic.on_doorbell(), Ok(None));
+    assert!(!app.doorbell_needed());
+    nic.push(&[1; 64]).unwrap();
+    assert_eq!(nic.publish(), Some(192));
+}

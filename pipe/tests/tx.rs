@@ -1,0 +1,173 @@
+//! TX pipes: what the application sends is what the daemon takes.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use covalent_pipe::{
+    app::SendRefusal,
+    nic::{NicPipe, PushRefusal},
+};
+use support::{packet, tx};
+
+fn take_all(nic: &mut NicPipe) -> Vec<Vec<u8>> {
+    let mut taken = Vec::new();
+    while let Some(bytes) = nic.peek_tx().unwrap() {
+        taken.push(bytes.to_vec());
+        nic.advance_tx();
+    }
+    taken
+}
+
+#[test]
+fn a_packet_of_every_footprint_crosses_at_every_offset() {
+    let (mut nic, mut app) = tx(4096);
+    for number in 0..64 * 63 {
+        let packet = packet(number, 1 + (number as usize * 65) % 4032);
+        app.send(&packet).unwrap();
+        assert!(app.publish());
+        assert_eq!(nic.peek_tx().unwrap(), Some(&packet[..]));
+        assert_eq!(
+            nic.peek_tx().unwrap(),
+            Some(&packet[..]),
+            "peeking passes nothing"
+        );
+        nic.advance_tx();
+        assert_eq!(nic.peek_tx().unwrap(), None);
+        nic.complete_tx();
+    }
+}
+
+#[test]
+fn space_comes_back_only_when_the_daemon_completes() {
+    let (mut nic, mut app) = tx(4096);
+    for number in 0..63 {
+        app.send(&packet(number, 64)).unwrap();
+    }
+    assert_eq!(app.send(&[1]), Err(SendRefusal::Full));
+    assert_eq!(app.in_flight_bytes(), 4032);
+    assert!(app.publish());
+    assert!(!app.publish(), "nothing new");
+    assert_eq!(take_all(&mut nic).len(), 63);
+    assert_eq!(app.send(&[1]), Err(SendRefusal::Full));
+    assert_eq!(nic.complete_tx(), None, "nobody waits for space");
+    assert_eq!(app.in_flight_bytes(), 0);
+    assert_eq!(app.free_bytes(), 4032);
+    app.send(&[1]).unwrap();
+}
+
+#[test]
+fn only_what_was_passed_is_freed() {
+    let (mut nic, mut app) = tx(4096);
+    for number in 0..3 {
+        app.send(&packet(number, 64)).unwrap();
+    }
+    app.publish();
+    nic.peek_tx().unwrap();
+    nic.advance_tx();
+    nic.peek_tx().unwrap();
+    nic.complete_tx();
+    assert_eq!(app.in_flight_bytes(), 128);
+    assert_eq!(take_all(&mut nic), [packet(1, 64), packet(2, 64)]);
+}
+
+#[test]
+fn the_whole_ring_but_one_quantum_in_one_packet() {
+    let (mut nic, mut app) = tx(4096);
+    let long = packet(1, 4032);
+    app.send(&long).unwrap();
+    assert_eq!(app.send(&[1]), Err(SendRefusal::Full));
+    app.publish();
+    assert_eq!(take_all(&mut nic), [long]);
+    assert_eq!(
+        app.send(&[0; 4033]),
+        Err(SendRefusal::TooLong {
+            len: 4033,
+            max: 4032
+        })
+    );
+}
+
+#[test]
+fn empty_and_too_long_packets_are_refused() {
+    let (mut nic, mut app) = tx(4096);
+    assert_eq!(app.send(&[]), Err(SendRefusal::Empty));
+    app.set_frame_bytes_max(1514);
+    assert_eq!(
+        app.send(&[0; 1515]),
+        Err(SendRefusal::TooLong {
+            len: 1515,
+            max: 1514
+        })
+    );
+    assert_eq!(
+        app.reserve(1515).err(),
+        Some(SendRefusal::TooLong {
+            len: 1515,
+            max: 1514
+        })
+    );
+    app.send(&[0; 1514]).unwrap();
+    app.set_frame_bytes_max(0);
+    assert_eq!(app.frame_bytes_max(), 4032);
+    app.set_frame_bytes_max(1 << 20);
+    assert_eq!(app.frame_bytes_max(), 4032);
+    app.publish();
+    assert_eq!(take_all(&mut nic).len(), 1);
+}
+
+#[test]
+fn a_reservation_is_sent_only_when_committed() {
+    let (mut nic, mut app) = tx(4096);
+    app.reserve(10).unwrap().fill(1);
+    let mut reservation = app.reserve(20).unwrap();
+    reservation.fill(2);
+    assert_eq!(&*reservation, &[2; 20]);
+    reservation.commit();
+    app.publish();
+    assert_eq!(take_all(&mut nic), [vec![2; 20]]);
+}
+
+#[test]
+fn who_waits_for_space_is_told_once() {
+    let (mut nic, mut app) = tx(4096);
+    assert!(!app.want_space(4032), "all is free");
+    app.send(&[1; 4032]).unwrap();
+    app.publish();
+    assert!(app.want_space(64));
+    take_all(&mut nic);
+    assert_eq!(nic.complete_tx(), Some(4032));
+    assert!(!app.want_space(64));
+    app.send(&[1; 64]).unwrap();
+    app.publish();
+    take_all(&mut nic);
+    assert_eq!(nic.complete_tx(), None);
+}
+
+#[test]
+fn copying_out_takes_the_packet() {
+    let (mut nic, mut app) = tx(4096);
+    app.send(&packet(1, 100)).unwrap();
+    app.send(&packet(2, 100)).unwrap();
+    app.publish();
+    let mut whole = [0; 100];
+    assert_eq!(nic.copy_tx(&mut whole).unwrap(), Some(100));
+    assert_eq!(whole[..], packet(1, 100)[..]);
+    let mut short = [0; 30];
+    assert_eq!(
+        nic.copy_tx(&mut short).unwrap(),
+        Some(100),
+        "the whole length is told"
+    );
+    assert_eq!(short[..], packet(2, 100)[..30]);
+    assert_eq!(nic.copy_tx(&mut whole).unwrap(), None);
+}
+
+#[test]
+fn a_tx_pipe_carries_nothing_to_the_application() {
+    let (mut nic, _app) = tx(4096);
+    assert_eq!(nic.push(&[1]), Err(PushRefusal::WrongDirection));
+    assert_eq!(nic.publish(), None);
+    assert_eq!(nic.on_doorbell(), Ok(None));
+    assert_eq!(nic.free_bytes(), 0);
+}
