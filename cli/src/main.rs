@@ -1,2 +1,60 @@
-//! Placeholder entry point.
-fn main() {}
+//! `covalent`: the operator's front door.
+
+mod args;
+mod client;
+mod config_command;
+mod cores;
+mod demo;
+mod doctor;
+mod identity;
+mod interrupt;
+mod netlink;
+mod node;
+mod output;
+mod process;
+mod program;
+mod status;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use self::{
+    args::{Cli, Command},
+    interrupt::{Interrupt, Interrupted},
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    run(&cli.command).unwrap_or_else(|error| {
+        if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+            return ExitCode::from(interrupted.exit_code());
+        }
+        // A reader that has left (`covalent status | head -1`) wants no complaint.
+        if error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        {
+            return ExitCode::FAILURE;
+        }
+        let _ = writeln!(io::stderr(), "covalent: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    // Before any thread is made, for threads inherit which signals are blocked.
+    let interrupt = Interrupt::install().context("cannot take over the signals")?;
+    match command {
+        Command::Demo(args) => demo::run(args, &interrupt),
+        Command::Up(args) => node::up(args, &interrupt),
+        Command::Down(args) => node::down(args),
+        Command::Status(args) => status::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Config(command) => config_command::run(command),
+    }
+}

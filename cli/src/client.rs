@@ -1,0 +1,157 @@
+//! The daemon's socket, as the command line uses it: one question, one answer, never waiting for ever.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use covalent_api::{
+    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    event::Event,
+    request::{Reply, Request},
+    status::NodeStatus,
+};
+use covalent_pipe::seqpacket::Connection;
+
+/// How long a daemon may take to answer. It answers from its main thread, which has nothing slow to do.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection that was greeted.
+pub struct Client {
+    connection: Connection,
+    socket: PathBuf,
+    node: String,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the daemon at `socket` and greets it.
+    ///
+    /// # Errors
+    /// Says whether nobody listens there, the daemon refused this user, or its version differs.
+    pub fn connect(socket: &Path) -> Result<Self> {
+        let connection = Connection::connect(socket).with_context(|| {
+            format!(
+                "no daemon answers at {}\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
+                socket.display()
+            )
+        })?;
+        let mut client = Self {
+            connection,
+            socket: socket.to_owned(),
+            node: String::new(),
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+        };
+        match client.ask(&Request::Hello {
+            version: API_VERSION,
+            program: "covalent".into(),
+        })? {
+            Reply::Welcome { node, .. } => {
+                client.node = node;
+                Ok(client)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The node's configured name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Everything that the daemon knows of itself.
+    ///
+    /// # Errors
+    /// When the daemon is gone or does not answer.
+    pub fn status(&mut self) -> Result<NodeStatus> {
+        match self.ask(&Request::Status)? {
+            Reply::Status(status) => Ok(*status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Pulls or plugs the cable of `port`.
+    ///
+    /// # Errors
+    /// When the daemon refuses.
+    pub fn set_port(&mut self, port: &str, enabled: bool) -> Result<()> {
+        match self.ask(&Request::SetPort {
+            port: port.to_owned(),
+            enabled,
+        })? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Turns this connection into a stream of events.
+    ///
+    /// # Errors
+    /// When the daemon refuses.
+    pub fn subscribe(mut self) -> Result<Events> {
+        match self.ask(&Request::Subscribe)? {
+            Reply::Done => Ok(Events { client: self }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let message = datagram::encode(request)?;
+        self.connection
+            .send(&message, &[])
+            .with_context(|| format!("the daemon at {} is gone", self.socket.display()))?;
+        match self.receive(PATIENCE)? {
+            Some(Reply::Refused { reason }) => bail!("the daemon refused: {reason}"),
+            Some(reply) => Ok(reply),
+            None => bail!(
+                "the daemon at {} did not answer within {PATIENCE:?}",
+                self.socket.display()
+            ),
+        }
+    }
+
+    /// The next message, or `None` when none came within `patience`.
+    fn receive(&mut self, patience: Duration) -> Result<Option<Reply>> {
+        let gone = || format!("cannot read from the daemon at {}", self.socket.display());
+        if !self.connection.wait(Some(patience)).with_context(gone)? {
+            return Ok(None);
+        }
+        let (length, _) = self.connection.recv(&mut self.buffer).with_context(gone)?;
+        Ok(Some(datagram::decode(&self.buffer[..length])?))
+    }
+}
+
+/// What happens on a node, as it happens.
+pub struct Events {
+    client: Client,
+}
+
+impl Events {
+    /// The next event, or `None` when none came within `patience`.
+    ///
+    /// # Errors
+    /// When the daemon is gone.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Event>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self
+                .client
+                .receive(deadline.saturating_duration_since(Instant::now()))?
+            {
+                Some(Reply::Event(event)) => return Ok(Some(event)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Whether somebody listens on the `SOCK_SEQPACKET` socket at `path`.
+pub fn answers(path: &Path) -> bool {
+    Connection::connect(path).is_ok()
+}
+
+fn unexpected(reply: &Reply) -> anyhow::Error {
+    anyhow::anyhow!("the daemon answered with something else than was asked for: {reply:?}")
+}

@@ -1,0 +1,202 @@
+//! Cutting one link while work is open on it, and restoring it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use covalent_api::event::EventKind;
+use serde::Serialize;
+
+use super::nodes::{CUT, Nodes, PORTS};
+use crate::{client::Events, interrupt::Interrupt};
+
+/// Of the work that goes over the links, how much is done when one is cut.
+const CUT_AT: f64 = 0.4;
+
+/// Beyond this much a cut would not meet enough work to be restored under.
+const CUT_BEFORE: f64 = 0.8;
+
+/// How long the link stays cut.
+const CUT_FOR: Duration = Duration::from_secs(1);
+
+/// How long the link may take to be up again.
+const RESTORE_PATIENCE: Duration = Duration::from_secs(10);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Cut {
+    /// The port that was cut, on node a.
+    pub port: String,
+    /// Times that it was cut: a cut that met no open work is repeated.
+    pub cuts: u32,
+    /// Exchanges that node a had open on it at the last cut.
+    pub open_transactions: u32,
+    /// What node a took it for.
+    pub reason: String,
+    /// The epoch under which it came up again.
+    pub restored_epoch: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Whole,
+    Cut { since: Instant },
+    Restored,
+    Done,
+}
+
+/// Does it, a look at a time.
+pub struct Cutter {
+    events: Events,
+    phase: Phase,
+    cut: Cut,
+}
+
+impl Cutter {
+    /// A cutter that hears of the link from `events` of node a.
+    pub fn new(events: Events) -> Self {
+        Self {
+            events,
+            phase: Phase::Whole,
+            cut: Cut {
+                port: PORTS[CUT].to_owned(),
+                ..Cut::default()
+            },
+        }
+    }
+
+    /// Looks once, when `fraction` of the work that goes over the links is done.
+    ///
+    /// # Errors
+    /// When the link can be neither cut nor restored, or the daemon is gone.
+    pub fn look(&mut self, nodes: &Nodes, fraction: f64) -> Result<()> {
+        self.hear(Duration::ZERO)?;
+        match self.phase {
+            Phase::Whole if (CUT_AT..CUT_BEFORE).contains(&fraction) => {
+                nodes.set_cut(true)?;
+                self.cut.cuts += 1;
+                self.phase = Phase::Cut {
+                    since: Instant::now(),
+                };
+            }
+            Phase::Cut { since } if since.elapsed() >= CUT_FOR => {
+                nodes.set_cut(false)?;
+                self.phase = Phase::Restored;
+            }
+            Phase::Restored if self.cut.restored_epoch.is_some() => {
+                let met_work = self.cut.open_transactions > 0;
+                self.phase = if met_work || fraction >= CUT_BEFORE {
+                    Phase::Done
+                } else {
+                    Phase::Whole
+                };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Restores the link if it is still cut, waits until it is up, and tells.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn finish(mut self, nodes: &Nodes, interrupt: &Interrupt) -> Result<Cut> {
+        let deadline = Instant::now() + RESTORE_PATIENCE;
+        if matches!(self.phase, Phase::Cut { .. }) {
+            nodes.set_cut(false)?;
+        }
+        while self.cut.cuts > 0 && self.cut.restored_epoch.is_none() {
+            if Instant::now() >= deadline {
+                bail!(
+                    "link {} did not come up again within {RESTORE_PATIENCE:?} after it was restored",
+                    self.cut.port
+                );
+            }
+            interrupt.sleep(LOOK_AGAIN)?;
+            self.hear(Duration::ZERO)?;
+        }
+        Ok(self.cut)
+    }
+
+    /// What to add to the words about progress.
+    pub fn words(&self) -> &'static str {
+        match self.phase {
+            Phase::Whole => "",
+            Phase::Cut { .. } => "; one link is cut",
+            Phase::Restored | Phase::Done => "; the link is restored",
+        }
+    }
+
+    fn hear(&mut self, patience: Duration) -> Result<()> {
+        while let Some(event) = self.events.next(patience)? {
+            self.cut.take(event.kind);
+        }
+        Ok(())
+    }
+}
+
+impl Cut {
+    fn take(&mut self, event: EventKind) {
+        match event {
+            EventKind::LinkDown {
+                port,
+                reason,
+                open_transactions,
+            } if port == self.port && self.cuts > 0 => {
+                self.reason = reason;
+                self.open_transactions = open_transactions;
+                self.restored_epoch = None;
+            }
+            EventKind::LinkUp { port, epoch, .. } if port == self.port && self.cuts > 0 => {
+                self.restored_epoch = Some(epoch)
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::guid::Guid;
+
+    use super::*;
+
+    fn up(port: &str, epoch: u32) -> EventKind {
+        let peer = Guid::new(1).expect("not zero");
+        EventKind::LinkUp {
+            port: port.into(),
+            peer,
+            peer_name: "b".into(),
+            peer_port: 1,
+            epoch,
+        }
+    }
+
+    fn down(port: &str, open_transactions: u32) -> EventKind {
+        EventKind::LinkDown {
+            port: port.into(),
+            reason: "carrier lost".into(),
+            open_transactions,
+        }
+    }
+
+    #[test]
+    fn only_the_cut_links_events_after_the_cut_count() {
+        let mut cut = Cut {
+            port: "p1".into(),
+            ..Cut::default()
+        };
+        cut.take(up("p1", 1));
+        assert_eq!(cut.restored_epoch, None, "it was not cut yet");
+        cut.cuts = 1;
+        cut.take(down("p0", 9));
+        cut.take(down("p1", 17));
+        cut.take(up("p0", 5));
+        assert_eq!((cut.open_transactions, cut.restored_epoch), (17, None));
+        cut.take(up("p1", 3));
+        assert_eq!(cut.restored_epoch, Some(3));
+        cut.take(down("p1", 0));
+        assert_eq!(cut.restored_epoch, None, "it is down again");
+    }
+}

@@ -1,0 +1,137 @@
+//! The two performance goals, measured against bare AF_XDP in the same run by `covalent-bench`.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::narrator::Narrator;
+use crate::{
+    interrupt::Interrupt,
+    process::{Launch, Process},
+    program,
+};
+
+/// How much longer than asked for a measurement may take: two sides, each with its own start and end.
+const GRACE: Duration = Duration::from_secs(20);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// `rx` or `rtt`.
+    pub goal: String,
+    /// The bare peer's figure.
+    pub bare: f64,
+    /// Ours.
+    pub covalent: f64,
+    /// Ours divided by the peer's.
+    pub ratio: f64,
+    /// Of both figures.
+    pub unit: String,
+    /// Whether the goal is met.
+    pub met: bool,
+}
+
+impl Goal {
+    /// What it asks for.
+    pub fn title(&self) -> String {
+        match self.goal.as_str() {
+            "rx" => "goal: 64 B frames into a pipe, at least 0.9 of bare AF_XDP".to_owned(),
+            "rtt" => "goal: round trip of a verb, below 2 × bare AF_XDP echo".to_owned(),
+            other => format!("goal: {other}"),
+        }
+    }
+}
+
+/// The goals, by what `covalent-bench` calls them.
+const GOALS: [&str; 2] = ["rx", "rtt"];
+
+/// Measures both, `seconds` for each side.
+///
+/// # Errors
+/// When a measurement breaks off.
+pub fn measure(
+    workplace: &Path,
+    seconds: u64,
+    narrator: &Narrator,
+    interrupt: &Interrupt,
+) -> Result<Vec<Goal>> {
+    let step = narrator.step("goals")?;
+    let mut goals = Vec::new();
+    for name in GOALS {
+        let mut bench = Launch::new(
+            format!("covalent-bench {name}"),
+            program::find("covalent-bench")?,
+        )
+        .log_to(workplace.join(format!("bench-{name}.log")))
+        .arg(name)
+        .arg("--format")
+        .arg("json")
+        .arg("--seconds")
+        .arg(seconds.to_string())
+        .start()?;
+        let began = Instant::now();
+        while bench.try_exit()?.is_none() {
+            step.at(
+                (goals.len() as f64 + 0.5) / GOALS.len() as f64,
+                &format!("{name}: bare AF_XDP and Covalent, one after the other"),
+            )?;
+            if began.elapsed() > Duration::from_secs(2 * seconds) + GRACE {
+                bail!("{} does not end", bench.name());
+            }
+            interrupt.sleep(LOOK_AGAIN)?;
+        }
+        goals.push(result(bench)?);
+    }
+    let met = goals.iter().filter(|goal| goal.met).count();
+    step.done(&format!("{met} of {} performance goals met", goals.len()))?;
+    Ok(goals)
+}
+
+/// The last line that it wrote. It also ends with a failure when a goal is missed; that is for the summary to say.
+fn result(mut bench: Process) -> Result<Goal> {
+    let status = bench.wait_or_kill(Duration::ZERO)?;
+    let lines = bench.remaining_lines(Duration::from_secs(2));
+    let last = lines.last().ok_or_else(|| bench.failure(status))?;
+    serde_json::from_str(last).with_context(|| {
+        format!(
+            "{} wrote a line that nobody understands: {last}",
+            bench.name()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_result_whatever_the_exit_status() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let run = |script: &str| {
+            let mut process = Launch::new("bench", "/bin/sh".into())
+                .log_to(directory.path().join("bench.log"))
+                .arg("-c")
+                .arg(script)
+                .start()
+                .expect("the shell starts");
+            while process.try_exit().expect("known").is_none() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            result(process)
+        };
+        let goal = run(
+            r#"echo hello; echo '{"goal":"rx","bare":1.0,"covalent":0.8,"ratio":0.8,"unit":"Mpps","met":false}'; exit 1"#,
+        );
+        assert_eq!(goal.expect("a result").ratio, 0.8);
+        let message = run("echo 'no AF_XDP' >&2; exit 2")
+            .expect_err("no result")
+            .to_string();
+        assert!(message.contains("no AF_XDP"), "{message}");
+    }
+}

@@ -1,0 +1,297 @@
+//! `covalent demo`: two nodes on this machine, everything for real, with checks.
+
+mod application;
+mod checks;
+mod cut;
+mod exposition;
+mod goals;
+mod http;
+mod medium;
+mod namespace;
+mod narrator;
+mod nodes;
+mod report;
+mod rest;
+mod streams;
+mod telemetry;
+mod transfer;
+mod verbs;
+mod veth;
+mod workplace;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use self::{
+    medium::{Medium, Privilege},
+    narrator::Narrator,
+    nodes::Nodes,
+    report::{PortInEffect, Report, per_second},
+    telemetry::Figures,
+    transfer::Transfer,
+    verbs::Work,
+    workplace::Workplace,
+};
+use crate::{
+    args::{DemoArgs, Format},
+    interrupt::{Interrupt, Interrupted},
+    output::{self, Theme},
+    program,
+};
+
+/// The programs that take part. All are looked for before anything is made.
+const PROGRAMS: [&str; 5] = [
+    "covalentd",
+    "covalent-control",
+    "covalent-echo",
+    "covalent-replay",
+    "covalent-bank",
+];
+
+/// How much is done.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    stream_seconds: u64,
+    work: Work,
+    rest: Duration,
+    bench_seconds: u64,
+}
+
+impl Scale {
+    fn of(args: &DemoArgs) -> Self {
+        let (stream_seconds, fetch_adds, rest, bench_seconds) = if args.quick {
+            (1, 100_000, 1, 1)
+        } else {
+            (5, 1_000_000, 2, 3)
+        };
+        let fetch_adds = args.fetch_adds.unwrap_or(fetch_adds);
+        Self {
+            stream_seconds: args.seconds.unwrap_or(stream_seconds),
+            work: Work {
+                fetch_adds,
+                transfers: fetch_adds / 20,
+                locks: fetch_adds / 100,
+            },
+            rest: Duration::from_secs(rest),
+            bench_seconds,
+        }
+    }
+}
+
+/// Runs the demonstration.
+///
+/// # Errors
+/// When it could not be carried through. Checks that failed are no error but a summary that says so, and exit status 1.
+pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let narrator = Narrator::new(args.format);
+    if args.clean {
+        return clean(&narrator);
+    }
+    let choice = medium::choose(args.port, &Privilege::of_this_process());
+    narrator.say(&choice.told)?;
+    for path in workplace::sweep()? {
+        narrator.say(&format!(
+            "removed {}, left by a demonstration that was killed",
+            path.display()
+        ))?;
+    }
+    for name in PROGRAMS {
+        program::find(name)?;
+    }
+    // Declared first, so that it is removed last, when every process below is gone.
+    let workplace = Workplace::create()?;
+    let demonstration = Demonstration {
+        args,
+        scale: Scale::of(args),
+        narrator,
+        workplace,
+        interrupt,
+    };
+    demonstration.run(choice.medium)
+}
+
+fn clean(narrator: &Narrator) -> Result<ExitCode> {
+    let swept = workplace::sweep()?;
+    for path in &swept {
+        narrator.say(&format!("removed {}", path.display()))?;
+    }
+    if swept.is_empty() {
+        narrator.say("nothing was left behind")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Demonstration<'a> {
+    args: &'a DemoArgs,
+    scale: Scale,
+    narrator: Narrator,
+    workplace: Workplace,
+    interrupt: &'a Interrupt,
+}
+
+impl Demonstration<'_> {
+    fn run(&self, medium: Medium) -> Result<ExitCode> {
+        let began = Instant::now();
+        let mut nodes = self.start(medium)?;
+        let mut report = self.exercise(&mut nodes)?;
+        if self.args.keep_going {
+            self.finish(&mut report, began)?;
+            self.stay(&nodes)?;
+            nodes.end()?;
+        } else {
+            report.checks.push(checks::ended(&nodes.end()));
+            self.finish(&mut report, began)?;
+        }
+        Ok(ExitCode::from(u8::from(!report.ok)))
+    }
+
+    fn start(&self, medium: Medium) -> Result<Nodes> {
+        let step = self.narrator.step("nodes")?;
+        let nodes = Nodes::start(self.workplace.path(), medium, self.interrupt)?;
+        let ports = in_effect(&nodes)?;
+        step.done("both links are up")?;
+        for port in ports {
+            self.narrator.say(&format!("  {}", port.words()))?;
+        }
+        Ok(nodes)
+    }
+
+    /// Everything that is shown, in order.
+    fn exercise(&self, nodes: &mut Nodes) -> Result<Report> {
+        let captures = streams::captures(self.args.captures.as_deref())?;
+        match &captures {
+            Some(captures) => self.narrator.say(&format!("captures: {}", captures.display()))?,
+            None => self.narrator.say("captures: none found (../shared/data, or --captures DIR); the built-in sample is used")?,
+        }
+        let transfer = nodes
+            .namespaces()
+            .map(|[a, b]| Transfer::start(a, b))
+            .transpose()?;
+        if transfer.is_none() {
+            self.narrator
+                .say("kernel TCP: not applicable: no kernel interface under the cable")?;
+        }
+        let start = Figures::fetch(nodes)?;
+        let streams = streams::run(
+            nodes,
+            captures.as_deref(),
+            self.scale.stream_seconds,
+            &self.narrator,
+            self.interrupt,
+        )?;
+        let middle = Figures::fetch(nodes)?;
+        let verbs = verbs::run(nodes, self.scale.work, &self.narrator, self.interrupt)?;
+        let end = Figures::fetch(nodes)?;
+        let kernel_tcp = transfer.map(Transfer::finish).transpose()?;
+        let rest = self.rest(nodes)?;
+        let goals = self.goals(nodes.medium)?;
+
+        let mut checks = checks::streams(&streams, &start, &middle);
+        checks.extend(kernel_tcp.as_ref().map(checks::transfer));
+        checks.extend(checks::verbs(&verbs, self.scale.work, &end));
+        checks.extend(checks::cut(&verbs, &end));
+        checks.push(checks::drops(&end));
+        Ok(Report {
+            medium: nodes.medium,
+            ports: in_effect(nodes)?,
+            streams_mpps: per_second(&start, &middle, |node| node.rx_packets) / 1e6,
+            streams,
+            kernel_tcp,
+            verbs_per_s: per_second(&middle, &end, |node| node.verbs_completed),
+            verbs,
+            telemetry: vec![end.a, end.b],
+            rest,
+            goals,
+            checks,
+            ok: false,
+            seconds: 0.0,
+        })
+    }
+
+    fn rest(&self, nodes: &Nodes) -> Result<Vec<rest::Rest>> {
+        let step = self.narrator.step("at rest")?;
+        let rest = rest::watch(nodes, self.scale.rest, self.interrupt)?;
+        let most = rest.iter().map(|rest| rest.cpu_share).fold(0.0, f64::max);
+        step.done(&format!(
+            "no process takes more than {:.2} % of a core",
+            most * 100.0
+        ))?;
+        Ok(rest)
+    }
+
+    fn goals(&self, medium: Medium) -> Result<Vec<goals::Goal>> {
+        if self.args.no_bench {
+            return Ok(Vec::new());
+        }
+        if medium == Medium::Cable {
+            self.narrator
+                .say("goals: not applicable: they are about AF_XDP")?;
+            return Ok(Vec::new());
+        }
+        goals::measure(
+            self.workplace.path(),
+            self.scale.bench_seconds,
+            &self.narrator,
+            self.interrupt,
+        )
+    }
+
+    fn finish(&self, report: &mut Report, began: Instant) -> Result<()> {
+        report.ok = report.checks.iter().all(|check| check.passed);
+        report.seconds = began.elapsed().as_secs_f64();
+        if self.args.format == Format::Json {
+            return output::json(report);
+        }
+        self.narrator
+            .say(&report.table(Theme::of_stdout()).to_string())?;
+        let failed = report.checks.iter().filter(|check| !check.passed).count();
+        let verdict = match failed {
+            0 => format!("All {} checks passed", report.checks.len()),
+            1 => "1 check FAILED".to_owned(),
+            several => format!("{several} checks FAILED"),
+        };
+        self.narrator.say(&format!(
+            "{verdict} over {} in {:.0} s.",
+            report.medium, report.seconds
+        ))
+    }
+
+    /// Leaves the nodes running until a signal comes.
+    fn stay(&self, nodes: &Nodes) -> Result<()> {
+        self.narrator
+            .say("The nodes go on; Ctrl-C ends them. Meanwhile, from another terminal:")?;
+        for node in nodes.each() {
+            self.narrator.say(&format!(
+                "  covalent status --socket {}",
+                node.socket().display()
+            ))?;
+            if let Some((_, pid)) = node
+                .processes()
+                .first()
+                .filter(|_| nodes.namespaces().is_some())
+            {
+                self.narrator.say(&format!(
+                    "  nsenter --net=/proc/{pid}/ns/net ip -stats link"
+                ))?;
+            }
+        }
+        loop {
+            match self.interrupt.sleep(Duration::from_secs(1)) {
+                Ok(()) => {}
+                Err(Interrupted(_)) => return Ok(()),
+            }
+        }
+    }
+}
+
+fn in_effect(nodes: &Nodes) -> Result<Vec<PortInEffect>> {
+    let mut ports = Vec::new();
+    for node in nodes.each() {
+        ports.extend(PortInEffect::of(&node.status()?));
+    }
+    Ok(ports)
+}

@@ -1,0 +1,518 @@
+//! The two nodes: their places, configurations and processes.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use covalent_api::{
+    config::{
+        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, LaneConfig, LinkConfig,
+        NodeConfig, PortConfig, PortKind, XdpMode,
+    },
+    rule::{Action, Match, Rule},
+    status::NodeStatus,
+};
+
+use super::{
+    http,
+    medium::Medium,
+    namespace::Namespace,
+    transfer::{ADDRESS_A, ADDRESS_B, PREFIX_BITS},
+    veth::{self, End},
+};
+use crate::{
+    client::{self, Client},
+    interrupt::Interrupt,
+    process::{Launch, Process},
+    program,
+};
+
+/// The links between the nodes, by the names of their ports. Link [`CUT`] is the one that is cut.
+pub const PORTS: [&str; 2] = ["p0", "p1"];
+
+/// Place of the link that is cut in [`PORTS`]; the kernel's TCP transfer uses the other.
+pub const CUT: usize = 1;
+
+/// Slots of each ring of each queue. Packet memory is 4 KiB for each, and a node at rest shall stay below 100 MiB.
+const RING_SLOTS: u32 = 2048;
+
+const START_PATIENCE: Duration = Duration::from_secs(10);
+const LINK_PATIENCE: Duration = Duration::from_secs(5);
+const END_PATIENCE: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// One node.
+pub struct Node {
+    name: &'static str,
+    directory: PathBuf,
+    config: Config,
+    namespace: Option<Arc<Namespace>>,
+    // Control first: fields are dropped in this order, and control should not outlive its daemon.
+    control: Option<Process>,
+    daemon: Process,
+}
+
+/// Both.
+pub struct Nodes {
+    /// The node that sends streams and asks for verbs.
+    pub a: Node,
+    /// The node that echoes and owns the region.
+    pub b: Node,
+    /// What joins them.
+    pub medium: Medium,
+}
+
+impl Nodes {
+    /// Starts both nodes below `workplace` and waits until their links are up.
+    ///
+    /// # Errors
+    /// What did not come up, with the end of its log.
+    pub fn start(workplace: &Path, medium: Medium, interrupt: &Interrupt) -> Result<Self> {
+        let (a, b) = match medium {
+            Medium::AfXdp => {
+                let (a, b) = join_namespaces()?;
+                (Some(a), Some(b))
+            }
+            Medium::Cable => (None, None),
+        };
+        let cores = first_cores();
+        let mut a = Node::start("a", workplace, medium, cores[0], a)?;
+        let mut b = Node::start("b", workplace, medium, cores[1], b)?;
+        for node in [&mut a, &mut b] {
+            node.wait_for_daemon(interrupt)?;
+            node.start_control()?;
+        }
+        for node in [&mut a, &mut b] {
+            node.wait_for_control(interrupt)?;
+        }
+        let mut nodes = Self { a, b, medium };
+        nodes.wait_for_links(interrupt)?;
+        Ok(nodes)
+    }
+
+    /// Both nodes.
+    pub fn each(&self) -> [&Node; 2] {
+        [&self.a, &self.b]
+    }
+
+    /// Waits until every link is up on both sides.
+    ///
+    /// # Errors
+    /// Names the links that are not.
+    pub fn wait_for_links(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let deadline = Instant::now() + LINK_PATIENCE;
+        loop {
+            let down = self.links_down()?;
+            if down.is_empty() {
+                return Ok(());
+            }
+            self.expect_running()?;
+            if Instant::now() >= deadline {
+                bail!(
+                    "not every link came up within {LINK_PATIENCE:?}: {}",
+                    down.join(", ")
+                );
+            }
+            interrupt.sleep(LOOK_AGAIN)?;
+        }
+    }
+
+    fn links_down(&self) -> Result<Vec<String>> {
+        let mut down = Vec::new();
+        for node in self.each() {
+            let status = node.status()?;
+            for port in PORTS {
+                let state = status
+                    .links
+                    .iter()
+                    .find(|link| link.port == port)
+                    .map_or("missing", |link| &link.state);
+                if state != "up" {
+                    down.push(format!("{port} of node {} is {state}", node.name));
+                }
+            }
+        }
+        Ok(down)
+    }
+
+    /// Checks that all four processes are running.
+    ///
+    /// # Errors
+    /// The first that is not, with the end of its log.
+    pub fn expect_running(&mut self) -> Result<()> {
+        for node in [&mut self.a, &mut self.b] {
+            node.daemon.expect_running()?;
+            if let Some(control) = &mut node.control {
+                control.expect_running()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts or restores link [`CUT`] at node a: the interface is set down, or the cable pulled.
+    ///
+    /// # Errors
+    /// When the kernel or the daemon refuses.
+    pub fn set_cut(&self, cut: bool) -> Result<()> {
+        match &self.a.namespace {
+            Some(namespace) => veth::set_up(namespace, PORTS[CUT], !cut),
+            None => self.a.client()?.set_port(PORTS[CUT], !cut),
+        }
+    }
+
+    /// The namespaces of both nodes, where they have their own.
+    pub fn namespaces(&self) -> Option<[&Arc<Namespace>; 2]> {
+        Some([self.a.namespace.as_ref()?, self.b.namespace.as_ref()?])
+    }
+
+    /// Asks all four processes to end and waits: control before dataplane.
+    ///
+    /// # Errors
+    /// Names those that did not end by themselves, or not well.
+    pub fn end(mut self) -> Result<()> {
+        let mut problems = Vec::new();
+        for pick in [
+            Node::control as fn(&mut Node) -> Option<&mut Process>,
+            Node::daemon,
+        ] {
+            for node in [&mut self.a, &mut self.b] {
+                if let Some(process) = pick(node) {
+                    process.ask_to_end();
+                }
+            }
+            for node in [&mut self.a, &mut self.b] {
+                if let Some(process) = pick(node) {
+                    match process.wait_or_kill(END_PATIENCE) {
+                        Ok(status) if status.success() => {}
+                        Ok(status) => problems.push(process.failure(status).to_string()),
+                        Err(error) => problems.push(format!("{error:#}")),
+                    }
+                }
+            }
+        }
+        for node in self.each() {
+            for socket in [node.config.socket_path(), node.config.control_socket_path()] {
+                if fs::symlink_metadata(&socket).is_ok() {
+                    problems.push(format!("{} was left behind", socket.display()));
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            bail!("{}", problems.join("; "))
+        }
+    }
+}
+
+impl Node {
+    fn start(
+        name: &'static str,
+        workplace: &Path,
+        medium: Medium,
+        core: Option<u32>,
+        namespace: Option<Arc<Namespace>>,
+    ) -> Result<Self> {
+        let directory = workplace.join(name);
+        fs::create_dir(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let config = configuration(
+            name,
+            workplace,
+            &directory,
+            medium,
+            core,
+            metrics_address(namespace.is_some())?,
+        );
+        let text = config
+            .to_toml()
+            .with_context(|| format!("the configuration of node {name}"))?;
+        let file = directory.join("covalent.toml");
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        let daemon = launch("covalentd", name, &directory, namespace.as_deref())?
+            .arg("--config")
+            .arg(file)
+            .start()?;
+        Ok(Self {
+            name,
+            directory,
+            config,
+            namespace,
+            control: None,
+            daemon,
+        })
+    }
+
+    fn wait_for_daemon(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let socket = self.config.socket_path();
+        let deadline = Instant::now() + START_PATIENCE;
+        while !client::answers(&socket) {
+            self.daemon.expect_running()?;
+            if Instant::now() >= deadline {
+                bail!(
+                    "covalentd of node {} does not answer at {}",
+                    self.name,
+                    socket.display()
+                );
+            }
+            interrupt.sleep(LOOK_AGAIN)?;
+        }
+        Ok(())
+    }
+
+    fn start_control(&mut self) -> Result<()> {
+        let control = self
+            .launch("covalent-control")?
+            .arg("--config")
+            .arg(self.config_file())
+            .start()?;
+        self.control = Some(control);
+        Ok(())
+    }
+
+    fn wait_for_control(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let deadline = Instant::now() + START_PATIENCE;
+        while !client::answers(&self.config.control_socket_path()) || self.metrics().is_err() {
+            if let Some(control) = &mut self.control {
+                control.expect_running()?;
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "covalent-control of node {} does not serve metrics: {:#}",
+                    self.name,
+                    self.metrics()
+                        .err()
+                        .unwrap_or_else(|| anyhow::anyhow!("its socket does not answer"))
+                );
+            }
+            interrupt.sleep(LOOK_AGAIN)?;
+        }
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.config.socket_path()
+    }
+
+    /// Its configuration file.
+    pub fn config_file(&self) -> PathBuf {
+        self.directory.join("covalent.toml")
+    }
+
+    /// A new connection to its daemon.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn client(&self) -> Result<Client> {
+        Client::connect(&self.config.socket_path())
+    }
+
+    /// What its daemon tells of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn status(&self) -> Result<NodeStatus> {
+        self.client()?.status()
+    }
+
+    /// What its control process serves at `/metrics`.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn metrics(&self) -> Result<String> {
+        let address = self.config.control.metrics_listen;
+        let fetch = || http::get(address, "/metrics");
+        match &self.namespace {
+            Some(namespace) => namespace.run(fetch),
+            None => fetch(),
+        }
+    }
+
+    /// Its processes, by program, with their process ids.
+    pub fn processes(&self) -> Vec<(&str, u32)> {
+        let control = self
+            .control
+            .as_ref()
+            .map(|control| ("covalent-control", control.pid()));
+        [Some(("covalentd", self.daemon.pid())), control]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// A launch of one of our applications on this node, with the daemon's socket given. `log` names its log.
+    ///
+    /// # Errors
+    /// When the program is not installed.
+    pub fn launch_application(
+        &self,
+        program: &str,
+        subcommand: Option<&str>,
+        log: &str,
+    ) -> Result<Launch> {
+        let launch = self
+            .launch(program)?
+            .log_to(self.directory.join(format!("{log}.log")));
+        let launch = subcommand.into_iter().fold(launch, Launch::arg);
+        Ok(launch.arg("--socket").arg(self.socket()))
+    }
+
+    fn launch(&self, program: &str) -> Result<Launch> {
+        launch(
+            program,
+            self.name,
+            &self.directory,
+            self.namespace.as_deref(),
+        )
+    }
+
+    fn control(&mut self) -> Option<&mut Process> {
+        self.control.as_mut()
+    }
+
+    fn daemon(&mut self) -> Option<&mut Process> {
+        Some(&mut self.daemon)
+    }
+}
+
+fn launch(
+    program: &str,
+    node: &str,
+    directory: &Path,
+    namespace: Option<&Namespace>,
+) -> Result<Launch> {
+    let launch = Launch::new(format!("{program} of node {node}"), program::find(program)?)
+        .log_to(directory.join(format!("{program}.log")))
+        .in_namespace(namespace.map(AsFd::as_fd))?;
+    Ok(launch)
+}
+
+/// Two namespaces joined by two pairs, the first of which carries the kernel's addresses too.
+fn join_namespaces() -> Result<(Arc<Namespace>, Arc<Namespace>)> {
+    let (a, b) = (
+        Arc::new(Namespace::create()?),
+        Arc::new(Namespace::create()?),
+    );
+    for namespace in [&a, &b] {
+        veth::set_up(namespace, "lo", true)?;
+    }
+    for (index, interface) in (0..).zip(PORTS) {
+        // Locally administered, one octet for the node and one for the port.
+        let ends = [(&a, 0xa), (&b, 0xb)].map(|(namespace, node)| End {
+            namespace,
+            interface,
+            mac: [2, 0, 0, 0, node, index],
+        });
+        veth::join(ends[0], ends[1])?;
+        if usize::from(index) != CUT {
+            veth::address(ends[0], ADDRESS_A, PREFIX_BITS, ADDRESS_B, ends[1].mac)?;
+            veth::address(ends[1], ADDRESS_B, PREFIX_BITS, ADDRESS_A, ends[0].mac)?;
+        }
+    }
+    Ok((a, b))
+}
+
+/// A core for each node's lane: the first two that this process may use. With fewer both lanes float.
+fn first_cores() -> [Option<u32>; 2] {
+    let allowed = crate::cores::allowed().unwrap_or_default();
+    match allowed.iter().take(2).copied().collect::<Vec<u32>>()[..] {
+        [first, second] => [Some(first), Some(second)],
+        _ => [None, None],
+    }
+}
+
+/// Where control serves metrics: the usual port where the node has a loopback of its own, else one that is free now.
+fn metrics_address(own_namespace: bool) -> Result<SocketAddr> {
+    if own_namespace {
+        return Ok(ControlConfig::default().metrics_listen);
+    }
+    let free =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free TCP port")?;
+    Ok(free.local_addr()?)
+}
+
+fn configuration(
+    name: &str,
+    workplace: &Path,
+    directory: &Path,
+    medium: Medium,
+    core: Option<u32>,
+    metrics_listen: SocketAddr,
+) -> Config {
+    let port = |port: &str| PortConfig {
+        name: port.to_owned(),
+        lane: 0,
+        link: true,
+        kind: match medium {
+            Medium::AfXdp => PortKind::AfXdp {
+                interface: port.to_owned(),
+                queues: 0,
+                ring_slots: RING_SLOTS,
+                xdp: XdpMode::Auto,
+                copy: CopyMode::Auto,
+            },
+            Medium::Cable => PortKind::Cable {
+                path: workplace.join(format!("{port}.sock")),
+                ring_slots: RING_SLOTS,
+            },
+        },
+    };
+    let kernel = veth::KERNEL_NETWORK.parse().map(|dst| Rule {
+        matches: Match::Prefix { dst },
+        action: Action::Kernel,
+    });
+    Config {
+        node: NodeConfig {
+            name: name.to_owned(),
+            runtime_dir: directory.join("run"),
+            state_dir: directory.join("state"),
+            group: String::new(),
+        },
+        dataplane: DataplaneConfig {
+            idle: Idle::Adaptive,
+            huge_pages: HugePages::Auto,
+            ..DataplaneConfig::default()
+        },
+        lane: vec![LaneConfig { core }],
+        port: PORTS.into_iter().map(port).collect(),
+        link: LinkConfig::default(),
+        // The rule is about a kernel below the port; a cable has none.
+        steer: kernel
+            .into_iter()
+            .filter(|_| medium == Medium::AfXdp)
+            .collect(),
+        control: ControlConfig {
+            metrics_listen,
+            ..ControlConfig::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configurations_are_those_that_a_file_could_hold() {
+        let base = Path::new("/tmp/covalent-demo-1-2");
+        for medium in [Medium::AfXdp, Medium::Cable] {
+            let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
+            let config = configuration("a", base, &base.join("a"), medium, Some(0), metrics);
+            config.check().expect("valid");
+            assert_eq!(config.port.len(), PORTS.len());
+            assert_eq!(config.steer.len(), usize::from(medium == Medium::AfXdp));
+        }
+    }
+}

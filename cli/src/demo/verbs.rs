@@ -1,0 +1,331 @@
+//! Atomic verbs: four clients share a region on node b; one link is cut while work is open on it, and restored.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    application::Application,
+    cut::{Cut, Cutter},
+    narrator::Narrator,
+    nodes::{Node, Nodes},
+};
+use crate::{
+    interrupt::Interrupt,
+    output::{duration, grouped},
+};
+
+/// Clients on each node.
+const CLIENTS_PER_NODE: u64 = 2;
+
+/// Longest time without any progress of any client.
+const STALL_MAX: Duration = Duration::from_secs(15);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How much there is to do, by all clients together.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// Fetch-and-adds on the counter.
+    pub fetch_adds: u64,
+    /// Multi-word transfers between accounts.
+    pub transfers: u64,
+    /// Compare-and-swap locks taken, each guarding two counts.
+    pub locks: u64,
+}
+
+impl Work {
+    /// A share for each of `clients`, which together are the whole: the first ones take what does not divide.
+    fn share(self, index: u64, clients: u64) -> Self {
+        let part = |whole: u64| whole / clients + u64::from(index < whole % clients);
+        Self {
+            fetch_adds: part(self.fetch_adds),
+            transfers: part(self.transfers),
+            locks: part(self.locks),
+        }
+    }
+
+    const fn total(self) -> u64 {
+        self.fetch_adds + self.transfers + self.locks
+    }
+}
+
+/// What a client did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClientReport {
+    /// Whether it found nothing wrong.
+    pub ok: bool,
+    /// Sum of what its fetch-and-adds added.
+    pub delta_sum: u64,
+    /// Sum of squares of the intervals' ends less those of their beginnings, wrapping.
+    pub squares: u64,
+    /// The same with cubes.
+    pub cubes: u64,
+    /// Fetch-and-adds done.
+    pub fetch_adds: u64,
+    /// Transfers done.
+    pub transfers: u64,
+    /// Locks taken and given back.
+    pub locks: u64,
+    /// Verbs of every kind that completed.
+    pub verbs: u64,
+    /// Verbs each second.
+    pub verbs_per_s: f64,
+    /// Completions that said first that they were in doubt.
+    pub in_doubt_seen: u64,
+    /// Median round trip, in nanoseconds.
+    pub rtt_p50_ns: u64,
+    /// 99th percentile.
+    pub rtt_p99_ns: u64,
+    /// Longest time between two completions, in nanoseconds.
+    pub longest_gap_ns: u64,
+    /// How long it took, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// What went wrong, in words.
+    #[serde(default)]
+    pub problems: Vec<String>,
+}
+
+/// What the region held at the end.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostReport {
+    /// The counter.
+    pub counter: u64,
+    /// The two counts behind the lock.
+    pub guarded: [u64; 2],
+    /// Sum of all accounts.
+    pub accounts_sum: u64,
+    /// What it must be.
+    pub accounts_sum_expected: u64,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verbs {
+    /// Clients on node a: over the links.
+    pub remote: Vec<ClientReport>,
+    /// Clients on node b: beside the region.
+    pub local: Vec<ClientReport>,
+    /// The region.
+    pub host: HostReport,
+    /// The cut.
+    pub cut: Cut,
+    /// From the first client's start to the last one's end, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+impl Verbs {
+    /// Every client.
+    pub fn clients(&self) -> impl Iterator<Item = &ClientReport> {
+        self.remote.iter().chain(&self.local)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Progress {
+    fetch_adds: u64,
+    transfers: u64,
+    locks: u64,
+    verbs: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Nothing {}
+
+type BankClient = Application<Progress, ClientReport>;
+
+/// Runs the bank.
+///
+/// # Errors
+/// When a client breaks off or stands still, a node ends, or the link does not come up again.
+pub fn run(
+    nodes: &mut Nodes,
+    work: Work,
+    narrator: &Narrator,
+    interrupt: &Interrupt,
+) -> Result<Verbs> {
+    let step = narrator.step("verbs")?;
+    let mut host: Application<Nothing, HostReport> = Application::start(
+        nodes
+            .b
+            .launch_application("covalent-bank", Some("host"), "bank-host")?,
+    )?;
+    host.wait_ready(interrupt)?;
+    let began = Instant::now();
+    let mut clients = Clients {
+        remote: start_clients(&nodes.a, nodes.b.name(), work, 0)?,
+        local: start_clients(&nodes.b, "local", work, CLIENTS_PER_NODE)?,
+        work,
+    };
+    let mut cut = Cutter::new(nodes.a.client()?.subscribe()?);
+    let mut watch = Watch {
+        verbs: 0,
+        since: Instant::now(),
+    };
+    while !clients.have_ended()? {
+        let seen = clients.look()?;
+        watch.see(seen.verbs)?;
+        cut.look(nodes, seen.remote_fraction)?;
+        step.at(
+            seen.fraction,
+            &format!("{} verbs{}", grouped(seen.verbs), cut.words()),
+        )?;
+        nodes.expect_running()?;
+        host.expect_running()?;
+        interrupt.sleep(LOOK_AGAIN)?;
+    }
+    let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let cut = cut.finish(nodes, interrupt)?;
+    let remote: Vec<ClientReport> = clients
+        .remote
+        .into_iter()
+        .map(Application::report)
+        .collect::<Result<_>>()?;
+    let local: Vec<ClientReport> = clients
+        .local
+        .into_iter()
+        .map(Application::report)
+        .collect::<Result<_>>()?;
+    let verbs = Verbs {
+        remote,
+        local,
+        host: host.stop()?,
+        cut,
+        elapsed_ns,
+    };
+    let gap = verbs
+        .remote
+        .iter()
+        .map(|client| client.longest_gap_ns)
+        .max()
+        .unwrap_or(0);
+    step.done(&format!(
+        "{} verbs of four clients; link {} was cut with {} exchanges open, longest gap {}",
+        grouped(verbs.clients().map(|client| client.verbs).sum()),
+        verbs.cut.port,
+        verbs.cut.open_transactions,
+        duration(gap),
+    ))?;
+    Ok(verbs)
+}
+
+fn start_clients(node: &Node, target: &str, work: Work, first: u64) -> Result<Vec<BankClient>> {
+    (first..first + CLIENTS_PER_NODE)
+        .map(|index| {
+            let share = work.share(index, 2 * CLIENTS_PER_NODE);
+            let number = |value: u64| value.to_string();
+            let launch = node
+                .launch_application(
+                    "covalent-bank",
+                    Some("client"),
+                    &format!("bank-client-{index}"),
+                )?
+                .arg("--node")
+                .arg(target)
+                .arg("--fetch-adds")
+                .arg(number(share.fetch_adds))
+                .arg("--transfers")
+                .arg(number(share.transfers))
+                .arg("--locks")
+                .arg(number(share.locks))
+                .arg("--seed")
+                .arg(number(index + 1));
+            Application::start(launch)
+        })
+        .collect()
+}
+
+/// The four clients at work.
+struct Clients {
+    remote: Vec<BankClient>,
+    local: Vec<BankClient>,
+    work: Work,
+}
+
+/// How far they are.
+struct Seen {
+    verbs: u64,
+    fraction: f64,
+    remote_fraction: f64,
+}
+
+impl Clients {
+    fn have_ended(&mut self) -> Result<bool> {
+        for client in self.remote.iter_mut().chain(&mut self.local) {
+            if !client.has_ended()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn look(&mut self) -> Result<Seen> {
+        let mut verbs = 0;
+        let mut done_by = |clients: &mut Vec<BankClient>| -> Result<u64> {
+            let mut done = 0;
+            for client in clients {
+                if let Some(progress) = client.progress()? {
+                    done += progress.fetch_adds + progress.transfers + progress.locks;
+                    verbs += progress.verbs;
+                }
+            }
+            Ok(done)
+        };
+        let remote = done_by(&mut self.remote)?;
+        let local = done_by(&mut self.local)?;
+        let total = self.work.total().max(1) as f64;
+        Ok(Seen {
+            verbs,
+            fraction: (remote + local) as f64 / total,
+            remote_fraction: 2.0 * remote as f64 / total,
+        })
+    }
+}
+
+/// Sees to it that a standstill is an error and not a long wait.
+struct Watch {
+    verbs: u64,
+    since: Instant,
+}
+
+impl Watch {
+    fn see(&mut self, verbs: u64) -> Result<()> {
+        if verbs != self.verbs {
+            *self = Self {
+                verbs,
+                since: Instant::now(),
+            };
+        }
+        if self.since.elapsed() > STALL_MAX {
+            bail!(
+                "no verb completed for {STALL_MAX:?}: the clients stand still after {verbs} verbs"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_are_the_whole() {
+        let work = Work {
+            fetch_adds: 1_000_003,
+            transfers: 7,
+            locks: 4,
+        };
+        let shares: Vec<Work> = (0..4).map(|index| work.share(index, 4)).collect();
+        assert_eq!(
+            shares.iter().map(|share| share.fetch_adds).sum::<u64>(),
+            work.fetch_adds
+        );
+        assert_eq!(
+            shares.iter().map(|share| share.total()).sum::<u64>(),
+            work.total()
+        );
+        assert!(shares.iter().all(|share| share.locks == 1));
+    }
+}

@@ -1,0 +1,156 @@
+//! The private directory of one demonstration, and the sweeping of those whose demonstration is dead.
+//!
+//! Everything that a demonstration leaves on a disk is in one directory whose name says who owns it: process id and start time,
+//! so that a re-used process id is not mistaken for a living owner.
+
+use std::{
+    env, fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::geteuid;
+
+use crate::identity::Identity;
+
+/// How the directories' names begin.
+const PREFIX: &str = "covalent-demo-";
+
+/// Longest path of a Unix socket, in bytes, without the closing zero (`sockaddr_un`).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Longest path below the directory that a socket will have, in bytes.
+const SOCKET_BELOW_MAX: usize = "/a/run/covalentd.sock".len();
+
+/// A directory that is removed, with all that is in it, when this is dropped.
+#[derive(Debug)]
+pub struct Workplace {
+    path: PathBuf,
+}
+
+impl Workplace {
+    /// Makes the directory of this process below the directory for temporary files.
+    ///
+    /// # Errors
+    /// When it exists already or cannot be made, or when its name is too long for sockets.
+    pub fn create() -> Result<Self> {
+        Self::create_below(&env::temp_dir())
+    }
+
+    fn create_below(base: &Path) -> Result<Self> {
+        let path = base.join(format!("{PREFIX}{}", Identity::own()?));
+        if path.as_os_str().len() + SOCKET_BELOW_MAX > SOCKET_PATH_MAX {
+            bail!(
+                "{} is too long for the path of a Unix socket (at most {SOCKET_PATH_MAX} bytes)\n  cure: TMPDIR=/tmp covalent demo",
+                path.display()
+            );
+        }
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make the directory {}", path.display()))?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        // Nobody is left to be told; the next demonstration sweeps what could not be removed.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the directories of this user's demonstrations whose process is gone. Returns those removed.
+///
+/// # Errors
+/// When a dead one's directory cannot be removed.
+pub fn sweep() -> Result<Vec<PathBuf>> {
+    sweep_below(&env::temp_dir())
+}
+
+fn sweep_below(base: &Path) -> Result<Vec<PathBuf>> {
+    let mut swept = Vec::new();
+    let entries = fs::read_dir(base).with_context(|| format!("cannot list {}", base.display()))?;
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        let Some(owner) = owner(&path) else { continue };
+        if owner.is_alive() || !is_own_directory(&path) {
+            continue;
+        }
+        match fs::remove_dir_all(&path) {
+            Ok(()) => swept.push(path),
+            // Another demonstration swept it at the same moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+        }
+    }
+    Ok(swept)
+}
+
+/// The process that a directory belongs to, if its name is that of a demonstration's.
+fn owner(path: &Path) -> Option<Identity> {
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(PREFIX)?
+        .parse()
+        .ok()
+}
+
+/// Directories for temporary files are shared: only a true directory of this very user is touched.
+fn is_own_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_owners_directory_is_swept_and_a_living_ones_is_not() {
+        let base = tempfile::tempdir().expect("temporary directory");
+        let own = Workplace::create_below(base.path()).expect("made");
+        // The same process id with another start time: the number was re-used.
+        let reused = base.path().join(format!(
+            "{PREFIX}{}-1",
+            Identity::own().expect("procfs").pid
+        ));
+        let gone = base.path().join(format!("{PREFIX}{}-5", i32::MAX));
+        let foreign = base.path().join(format!("{PREFIX}notes"));
+        for directory in [&reused, &gone, &foreign] {
+            fs::create_dir(directory).expect("made");
+            fs::write(directory.join("covalentd.sock"), "").expect("written");
+        }
+        let link = base.path().join(format!("{PREFIX}{}-6", i32::MAX));
+        std::os::unix::fs::symlink(&foreign, &link).expect("linked");
+
+        let mut swept = sweep_below(base.path()).expect("swept");
+        swept.sort();
+        let mut expected = vec![reused, gone];
+        expected.sort();
+        assert_eq!(swept, expected);
+        assert!(
+            own.path().exists() && foreign.join("covalentd.sock").exists() && link.is_symlink()
+        );
+
+        let path = own.path().to_owned();
+        drop(own);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_base_too_long_for_sockets_is_refused_with_the_cure() {
+        let base = PathBuf::from(format!("/tmp/{}", "x".repeat(80)));
+        let error = Workplace::create_below(&base)
+            .expect_err("too long")
+            .to_string();
+        assert!(error.contains("TMPDIR=/tmp"), "{error}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Whose an attached XDP program is.
+
+use std::fs;
+
+/// A process that holds a BPF program or a link to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// Name of the program that it runs.
+    pub name: String,
+}
+
+/// The processes that hold the BPF program `id`, directly or through a BPF link. The kernel tells it to their owner and to
+/// root; a program attached over netlink by a loader that ended is held by nobody.
+pub fn of_program(id: u32) -> Vec<Holder> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|&pid| holds(pid, id))
+        .map(|pid| Holder {
+            pid,
+            name: fs::read_to_string(format!("/proc/{pid}/comm"))
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+        })
+        .collect()
+}
+
+fn holds(pid: u32, program: u32) -> bool {
+    fs::read_dir(format!("/proc/{pid}/fdinfo")).is_ok_and(|descriptors| {
+        descriptors
+            .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
+            .any(|description| program_id(&description) == Some(program))
+    })
+}
+
+/// The program that a descriptor is about, from its `fdinfo`.
+fn program_id(description: &str) -> Option<u32> {
+    description
+        .lines()
+        .find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_and_a_program_tell_their_program_and_others_none() {
+        let link = "pos:\t0\nflags:\t02000000\nmnt_id:\t15\nino:\t9\nlink_type:\txdp\nlink_id:\t3\nprog_tag:\tabc\nprog_id:\t42\nifindex:\t7\n";
+        assert_eq!(program_id(link), Some(42));
+        assert_eq!(program_id("pos:\t0\nflags:\t02\n"), None);
+    }
+}

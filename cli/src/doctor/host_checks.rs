@@ -1,0 +1,347 @@
+//! Checks of the machine: each a function of the facts alone.
+
+use covalent_api::config::{Config, HugePages, Idle, PortKind};
+
+use super::{facts::Machine, finding::Finding};
+
+/// The oldest kernel with everything that is used: XDP programs attached as BPF links (5.9), BPF memory counted to the control
+/// group instead of RLIMIT_MEMLOCK (5.11), AF_XDP that prefers busy polling (5.11).
+const KERNEL_MIN: (u32, u32) = (5, 11);
+
+/// Capabilities that `covalentd` starts with, by number (`capabilities(7)`), and what each is for.
+const CAPABILITIES: [(u8, &str, &str); 5] = [
+    (12, "CAP_NET_ADMIN", "to attach an XDP program"),
+    (13, "CAP_NET_RAW", "to open AF_XDP sockets"),
+    (14, "CAP_IPC_LOCK", "to lock packet memory"),
+    (23, "CAP_SYS_NICE", "to pin lanes"),
+    (39, "CAP_BPF", "to load a BPF program"),
+];
+
+/// CAP_SYS_ADMIN includes CAP_BPF.
+const CAP_SYS_ADMIN: u8 = 21;
+
+/// Memory that an AF_XDP ring slot takes, in bytes: one page of packet memory.
+const SLOT_BYTES: u64 = 4096;
+
+/// Whether the configuration has a port that needs AF_XDP. Without a configuration the doctor looks at everything.
+fn wants_af_xdp(config: Option<&Config>) -> bool {
+    config.is_none_or(|config| {
+        config
+            .port
+            .iter()
+            .any(|port| matches!(port.kind, PortKind::AfXdp { .. }))
+    })
+}
+
+/// Capabilities of the process that asks: those that `covalentd` would have if it were started from here.
+pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "privilege";
+    if !wants_af_xdp(config) {
+        return Finding::fine(CHECK, "none needed: no port uses AF_XDP");
+    }
+    let has = |number: u8| machine.capabilities & (1 << number) != 0;
+    let missing: Vec<String> = CAPABILITIES
+        .iter()
+        .filter(|(number, name, _)| !(has(*number) || *name == "CAP_BPF" && has(CAP_SYS_ADMIN)))
+        .map(|(_, name, purpose)| format!("{name} ({purpose})"))
+        .collect();
+    if missing.is_empty() {
+        return Finding::fine(CHECK, "every capability that covalentd needs");
+    }
+    Finding::failed(
+        CHECK,
+        format!("this user lacks {}", missing.join(", ")),
+        "run as root (sudo covalent …), start the systemd unit, or use a `cable` port, which needs no privilege",
+    )
+}
+
+/// Locked memory: packet memory counts towards the limit unless the process may lock at will.
+pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "locked memory";
+    const CAP_IPC_LOCK: u8 = 14;
+    let needed = config.map_or(0, packet_memory_bytes);
+    match machine.memlock_bytes {
+        _ if machine.capabilities & (1 << CAP_IPC_LOCK) != 0 => {
+            Finding::fine(CHECK, "no limit for this user (CAP_IPC_LOCK)")
+        }
+        None => Finding::fine(CHECK, "no limit"),
+        _ if !wants_af_xdp(config) => Finding::fine(CHECK, "no port locks memory"),
+        Some(limit) if limit >= needed.max(SLOT_BYTES) => Finding::fine(
+            CHECK,
+            format!("{} KiB allowed, {} KiB needed", limit / 1024, needed / 1024),
+        ),
+        Some(limit) => Finding::failed(
+            CHECK,
+            format!(
+                "{} KiB may be locked, but the ports' packet memory takes at least {} KiB",
+                limit / 1024,
+                needed / 1024
+            ),
+            "ulimit -l unlimited, `LimitMEMLOCK=infinity` in the unit, or give covalentd CAP_IPC_LOCK",
+        ),
+    }
+}
+
+/// Packet memory of all AF_XDP ports, in bytes; a port that uses all queues counts with one.
+fn packet_memory_bytes(config: &Config) -> u64 {
+    config
+        .port
+        .iter()
+        .map(|port| match port.kind {
+            PortKind::AfXdp {
+                queues, ring_slots, ..
+            } => u64::from(queues.max(1)) * u64::from(ring_slots) * 2 * SLOT_BYTES,
+            PortKind::Cable { .. } | PortKind::Pcap { .. } => 0,
+        })
+        .sum()
+}
+
+/// The kernel's age.
+pub fn kernel(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "kernel";
+    let (major, minor) = machine.kernel;
+    if machine.kernel >= KERNEL_MIN || !wants_af_xdp(config) {
+        return Finding::fine(CHECK, format!("Linux {major}.{minor}"));
+    }
+    Finding::failed(
+        CHECK,
+        format!(
+            "Linux {major}.{minor} lacks XDP as a BPF link or counts BPF memory as locked memory"
+        ),
+        format!(
+            "use Linux {}.{} or newer (Debian 12 has 6.1)",
+            KERNEL_MIN.0, KERNEL_MIN.1
+        ),
+    )
+}
+
+/// AF_XDP and BPF in the kernel.
+pub fn kernel_features(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "AF_XDP and BPF";
+    let missing: Vec<&str> = [
+        (machine.af_xdp, "AF_XDP sockets (CONFIG_XDP_SOCKETS)"),
+        (
+            machine.bpf_jit,
+            "the BPF JIT (CONFIG_BPF_SYSCALL, CONFIG_BPF_JIT)",
+        ),
+    ]
+    .iter()
+    .filter(|(there, _)| !there)
+    .map(|(_, name)| *name)
+    .collect();
+    if missing.is_empty() {
+        return Finding::fine(
+            CHECK,
+            "in this kernel; bpffs is not needed: nothing is pinned",
+        );
+    }
+    let found = format!("this kernel lacks {}", missing.join(" and "));
+    let cure =
+        "boot a distribution kernel (Debian's and Ubuntu's have both), or use a `cable` port";
+    if wants_af_xdp(config) {
+        Finding::failed(CHECK, found, cure)
+    } else {
+        Finding::fine(CHECK, format!("{found}; no port needs it"))
+    }
+}
+
+/// Huge pages against the policy.
+pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "huge pages";
+    const CURE: &str = "sysctl vm.nr_hugepages=256 (512 MiB; in /etc/sysctl.d/ to keep it)";
+    let free = machine.huge_pages_free;
+    let policy = config.map_or(HugePages::Auto, |config| config.dataplane.huge_pages);
+    match (policy, free) {
+        (HugePages::Never, _) => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
+        (HugePages::Require, 0) => Finding::failed(
+            CHECK,
+            "dataplane.huge_pages = \"require\", but no 2 MiB page is free: covalentd will not start",
+            CURE,
+        ),
+        (HugePages::Auto, 0) => Finding::warning(
+            CHECK,
+            "no 2 MiB page is free: 4 KiB pages are used, which costs TLB misses with large rings",
+            format!("{CURE}, or huge_pages = \"never\" to say that it is meant so"),
+        ),
+        (HugePages::Auto | HugePages::Require, _) => {
+            Finding::fine(CHECK, format!("{free} free pages of 2 MiB"))
+        }
+    }
+}
+
+/// Lanes against cores.
+pub fn lanes(machine: &Machine, config: &Config) -> Vec<Finding> {
+    let cores = &machine.cores;
+    let mut findings = Vec::new();
+    for (index, lane) in config.lane.iter().enumerate() {
+        let check = format!("lane {index}");
+        let shared = config.lane[..index]
+            .iter()
+            .position(|earlier| earlier.core.is_some() && earlier.core == lane.core);
+        findings.push(match (lane.core, shared) {
+            (Some(core), _) if !cores.contains(&core) => Finding::failed(
+                check,
+                format!("core {core} does not exist or this process may not run there (it has {cores:?})"),
+                "name a core of that list, widen the cpuset, or leave `core` out to let the lane float",
+            ),
+            (Some(core), Some(other)) => Finding::warning(
+                check,
+                format!("shares core {core} with lane {other}: each waits for the other"),
+                "give each lane a core of its own",
+            ),
+            (Some(core), None) => Finding::fine(check, format!("core {core}")),
+            (None, _) => Finding::fine(check, "floats"),
+        });
+    }
+    if config.dataplane.idle == Idle::Poll && config.lane.len() >= cores.len() {
+        findings.push(Finding::warning(
+            "lanes",
+            format!(
+                "{} lanes that spin for ever (idle = \"poll\") on {} cores leave none for applications and the kernel's own packet work",
+                config.lane.len(),
+                cores.len()
+            ),
+            "idle = \"adaptive\", or fewer lanes",
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    #[test]
+    fn a_user_without_capabilities_is_told_which_are_missing_and_that_a_cable_needs_none() {
+        let machine = Machine {
+            capabilities: 1 << 12,
+            ..samples::machine()
+        };
+        let finding = privilege(&machine, Some(&samples::af_xdp_config()));
+        assert_eq!(finding.level, Level::Failed);
+        assert!(
+            finding.found.contains("CAP_BPF") && !finding.found.contains("CAP_NET_ADMIN"),
+            "{finding:?}"
+        );
+        assert!(finding.cure.contains("cable"));
+        assert_eq!(
+            privilege(&machine, Some(&samples::cable_config())).level,
+            Level::Fine
+        );
+        assert_eq!(
+            privilege(&samples::machine(), Some(&samples::af_xdp_config())).level,
+            Level::Fine
+        );
+
+        let old_style = Machine {
+            capabilities: samples::machine().capabilities & !(1 << 39) | 1 << 21,
+            ..samples::machine()
+        };
+        assert_eq!(
+            privilege(&old_style, None).level,
+            Level::Fine,
+            "CAP_SYS_ADMIN includes CAP_BPF"
+        );
+    }
+
+    #[test]
+    fn a_small_limit_on_locked_memory_matters_only_without_the_capability() {
+        let config = samples::af_xdp_config();
+        let small = Machine {
+            memlock_bytes: Some(8 << 20),
+            ..samples::machine()
+        };
+        assert_eq!(locked_memory(&small, Some(&config)).level, Level::Fine);
+        let bare = Machine {
+            capabilities: 0,
+            ..small
+        };
+        let finding = locked_memory(&bare, Some(&config));
+        assert_eq!(
+            finding.level,
+            Level::Failed,
+            "2 queues × 2048 slots × 2 × 4 KiB is 32 MiB"
+        );
+        assert!(
+            finding.found.contains("8192 KiB") && finding.found.contains("32768 KiB"),
+            "{finding:?}"
+        );
+        let enough = Machine {
+            memlock_bytes: Some(32 << 20),
+            ..bare
+        };
+        assert_eq!(locked_memory(&enough, Some(&config)).level, Level::Fine);
+    }
+
+    #[test]
+    fn an_old_or_poor_kernel_fails_only_where_it_is_needed() {
+        let old = Machine {
+            kernel: (5, 10),
+            af_xdp: false,
+            ..samples::machine()
+        };
+        for check in [kernel, kernel_features] {
+            assert_eq!(
+                check(&old, Some(&samples::af_xdp_config())).level,
+                Level::Failed
+            );
+            assert_eq!(
+                check(&old, Some(&samples::cable_config())).level,
+                Level::Fine
+            );
+            assert_eq!(check(&samples::machine(), None).level, Level::Fine);
+        }
+    }
+
+    #[test]
+    fn missing_huge_pages_are_as_bad_as_the_policy_says() {
+        let machine = Machine {
+            huge_pages_free: 0,
+            ..samples::machine()
+        };
+        let mut config = samples::cable_config();
+        for (policy, level) in [
+            (HugePages::Never, Level::Fine),
+            (HugePages::Auto, Level::Warning),
+            (HugePages::Require, Level::Failed),
+        ] {
+            config.dataplane.huge_pages = policy;
+            assert_eq!(huge_pages(&machine, Some(&config)).level, level);
+        }
+        assert_eq!(
+            huge_pages(&samples::machine(), Some(&config)).level,
+            Level::Fine
+        );
+    }
+
+    #[test]
+    fn lanes_need_cores_that_exist_and_their_own() {
+        let mut config = samples::cable_config();
+        config.lane = [Some(0), Some(7), Some(0), None]
+            .map(|core| covalent_api::config::LaneConfig { core })
+            .to_vec();
+        let levels: Vec<Level> = lanes(&samples::machine(), &config)
+            .iter()
+            .map(|finding| finding.level)
+            .collect();
+        assert_eq!(
+            levels,
+            [Level::Fine, Level::Failed, Level::Warning, Level::Fine]
+        );
+
+        config.lane.truncate(1);
+        config.dataplane.idle = Idle::Poll;
+        let one_core = Machine {
+            cores: [0].into(),
+            ..samples::machine()
+        };
+        assert!(
+            lanes(&one_core, &config)
+                .iter()
+                .any(|finding| finding.cure.contains("adaptive"))
+        );
+    }
+}

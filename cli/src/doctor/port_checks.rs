@@ -1,0 +1,337 @@
+//! Checks of what the configuration names: interfaces, sockets, group. Each a function of the facts alone.
+
+use covalent_api::config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
+
+use super::{
+    driver,
+    facts::{Named, NamedInterface, NamedSocket, SocketState},
+    finding::Finding,
+    holder::Holder,
+};
+use crate::netlink::{AttachedProgram, Interface};
+
+/// The daemon's program name: an XDP program that it holds is its own.
+const DAEMON: &str = "covalentd";
+
+/// Every check of one AF_XDP port. A port whose interface does not exist has only that to tell.
+pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
+    let Some(PortConfig {
+        kind: PortKind::AfXdp {
+            queues, xdp, copy, ..
+        },
+        ..
+    }) = config.port.iter().find(|port| port.name == named.port)
+    else {
+        return Vec::new();
+    };
+    let name = &named.interface;
+    let Some(found) = &named.found else {
+        return vec![Finding::failed(
+            format!("port {}: interface", named.port),
+            format!("there is no interface `{name}` in this network namespace"),
+            "`ip link` lists those that exist; covalentd waits for none",
+        )];
+    };
+    let mut findings = vec![
+        interface(named, found),
+        queue_count(named, found, *queues),
+        mtu(named, found),
+    ];
+    findings.extend(found.xdp.as_ref().map(|program| occupied(named, program)));
+    findings.extend(virtual_interface(named, *xdp, *copy));
+    findings
+}
+
+fn interface(named: &NamedInterface, found: &Interface) -> Finding {
+    let check = format!("port {}: interface", named.port);
+    let driver = named.driver.as_deref().unwrap_or("unknown driver");
+    if found.up {
+        return Finding::fine(check, format!("{} ({driver}) is up", named.interface));
+    }
+    Finding::warning(
+        check,
+        format!("{} ({driver}) is down", named.interface),
+        format!(
+            "covalent-control sets it up if control.bring_up is true; else: ip link set {} up",
+            named.interface
+        ),
+    )
+}
+
+fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Finding {
+    let check = format!("port {}: queues", named.port);
+    let limits = driver::limits(named.driver.as_deref());
+    let usable = if limits.half_of_the_queues {
+        (found.rx_queues / 2).max(1)
+    } else {
+        found.rx_queues
+    };
+    let half = if limits.half_of_the_queues {
+        ", of which its driver gives XDP half"
+    } else {
+        ""
+    };
+    if wanted <= usable {
+        let used = if wanted == 0 { usable } else { wanted };
+        return Finding::fine(check, format!("{used} of {}{half}", found.rx_queues));
+    }
+    Finding::failed(
+        check,
+        format!(
+            "queues = {wanted}, but {} has {}{half}",
+            named.interface, found.rx_queues
+        ),
+        format!(
+            "queues = {usable}, or more queues: ethtool -L {} combined {wanted}",
+            named.interface
+        ),
+    )
+}
+
+fn mtu(named: &NamedInterface, found: &Interface) -> Finding {
+    let check = format!("port {}: MTU", named.port);
+    let most = driver::limits(named.driver.as_deref()).mtu_bytes_max;
+    if found.mtu_bytes <= most {
+        return Finding::fine(check, format!("{} bytes", found.mtu_bytes));
+    }
+    Finding::failed(
+        check,
+        format!(
+            "{} bytes, but a frame must fit one buffer: at most {most} with this driver",
+            found.mtu_bytes
+        ),
+        format!("ip link set {} mtu {most}", named.interface),
+    )
+}
+
+/// Another XDP program on the interface. One that a `covalentd` holds is this node's own, running.
+fn occupied(named: &NamedInterface, program: &AttachedProgram) -> Finding {
+    let check = format!("port {}: XDP program", named.port);
+    let AttachedProgram { id, mode } = program;
+    if let Some(daemon) = named.holders.iter().find(|holder| holder.name == DAEMON) {
+        return Finding::fine(
+            check,
+            format!("program {id} ({mode}) of {DAEMON}, process {}", daemon.pid),
+        );
+    }
+    let (whose, cure) = if named.holders.is_empty() {
+        (
+            "held by no process: attached over netlink by a loader that has ended".to_owned(),
+            format!(
+                "ip link set dev {} xdp off (and xdpgeneric off)",
+                named.interface
+            ),
+        )
+    } else {
+        let list: Vec<String> = named
+            .holders
+            .iter()
+            .map(|Holder { pid, name }| format!("{name} (process {pid})"))
+            .collect();
+        (
+            format!("held by {}", list.join(", ")),
+            "end that process, or give the port another interface".to_owned(),
+        )
+    };
+    Finding::failed(
+        check,
+        format!(
+            "{} has XDP program {id} ({mode}) attached already, {whose}",
+            named.interface
+        ),
+        cure,
+    )
+}
+
+/// What a veth cannot do.
+fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Option<Finding> {
+    if named.driver.as_deref() != Some("veth") {
+        return None;
+    }
+    let check = format!("port {}: mode", named.port);
+    if copy == CopyMode::ZeroCopy {
+        return Some(Finding::failed(
+            check,
+            "copy = \"zero_copy\", but veth has no zero-copy",
+            "copy = \"auto\"",
+        ));
+    }
+    (xdp == XdpMode::Generic).then(|| {
+        Finding::warning(
+            check,
+            "xdp = \"generic\", but veth has the faster native hook",
+            "xdp = \"auto\"",
+        )
+    })
+}
+
+/// The node's sockets.
+pub fn socket(socket: &NamedSocket) -> Finding {
+    let check = format!("socket {}", socket.path);
+    match socket.state {
+        SocketState::Absent => Finding::fine(check, "free"),
+        SocketState::Answers => Finding::fine(check, "somebody answers: this node is running"),
+        SocketState::Stale => Finding::warning(
+            check,
+            "nobody answers: its process was killed",
+            "nothing: the next start replaces it",
+        ),
+        SocketState::NotASocket => Finding::failed(
+            check,
+            "there is something that is not a socket",
+            "move it away, or choose another runtime_dir",
+        ),
+    }
+}
+
+/// The group that may attach.
+pub fn group(config: &Config, named: &Named) -> Finding {
+    const CHECK: &str = "group";
+    let group = &config.node.group;
+    if group.is_empty() {
+        return Finding::fine(
+            CHECK,
+            "none: only root and the daemon's own user may attach",
+        );
+    }
+    if named.group_exists {
+        return Finding::fine(CHECK, format!("members of {group} may attach"));
+    }
+    Finding::failed(
+        CHECK,
+        format!("node.group = \"{group}\", but there is no such group"),
+        format!("groupadd --system {group}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    fn only<'a>(findings: &'a [Finding], ending: &str) -> &'a Finding {
+        findings
+            .iter()
+            .find(|finding| finding.check.ends_with(ending))
+            .expect("the check was made")
+    }
+
+    #[test]
+    fn a_good_interface_is_fine_throughout() {
+        let findings = port(&samples::af_xdp_config(), &samples::interface());
+        assert!(
+            findings.iter().all(|finding| finding.level == Level::Fine),
+            "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn a_missing_interface_is_all_that_is_said() {
+        let gone = NamedInterface {
+            found: None,
+            ..samples::interface()
+        };
+        let findings = port(&samples::af_xdp_config(), &gone);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].level == Level::Failed && findings[0].found.contains("eth1"));
+    }
+
+    #[test]
+    fn too_many_queues_and_a_driver_that_halves_them() {
+        let mut named = samples::interface();
+        let findings = port(&samples::af_xdp_config(), &named);
+        assert_eq!(only(&findings, "queues").found, "2 of 2");
+
+        named.driver = Some("ena".into());
+        let findings = port(&samples::af_xdp_config(), &named);
+        let queues = only(&findings, "queues");
+        assert_eq!(queues.level, Level::Failed);
+        assert!(queues.cure.contains("queues = 1"), "{queues:?}");
+    }
+
+    #[test]
+    fn an_mtu_above_the_drivers_limit_is_refused_with_the_limit() {
+        let mut named = samples::interface();
+        named.found.as_mut().expect("found").mtu_bytes = 9000;
+        let findings = port(&samples::af_xdp_config(), &named);
+        assert_eq!(only(&findings, "MTU").cure, "ip link set eth1 mtu 3046");
+    }
+
+    #[test]
+    fn an_attached_program_is_named_with_its_holder_unless_it_is_ours() {
+        let mut named = samples::interface();
+        named.found.as_mut().expect("found").xdp = Some(AttachedProgram {
+            id: 42,
+            mode: "native",
+        });
+        let held_by = |named: &NamedInterface| port(&samples::af_xdp_config(), named);
+
+        let orphan = held_by(&named);
+        assert!(only(&orphan, "XDP program").cure.contains("xdp off"));
+
+        named.holders = vec![Holder {
+            pid: 77,
+            name: "katran".into(),
+        }];
+        let foreign = held_by(&named);
+        let finding = only(&foreign, "XDP program");
+        assert_eq!(finding.level, Level::Failed);
+        assert!(
+            finding.found.contains("42") && finding.found.contains("katran (process 77)"),
+            "{finding:?}"
+        );
+
+        named.holders.push(Holder {
+            pid: 78,
+            name: DAEMON.into(),
+        });
+        assert_eq!(only(&held_by(&named), "XDP program").level, Level::Fine);
+    }
+
+    #[test]
+    fn veth_is_told_what_it_cannot_do() {
+        let mut named = samples::interface();
+        named.driver = Some("veth".into());
+        let mut config = samples::af_xdp_config();
+        assert!(
+            port(&config, &named)
+                .iter()
+                .all(|finding| finding.level == Level::Fine)
+        );
+        let PortKind::AfXdp { copy, .. } = &mut config.port[0].kind else {
+            unreachable!("the sample is AF_XDP")
+        };
+        *copy = CopyMode::ZeroCopy;
+        assert_eq!(only(&port(&config, &named), "mode").level, Level::Failed);
+    }
+
+    #[test]
+    fn sockets_and_groups() {
+        let level = |state| {
+            socket(&NamedSocket {
+                path: "/run/covalent/covalentd.sock".into(),
+                state,
+            })
+            .level
+        };
+        assert_eq!(level(SocketState::Absent), Level::Fine);
+        assert_eq!(level(SocketState::Answers), Level::Fine);
+        assert_eq!(level(SocketState::Stale), Level::Warning);
+        assert_eq!(level(SocketState::NotASocket), Level::Failed);
+
+        let mut config = samples::cable_config();
+        let named = |group_exists| Named {
+            interfaces: Vec::new(),
+            sockets: Vec::new(),
+            group_exists,
+        };
+        assert_eq!(group(&config, &named(true)).level, Level::Fine);
+        config.node.group = "covalent".into();
+        assert_eq!(
+            group(&config, &named(false)).cure,
+            "groupadd --system covalent"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! Questions to the kernel about network interfaces, over rtnetlink.
+//!
+//! Netlink answers for the network namespace of the asking thread; `/sys/class/net` shows whichever namespace it was mounted in.
+
+use std::future::Future;
+
+use anyhow::{Context, Result};
+use futures::TryStreamExt;
+use rtnetlink::{
+    Handle,
+    packet_route::link::{
+        InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, XdpAttached,
+    },
+};
+
+/// What the kernel says of one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interface {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is set up.
+    pub up: bool,
+    /// Largest packet without the Ethernet header, in bytes.
+    pub mtu_bytes: u32,
+    /// Receive queues that it was made with; a driver may use fewer.
+    pub rx_queues: u32,
+    /// The kind of a virtual interface, for example `veth`; `None` for hardware.
+    pub kind: Option<String>,
+    /// The XDP program attached to it.
+    pub xdp: Option<AttachedProgram>,
+}
+
+/// An XDP program that sits on an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachedProgram {
+    /// The kernel's number for the program.
+    pub id: u32,
+    /// `native`, `generic`, `offloaded` or `several`.
+    pub mode: &'static str,
+}
+
+/// Runs `work` with a netlink connection in the calling thread's network namespace, and waits for it.
+///
+/// # Errors
+/// Those of `work`, or when there is no netlink.
+pub fn with_netlink<T, F>(work: impl FnOnce(Handle) -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(async {
+        let (connection, handle, _) =
+            rtnetlink::new_connection().context("cannot open a netlink socket")?;
+        let connection = tokio::spawn(connection);
+        let outcome = work(handle).await;
+        connection.abort();
+        outcome
+    })
+}
+
+/// All interfaces of the calling thread's network namespace.
+///
+/// # Errors
+/// When netlink refuses.
+pub fn interfaces() -> Result<Vec<Interface>> {
+    with_netlink(|handle| async move {
+        let messages: Vec<LinkMessage> = handle
+            .link()
+            .get()
+            .execute()
+            .try_collect()
+            .await
+            .context("cannot list the interfaces")?;
+        Ok(messages.iter().map(describe).collect())
+    })
+}
+
+fn describe(message: &LinkMessage) -> Interface {
+    let mut interface = Interface {
+        index: message.header.index,
+        up: message.header.flags.contains(LinkFlags::Up),
+        ..Interface::default()
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => interface.mtu_bytes = *mtu,
+            LinkAttribute::NumRxQueues(queues) => interface.rx_queues = *queues,
+            LinkAttribute::LinkInfo(info) => interface.kind = info.iter().find_map(kind_name),
+            LinkAttribute::Xdp(xdp) => interface.xdp = attached(xdp),
+            _ => {}
+        }
+    }
+    interface
+}
+
+fn kind_name(info: &LinkInfo) -> Option<String> {
+    match info {
+        LinkInfo::Kind(InfoKind::Other(name)) => Some(name.clone()),
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    }
+}
+
+fn attached(xdp: &[LinkXdp]) -> Option<AttachedProgram> {
+    let mode = xdp.iter().find_map(|part| match part {
+        LinkXdp::Attached(XdpAttached::Driver) => Some("native"),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some("generic"),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some("offloaded"),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some("several"),
+        _ => None,
+    })?;
+    let id = xdp.iter().find_map(|part| match part {
+        LinkXdp::ProgId(id) => Some(*id),
+        _ => None,
+    });
+    Some(AttachedProgram {
+        id: id.unwrap_or(0),
+        mode,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_with_its_mtu() {
+        let interfaces = interfaces().expect("netlink needs no privilege");
+        let loopback = interfaces
+            .iter()
+            .find(|interface| interface.name == "lo")
+            .expect("every namespace has lo");
+        assert_eq!(loopback.index, 1);
+        assert!(loopback.mtu_bytes >= 1280);
+        assert_eq!(loopback.xdp, None);
+    }
+
+    #[test]
+    fn an_attached_program_is_read_with_its_mode() {
+        let none = [LinkXdp::Attached(XdpAttached::None)];
+        assert_eq!(attached(&none), None);
+        let native = [
+            LinkXdp::Attached(XdpAttached::Driver),
+            LinkXdp::ProgId(7),
+            LinkXdp::DrvProgId(7),
+        ];
+        assert_eq!(
+            attached(&native),
+            Some(AttachedProgram {
+                id: 7,
+                mode: "native"
+            })
+        );
+    }
+}

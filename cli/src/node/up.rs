@@ -1,0 +1,198 @@
+//! `covalent up`
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use covalent_api::config::Config;
+
+use super::{PROGRAMS, log_path, record::Record, systemd};
+use crate::{
+    args::UpArgs,
+    client::{self, Client},
+    identity::Identity,
+    interrupt::{Interrupt, Interrupted},
+    output,
+    process::{Launch, Process, log_tail},
+    program,
+    status::mode,
+};
+
+/// How long a process may take until its socket answers.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a process may take to end when it is asked to.
+const END_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often a wait looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Runs `covalent up`.
+///
+/// # Errors
+/// The configuration's problems, or why a process did not come up, with the end of its log. What was started is ended again.
+pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let file = fs::canonicalize(&args.config.config).unwrap_or_else(|_| args.config.config.clone());
+    let config = Config::load(&file)?;
+    if client::answers(&config.socket_path()) {
+        let node = Client::connect(&config.socket_path())?.node().to_owned();
+        output::line(&format!(
+            "node {node} is up already; `covalent status` shows it"
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    fs::create_dir_all(&config.node.runtime_dir).with_context(|| {
+        format!(
+            "cannot make the runtime directory {}",
+            config.node.runtime_dir.display()
+        )
+    })?;
+    if args.foreground {
+        return foreground(&file, &config, interrupt);
+    }
+    if let Some(units) = systemd::units() {
+        bail!(
+            "systemd looks after this node\n  cure: systemctl start {units}\n  \
+             (or `covalent up --foreground` for a run beside it, with another configuration)"
+        );
+    }
+    background(&file, &config, interrupt)
+}
+
+fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
+    let mut started: Vec<Started> = Vec::new();
+    for (program, socket) in PROGRAMS.into_iter().zip(sockets(config)) {
+        let log = log_path(config, program);
+        let mut child = launch(program, file)?
+            .log_to(log.clone())
+            .start_detached()?;
+        let identity = Identity::of(i32::try_from(child.id())?)?;
+        let record = Record::of(config, program);
+        record.write(identity)?;
+        started.push(Started {
+            identity,
+            record,
+            keep: false,
+        });
+        wait_until_ready(&socket, interrupt, || still_runs(&mut child, program, &log))?;
+    }
+    for process in &mut started {
+        process.keep = true;
+    }
+    announce(config)?;
+    output::line(&format!(
+        "logs: {}; end it with `covalent down --config {}`",
+        PROGRAMS
+            .map(|program| log_path(config, program).display().to_string())
+            .join(", "),
+        file.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
+    let mut processes: Vec<Process> = Vec::new();
+    for (program, socket) in PROGRAMS.into_iter().zip(sockets(config)) {
+        let mut process = launch(program, file)?.start()?;
+        wait_until_ready(&socket, interrupt, || process.expect_running())?;
+        processes.push(process);
+    }
+    announce(config)?;
+    output::line("Ctrl-C ends it")?;
+    let Interrupted(signal) = loop {
+        if let Err(interrupted) = interrupt.sleep(Duration::from_millis(200)) {
+            break interrupted;
+        }
+        for process in &mut processes {
+            process.expect_running()?;
+        }
+    };
+    output::line(&format!("ending on {signal}"))?;
+    for process in processes.iter_mut().rev() {
+        process.ask_to_end();
+        process.wait_or_kill(END_PATIENCE)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A process in the background that is ended again unless all of them came up.
+struct Started {
+    identity: Identity,
+    record: Record,
+    keep: bool,
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.keep {
+            // The error that led here is the one to tell.
+            let _ = self.identity.end(END_PATIENCE);
+            let _ = self.record.remove();
+        }
+    }
+}
+
+fn launch(program: &str, file: &Path) -> Result<Launch> {
+    Ok(Launch::new(program, program::find(program)?)
+        .arg("--config")
+        .arg(file))
+}
+
+/// The sockets of [`PROGRAMS`], in the same order.
+fn sockets(config: &Config) -> [PathBuf; 2] {
+    [config.socket_path(), config.control_socket_path()]
+}
+
+fn still_runs(child: &mut Child, program: &str, log: &Path) -> Result<()> {
+    match child
+        .try_wait()
+        .with_context(|| format!("cannot wait for {program}"))?
+    {
+        None => Ok(()),
+        Some(status) => bail!("{program} ended with {status}{}", log_tail(log)),
+    }
+}
+
+fn wait_until_ready(
+    socket: &Path,
+    interrupt: &Interrupt,
+    mut still_runs: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    let deadline = Instant::now() + START_PATIENCE;
+    while !client::answers(socket) {
+        still_runs()?;
+        if Instant::now() >= deadline {
+            bail!(
+                "nobody answers at {} after {START_PATIENCE:?}",
+                socket.display()
+            );
+        }
+        interrupt.sleep(LOOK_AGAIN)?;
+    }
+    Ok(())
+}
+
+fn announce(config: &Config) -> Result<()> {
+    let status = Client::connect(&config.socket_path())?.status()?;
+    output::line(&format!("node {} ({}) is up", status.node, status.guid))?;
+    for port in &status.ports {
+        let interface = port
+            .interface
+            .as_ref()
+            .map(|name| format!(" on {name}"))
+            .unwrap_or_default();
+        output::line(&format!(
+            "  port {}{interface}: {}",
+            port.name,
+            mode(&port.kind, &port.mode)
+        ))?;
+    }
+    output::line(&format!(
+        "  metrics: http://{}/metrics",
+        config.control.metrics_listen
+    ))
+}

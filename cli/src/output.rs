@@ -1,0 +1,124 @@
+//! Printing: whole lines to standard output, colours only where they are wanted.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+};
+
+use anyhow::Result;
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+/// Writes a line to standard output.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn line(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes `value` as JSON, indented.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn json(value: &impl Serialize) -> Result<()> {
+    line(&serde_json::to_string_pretty(value)?)
+}
+
+/// How tables look: coloured on a terminal unless `NO_COLOR` is set (<https://no-color.org>), plain elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Theme {
+    colour: bool,
+}
+
+impl Theme {
+    /// The theme that suits standard output.
+    pub fn of_stdout() -> Self {
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            colour: io::stdout().is_terminal() && !refused,
+        }
+    }
+
+    /// Without colours.
+    #[cfg(test)]
+    pub const PLAIN: Self = Self { colour: false };
+
+    /// An empty table with this header, as wide as the terminal allows.
+    pub fn table(self, header: &[&str]) -> Table {
+        let mut table = Table::new();
+        table
+            .load_style(presets::UTF8_HORIZONTAL_ONLY)
+            .set_header(header);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table
+    }
+
+    /// A cell in a colour.
+    pub fn cell(self, text: impl ToString, colour: Color) -> Cell {
+        let cell = Cell::new(text);
+        if self.colour { cell.fg(colour) } else { cell }
+    }
+}
+
+/// A count with its thousands set apart: `1 234 567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration in the unit that suits it: `850 ns`, `12.3 µs`, `4.6 ms`, `1.2 s`.
+pub fn duration(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
+        _ => format!("{:.1} s", value / 1e9),
+    }
+}
+
+/// Bytes in the unit that suits them: `512 B`, `1.5 KiB`, `2.0 MiB`.
+pub fn bytes(count: u64) -> String {
+    let value = count as f64;
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", value / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", value / 1_048_576.0),
+        _ => format!("{:.1} GiB", value / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1 234 567");
+        assert_eq!(duration(850), "850 ns");
+        assert_eq!(duration(12_340), "12.3 µs");
+        assert_eq!(duration(1_200_000_000), "1.2 s");
+        assert_eq!(bytes(1_536), "1.5 KiB");
+        assert_eq!(bytes(3 << 20), "3.0 MiB");
+    }
+
+    #[test]
+    fn a_plain_table_has_no_escape_sequences() {
+        let mut table = Theme::PLAIN.table(&["check"]);
+        table.add_row([Theme::PLAIN.cell("✓", Color::Green)]);
+        assert!(!table.to_string().contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,360 @@
+//! A child process that cannot outlive the command that started it.
+//!
+//! * It is told to die with its parent (`PR_SET_PDEATHSIG`), so even `kill -9` of the command leaves none behind.
+//! * It has a process group of its own, so Ctrl-C on the terminal reaches the command alone, which then ends its children in order.
+//! * It is ended through its handle: until it was waited for, its number cannot belong to anybody else.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read},
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use nix::{
+    sched::{CloneFlags, setns},
+    sys::{
+        prctl,
+        signal::{self, Signal},
+    },
+    unistd::{Pid, getppid, setsid},
+};
+
+/// How often a wait for a child looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Lines of a child's log shown when it fails.
+const LOG_TAIL_LINES: usize = 12;
+
+/// How to start a child.
+#[derive(Debug)]
+pub struct Launch {
+    name: String,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    namespace: Option<OwnedFd>,
+    log: Option<PathBuf>,
+}
+
+impl Launch {
+    /// A launch of `program`, called `name` in messages.
+    pub fn new(name: impl Into<String>, program: PathBuf) -> Self {
+        Self {
+            name: name.into(),
+            program,
+            arguments: Vec::new(),
+            namespace: None,
+            log: None,
+        }
+    }
+
+    /// Sends its standard error to this file, from its beginning; without it, to where this command's goes.
+    pub fn log_to(mut self, log: PathBuf) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Adds one argument.
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Runs the child in this network namespace.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be duplicated.
+    pub fn in_namespace(mut self, namespace: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        self.namespace = namespace.map(|fd| fd.try_clone_to_owned()).transpose()?;
+        Ok(self)
+    }
+
+    /// Starts the child. Call it from a thread that lives as long as the child shall: the kernel ties a child's life to the
+    /// *thread* that made it.
+    ///
+    /// # Errors
+    /// Names the program and what the system said.
+    pub fn start(self) -> Result<Process> {
+        let mut command = self.command()?;
+        command.stdout(Stdio::piped()).process_group(0);
+        let parent = Pid::this();
+        let namespace = self.namespace;
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes three system calls
+        // (setns, prctl, getppid) through nix, which neither allocate nor lock, and builds errors from plain numbers.
+        unsafe {
+            command.pre_exec(move || {
+                if let Some(namespace) = &namespace {
+                    setns(namespace, CloneFlags::CLONE_NEWNET)?;
+                }
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // The parent may have died before the line above took hold.
+                if getppid() == parent {
+                    Ok(())
+                } else {
+                    Err(io::Error::from(nix::Error::ESRCH))
+                }
+            });
+        }
+        let mut child = spawn(&mut command, &self.name)?;
+        let stdout = child.stdout.take();
+        let (sender, lines) = mpsc::channel();
+        // From here on dropping `process` ends the child, whatever else fails.
+        let process = Process {
+            name: self.name,
+            child,
+            log: self.log,
+            lines,
+        };
+        if let Some(stdout) = stdout {
+            thread::Builder::new()
+                .name(format!("{}-out", process.name))
+                .spawn(move || forward_lines(stdout, &sender))
+                .context("cannot start a thread")?;
+        }
+        Ok(process)
+    }
+
+    /// Starts a process that outlives this command and the terminal: in a session of its own, its standard output in the log.
+    ///
+    /// # Errors
+    /// Names the program and what the system said.
+    pub fn start_detached(self) -> Result<Child> {
+        let mut command = self.command()?;
+        if let Some(log) = &self.log {
+            command.stdout(create(log)?);
+        }
+        // SAFETY: as above; the closure makes one system call, setsid.
+        unsafe {
+            command.pre_exec(|| setsid().map(drop).map_err(io::Error::from));
+        }
+        spawn(&mut command, &self.name)
+    }
+
+    fn command(&self) -> Result<Command> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        if let Some(log) = &self.log {
+            command.stderr(create(log)?);
+        }
+        Ok(command)
+    }
+}
+
+/// Opens a log for writing at its end, so that two streams in it do not overwrite each other; what stood there is gone.
+fn create(log: &Path) -> Result<File> {
+    let open = || {
+        File::create(log)?;
+        File::options().append(true).open(log)
+    };
+    open().with_context(|| format!("cannot write the log {}", log.display()))
+}
+
+fn spawn(command: &mut Command, name: &str) -> Result<Child> {
+    command
+        .spawn()
+        .with_context(|| format!("cannot start {name} ({})", command.get_program().display()))
+}
+
+/// Hands each line to `sender` until the writer's end is closed or nobody listens any more.
+fn forward_lines(output: impl Read, sender: &Sender<String>) {
+    for line in BufReader::new(output).lines() {
+        let Ok(line) = line else { return };
+        if sender.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// A running child. Dropping it ends it at once (SIGKILL) and waits for it.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: Option<PathBuf>,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// What it is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its process id, valid for as long as this handle lives.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line that it wrote to standard output, if one is there.
+    pub fn next_line(&self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
+    /// Every line until it closes standard output, waiting at most `patience` in all.
+    pub fn remaining_lines(&self, patience: Duration) -> Vec<String> {
+        let deadline = Instant::now() + patience;
+        let mut lines = Vec::new();
+        while let Ok(line) = self
+            .lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Its exit status if it has ended.
+    ///
+    /// # Errors
+    /// When the system refuses to tell.
+    pub fn try_exit(&mut self) -> Result<Option<ExitStatus>> {
+        self.child
+            .try_wait()
+            .with_context(|| format!("cannot wait for {}", self.name))
+    }
+
+    /// Checks that it is still running.
+    ///
+    /// # Errors
+    /// Its exit status and the end of its log.
+    pub fn expect_running(&mut self) -> Result<()> {
+        match self.try_exit()? {
+            None => Ok(()),
+            Some(status) => Err(self.failure(status)),
+        }
+    }
+
+    /// Asks it to end (SIGTERM). To a child that has ended already this does nothing.
+    pub fn ask_to_end(&mut self) {
+        if let (Ok(None), Ok(pid)) = (self.child.try_wait(), i32::try_from(self.child.id())) {
+            // The child was not waited for, so the number is still its own; and if it ended just now the signal finds nobody.
+            let _ = signal::kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+    }
+
+    /// Waits up to `patience` for it to end, then ends it (SIGKILL).
+    ///
+    /// # Errors
+    /// When it had to be killed, or the system refuses.
+    pub fn wait_or_kill(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.try_exit()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                self.kill();
+                return Err(anyhow!(
+                    "{} did not end within {patience:?} and was killed{}",
+                    self.name,
+                    self.log_tail()
+                ));
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// An error that tells how it ended, with the end of its log.
+    pub fn failure(&self, status: ExitStatus) -> anyhow::Error {
+        anyhow!("{} ended with {status}{}", self.name, self.log_tail())
+    }
+
+    fn log_tail(&self) -> String {
+        self.log.as_deref().map(log_tail).unwrap_or_default()
+    }
+
+    fn kill(&mut self) {
+        // Both fail only if the child is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The last lines of a log, ready to stand under an error; empty if there are none.
+pub fn log_tail(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
+    if tail.is_empty() {
+        String::new()
+    } else {
+        format!("; its last words:\n    {}", tail.join("\n    "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(directory: &Path, script: &str) -> Process {
+        Launch::new("shell", "/bin/sh".into())
+            .log_to(directory.join("shell.log"))
+            .arg("-c")
+            .arg(script)
+            .start()
+            .expect("the shell starts")
+    }
+
+    #[test]
+    fn lines_and_exit_status_arrive() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let mut process = shell(
+            directory.path(),
+            "echo one; echo two; echo sorry >&2; exit 3",
+        );
+        assert_eq!(
+            process.remaining_lines(Duration::from_secs(10)),
+            ["one", "two"]
+        );
+        let status = process
+            .wait_or_kill(Duration::from_secs(10))
+            .expect("it ends by itself");
+        assert_eq!(status.code(), Some(3));
+        let message = process.failure(status).to_string();
+        assert!(
+            message.contains("exit status: 3") && message.contains("sorry"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_child_that_ignores_the_request_is_killed_and_none_survives_its_handle() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let mut stubborn = shell(
+            directory.path(),
+            "trap '' TERM; echo ready; while :; do sleep 1; done",
+        );
+        assert!(wait_for_line(&stubborn), "it must come up");
+        stubborn.ask_to_end();
+        assert!(stubborn.wait_or_kill(Duration::from_millis(50)).is_err());
+        assert!(stubborn.try_exit().expect("known").is_some());
+
+        let dropped = shell(directory.path(), "echo ready; exec sleep 1000");
+        assert!(wait_for_line(&dropped), "it must come up");
+        let pid = dropped.pid();
+        drop(dropped);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    fn wait_for_line(process: &Process) -> bool {
+        process.lines.recv_timeout(Duration::from_secs(10)).is_ok()
+    }
+}

@@ -1,0 +1,41 @@
+//! `covalent status`: a running node, as tables.
+
+mod render;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use covalent_api::config::Config;
+
+pub use self::render::{mode, render};
+use crate::{
+    args::{Format, StatusArgs},
+    client::Client,
+    output::{self, Theme},
+};
+
+/// Where the daemon listens whose configuration is not at hand.
+const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
+
+/// Runs `covalent status`.
+///
+/// # Errors
+/// When no daemon answers.
+pub fn run(args: &StatusArgs) -> Result<ExitCode> {
+    let status = Client::connect(&socket(args)?)?.status()?;
+    match args.format {
+        Format::Json => output::json(&status)?,
+        Format::Table => output::line(render(&status, Theme::of_stdout()).trim_end())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The socket that was named, else that of the configuration, else the default one: a node's users need not be able to read
+/// its configuration.
+fn socket(args: &StatusArgs) -> Result<PathBuf> {
+    match &args.socket {
+        Some(socket) => Ok(socket.clone()),
+        None if args.config.config.exists() => Ok(Config::load(&args.config.config)?.socket_path()),
+        None => Ok(DEFAULT_SOCKET.into()),
+    }
+}

@@ -1,0 +1,445 @@
+//! A [`NodeStatus`] as tables.
+
+use std::fmt::Write;
+
+use comfy_table::{Cell, CellAlignment, Color, Table};
+use covalent_api::{
+    request::PipeKind,
+    status::{
+        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
+    },
+};
+
+use crate::output::{Theme, bytes, duration, grouped};
+
+/// The whole status. Empty tables are left out.
+pub fn render(status: &NodeStatus, theme: Theme) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "node {} ({}), process {}, up {}, {} resident, {} attached",
+        status.node,
+        status.guid,
+        status.pid,
+        duration(status.uptime_ns),
+        bytes(status.resident_bytes),
+        status.sessions,
+    );
+    section(&mut text, "lanes", lanes(theme, &status.lanes));
+    section(&mut text, "ports", ports(theme, &status.ports));
+    section(&mut text, "links", links(theme, &status.links));
+    section(&mut text, "pipes", pipes(theme, &status.pipes));
+    section(&mut text, "regions", regions(theme, &status.regions));
+    section(&mut text, "verbs", verbs(theme, status));
+    section(
+        &mut text,
+        "drops, refusals and failures (those that are not zero)",
+        losses(theme, status),
+    );
+    if status.omitted > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} pipes and regions are not shown: the answer would not fit one datagram",
+            status.omitted
+        );
+    }
+    text
+}
+
+/// A port's effective mode in words, for example `native XDP, copy, need_wakeup, 2 MiB pages, 2 queues`.
+pub fn mode(kind: &str, mode: &PortMode) -> String {
+    let page = if mode.page_bytes >= 1 << 20 {
+        format!("{} MiB pages", mode.page_bytes >> 20)
+    } else {
+        format!("{} KiB pages", mode.page_bytes >> 10)
+    };
+    if mode.xdp == "none" {
+        return format!("{kind}, {page}");
+    }
+    format!(
+        "{} XDP, {}, {}, {page}, {} queues",
+        mode.xdp,
+        if mode.zero_copy { "zero-copy" } else { "copy" },
+        if mode.need_wakeup {
+            "need_wakeup"
+        } else {
+            "no need_wakeup"
+        },
+        mode.queues,
+    )
+}
+
+fn section(text: &mut String, title: &str, table: Table) {
+    if !table.is_empty() {
+        let _ = writeln!(text, "\n{title}\n{table}");
+    }
+}
+
+fn number(value: u64) -> Cell {
+    Cell::new(grouped(value)).set_alignment(CellAlignment::Right)
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| value.to_string())
+}
+
+fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
+    let mut table = theme.table(&[
+        "lane", "core", "idle", "rounds", "busy", "sleeps", "CPU time",
+    ]);
+    for lane in lanes {
+        table.add_row([
+            Cell::new(lane.lane),
+            Cell::new(
+                lane.core
+                    .map_or_else(|| "floats".to_owned(), |core| core.to_string()),
+            ),
+            Cell::new(&lane.idle),
+            number(lane.loops),
+            number(lane.busy_loops),
+            number(lane.sleeps),
+            Cell::new(duration(lane.cpu_ns)),
+        ]);
+    }
+    table
+}
+
+fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
+    let mut table = theme.table(&[
+        "port",
+        "interface",
+        "lane",
+        "carrier",
+        "mode in effect",
+        "longest",
+        "rx packets",
+        "rx bytes",
+        "tx packets",
+        "tx bytes",
+        "to kernel",
+    ]);
+    for port in ports {
+        let carrier = if port.carrier {
+            theme.cell("yes", Color::Green)
+        } else {
+            theme.cell("no", Color::Red)
+        };
+        table.add_row([
+            Cell::new(&port.name),
+            Cell::new(or_dash(port.interface.as_ref())),
+            Cell::new(port.lane),
+            carrier,
+            Cell::new(mode(&port.kind, &port.mode)),
+            Cell::new(format!("{} B", port.frame_bytes_max)),
+            number(port.rx_packets),
+            number(port.rx_bytes),
+            number(port.tx_packets),
+            number(port.tx_bytes),
+            number(port.passed_to_kernel_packets),
+        ]);
+    }
+    table
+}
+
+fn links(theme: Theme, links: &[LinkStatus]) -> Table {
+    let mut table = theme.table(&[
+        "port",
+        "state",
+        "peer",
+        "peer's port",
+        "epoch",
+        "ups",
+        "open",
+        "committed",
+        "refused",
+        "reversed",
+        "resolved",
+        "executed",
+        "failover",
+    ]);
+    for link in links {
+        let colour = if link.state == "up" {
+            Color::Green
+        } else {
+            Color::Red
+        };
+        table.add_row([
+            Cell::new(&link.port),
+            theme.cell(&link.state, colour),
+            Cell::new(match (&link.peer_name, link.peer) {
+                (Some(name), Some(guid)) => format!("{name} ({guid})"),
+                (_, guid) => or_dash(guid),
+            }),
+            Cell::new(or_dash(link.peer_port)),
+            Cell::new(link.epoch),
+            number(link.ups),
+            number(link.open_transactions.into()),
+            number(link.committed),
+            number(link.refused),
+            number(link.reversed),
+            number(link.resolved),
+            number(link.executed),
+            Cell::new(or_dash(link.last_failover_ns.map(duration))),
+        ]);
+    }
+    table
+}
+
+fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
+    let mut table = theme.table(&[
+        "session",
+        "pipe",
+        "kind",
+        "ring",
+        "to application",
+        "bytes",
+        "from application",
+        "bytes",
+        "notified",
+        "needed none",
+    ]);
+    for pipe in pipes {
+        table.add_row([
+            Cell::new(pipe.session),
+            Cell::new(pipe.pipe),
+            Cell::new(kind(pipe.kind)),
+            Cell::new(bytes(pipe.capacity_bytes)),
+            number(pipe.rx_packets),
+            number(pipe.rx_bytes),
+            number(pipe.tx_packets),
+            number(pipe.tx_bytes),
+            number(pipe.notifications_sent),
+            number(pipe.notifications_suppressed),
+        ]);
+    }
+    table
+}
+
+const fn kind(kind: PipeKind) -> &'static str {
+    match kind {
+        PipeKind::Rx => "RX",
+        PipeKind::Tx => "TX",
+        PipeKind::RxTx => "RX/TX",
+        PipeKind::VerbSubmit => "verbs out",
+        PipeKind::VerbComplete => "verbs done",
+    }
+}
+
+fn regions(theme: Theme, regions: &[RegionStatus]) -> Table {
+    let mut table = theme.table(&["region", "key", "size", "session"]);
+    for region in regions {
+        table.add_row([
+            Cell::new(&region.name),
+            Cell::new(format!("{:#010x}", region.rkey)),
+            Cell::new(bytes(region.size_bytes)),
+            Cell::new(region.session),
+        ]);
+    }
+    table
+}
+
+fn verbs(theme: Theme, status: &NodeStatus) -> Table {
+    let mut table = theme.table(&["verbs", "count"]);
+    let verbs = &status.verbs;
+    if verbs.submitted == 0 && verbs.executed.values().all(|&count| count == 0) {
+        return table;
+    }
+    for (name, count) in [
+        ("submitted here", verbs.submitted),
+        ("completed", verbs.completed),
+        ("in doubt", verbs.in_doubt),
+    ] {
+        table.add_row([Cell::new(name), number(count)]);
+    }
+    for (verb, &count) in &verbs.executed {
+        table.add_row([Cell::new(format!("executed here: {verb}")), number(count)]);
+    }
+    table
+}
+
+/// Everything that did not go through, by place and cause.
+fn losses(theme: Theme, status: &NodeStatus) -> Table {
+    let mut table = theme.table(&["where", "what", "cause", "count"]);
+    let mut add = |place: String, what: &str, causes: &Causes| {
+        for (cause, &count) in causes.iter().filter(|(_, count)| **count > 0) {
+            table.add_row([
+                Cell::new(&place),
+                Cell::new(what),
+                Cell::new(cause),
+                number(count),
+            ]);
+        }
+    };
+    for port in &status.ports {
+        add(format!("port {}", port.name), "dropped", &port.drops);
+        add(
+            format!("port {}", port.name),
+            "refused to the sender",
+            &port.refusals,
+        );
+    }
+    for link in &status.links {
+        add(format!("link {}", link.port), "failed", &link.failures);
+        add(format!("link {}", link.port), "dropped", &link.drops);
+    }
+    for pipe in &status.pipes {
+        add(
+            format!("session {} pipe {}", pipe.session, pipe.pipe),
+            "dropped",
+            &pipe.drops,
+        );
+    }
+    add("verbs".into(), "refused here", &status.verbs.refused);
+    add("socket".into(), "turned away", &status.peers_refused);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::{guid::Guid, status::VerbStatus};
+
+    use super::*;
+
+    fn causes(pairs: &[(&str, u64)]) -> Causes {
+        pairs
+            .iter()
+            .map(|(cause, count)| ((*cause).to_owned(), *count))
+            .collect()
+    }
+
+    fn sample() -> NodeStatus {
+        NodeStatus {
+            node: "a".into(),
+            guid: Guid::new(0xabc).expect("not zero"),
+            pid: 4711,
+            uptime_ns: 2_500_000_000,
+            resident_bytes: 12 << 20,
+            lanes: vec![LaneStatus {
+                lane: 0,
+                core: Some(1),
+                idle: "adaptive".into(),
+                loops: 1_234_567,
+                busy_loops: 10,
+                sleeps: 3,
+                cpu_ns: 5_000_000,
+            }],
+            ports: vec![PortStatus {
+                name: "p0".into(),
+                kind: "af_xdp".into(),
+                interface: Some("eth1".into()),
+                lane: 0,
+                carrier: true,
+                mode: PortMode {
+                    xdp: "native".into(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 2 << 20,
+                    queues: 2,
+                },
+                frame_bytes_max: 1514,
+                rx_packets: 98_765,
+                rx_bytes: 1,
+                tx_packets: 2,
+                tx_bytes: 3,
+                passed_to_kernel_packets: 4,
+                drops: causes(&[("runt", 0), ("no_pipe", 17)]),
+                refusals: causes(&[("too_long", 5)]),
+            }],
+            links: vec![LinkStatus {
+                port: "p0".into(),
+                state: "up".into(),
+                peer: Guid::new(0xdef),
+                peer_name: Some("b".into()),
+                peer_port: Some(1),
+                epoch: 7,
+                open_transactions: 0,
+                ups: 2,
+                failures: causes(&[("carrier_lost", 1)]),
+                tx_records: 0,
+                rx_records: 0,
+                drops: causes(&[("stale_epoch", 2)]),
+                committed: 500_000,
+                refused: 0,
+                reversed: 6,
+                resolved: 8,
+                executed: 9,
+                last_failover_ns: Some(1_500_000),
+            }],
+            pipes: Vec::new(),
+            regions: vec![RegionStatus {
+                name: "bank".into(),
+                rkey: 0x1f,
+                size_bytes: 4096,
+                session: 3,
+            }],
+            verbs: VerbStatus {
+                submitted: 11,
+                completed: 11,
+                ..VerbStatus::default()
+            },
+            sessions: 2,
+            sessions_detached: Causes::new(),
+            peers_refused: Causes::new(),
+            events: 0,
+            omitted: 0,
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_node_is_shown() {
+        let text = render(&sample(), Theme::PLAIN);
+        for wanted in [
+            "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached",
+            "1 234 567",
+            "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
+            "98 765",
+            "b (0000000000000def)",
+            "500 000",
+            "1.5 ms",
+            "bank",
+            "0x0000001f",
+            "no_pipe",
+            "too_long",
+            "carrier_lost",
+            "stale_epoch",
+        ] {
+            assert!(text.contains(wanted), "`{wanted}` is missing in:\n{text}");
+        }
+        assert!(
+            !text.contains("runt"),
+            "a cause that is zero is no news:\n{text}"
+        );
+        assert!(
+            !text.contains("pipes\n"),
+            "an empty table is left out:\n{text}"
+        );
+        assert!(!text.contains('\u{1b}'), "no colours were wanted");
+    }
+
+    #[test]
+    fn a_port_without_xdp_has_no_words_about_it() {
+        let cable = PortMode {
+            xdp: "none".into(),
+            zero_copy: false,
+            need_wakeup: false,
+            page_bytes: 4096,
+            queues: 1,
+        };
+        assert_eq!(mode("cable", &cable), "cable, 4 KiB pages");
+    }
+
+    #[test]
+    fn what_was_left_out_is_said() {
+        let text = render(
+            &NodeStatus {
+                omitted: 12,
+                ..sample()
+            },
+            Theme::PLAIN,
+        );
+        assert!(
+            text.contains("12 pipes and regions are not shown"),
+            "{text}"
+        );
+    }
+}
