@@ -1,1 +1,22 @@
 //! The control process: brings links up, keeps the neighbour table, exports metrics.
+//!
+//! One tokio thread that sleeps until something happens:
+//! - [`interfaces`] sets the network interfaces of AF_XDP ports up and watches them;
+//! - [`daemon`] keeps a connection to `covalentd`, follows its events and fetches its status;
+//! - [`neighbours`] is the table that both fill;
+//! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`;
+//! - [`answers`] speaks to the CLI on `control.sock`.
+//!
+//! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
+//! restart while frames flow, and it waits for the daemon whenever that is gone.
+
+pub mod answers;
+pub mod channel;
+pub mod control;
+pub mod daemon;
+pub mod http;
+pub mod interfaces;
+pub mod logging;
+pub mod metrics;
+pub mod neighbours;
+pub mod repeats;

@@ -1,0 +1,109 @@
+//! `control.sock`: answers to the CLI.
+//!
+//! Everything here may be read by anyone on the host, like `/metrics`, so the socket is open to all; nothing can be changed.
+
+use std::sync::Arc;
+
+use covalent_api::{
+    API_VERSION,
+    control::{ControlReply, ControlRequest, ControlVersion},
+};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Duration, Instant, sleep},
+};
+use tracing::{debug, warn};
+
+use crate::{
+    channel::{Channel, ChannelError, Incoming},
+    interfaces::Interfaces,
+    neighbours::Neighbours,
+};
+
+/// Most clients at a time; the next one waits.
+const CLIENTS_MAX: usize = 32;
+
+/// What the answers are made from.
+#[derive(Clone)]
+pub struct Knowledge {
+    /// The node's configured name.
+    pub node: String,
+    /// When control started.
+    pub started: Instant,
+    /// The neighbour table.
+    pub neighbours: watch::Receiver<Neighbours>,
+    /// The interfaces of AF_XDP ports.
+    pub interfaces: watch::Receiver<Interfaces>,
+}
+
+/// Serves clients until the task is dropped.
+pub async fn serve(mut incoming: Incoming, knowledge: Knowledge) {
+    let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(&clients).acquire_owned().await else {
+            return;
+        };
+        match incoming.accept().await {
+            Ok(channel) => {
+                let knowledge = knowledge.clone();
+                tokio::spawn(async move {
+                    match converse(channel, &knowledge).await {
+                        Ok(()) | Err(ChannelError::Closed) => {}
+                        Err(problem) => debug!("a client of the control socket: {problem}"),
+                    }
+                    drop(place);
+                });
+            }
+            Err(problem) => {
+                warn!("control socket: {problem}");
+                // Out of descriptors: trying at once again would spin.
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Answers one client until it leaves or says something that is no request.
+async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), ChannelError> {
+    loop {
+        let reply = match channel.recv().await {
+            Ok(request) => knowledge.answer(&request),
+            Err(ChannelError::Datagram(problem)) => ControlReply::Refused {
+                reason: problem.to_string(),
+            },
+            Err(problem) => return Err(problem),
+        };
+        channel.send(&reply).await?;
+    }
+}
+
+impl Knowledge {
+    /// The answer to one request.
+    #[must_use]
+    pub fn answer(&self, request: &ControlRequest) -> ControlReply {
+        let neighbours = self.neighbours.borrow();
+        let daemon_connected = neighbours.daemon().is_some();
+        match request {
+            ControlRequest::Version => ControlReply::Version(ControlVersion {
+                api: API_VERSION,
+                program: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                node: self.node.clone(),
+                guid: neighbours.daemon(),
+            }),
+            ControlRequest::Neighbours => ControlReply::Neighbours {
+                daemon_connected,
+                neighbours: neighbours.neighbours(),
+            },
+            ControlRequest::Links => ControlReply::Links {
+                daemon_connected,
+                links: neighbours.links(),
+            },
+            ControlRequest::Interfaces => ControlReply::Interfaces {
+                interfaces: self.interfaces.borrow().statuses().to_vec(),
+            },
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! JSON messages over a seqpacket socket, without blocking the thread.
+
+use std::{io, os::fd::AsFd, path::Path};
+
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    datagram::{self, DatagramError},
+};
+use covalent_pipe::seqpacket::Listener;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
+
+/// Why a message was not sent or received. After any but `Datagram` the channel is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The other end has closed, or its process is gone.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// The datagram is too long or not the expected message.
+    #[error(transparent)]
+    Datagram(#[from] DatagramError),
+    /// The socket failed.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+/// One end of a connection.
+pub struct Channel {
+    socket: UnixSeqpacket,
+    buffer: Box<[u8]>,
+}
+
+impl Channel {
+    fn new(socket: UnixSeqpacket) -> Self {
+        Self {
+            socket,
+            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
+        }
+    }
+
+    /// Connects to the listener at `path`. Never blocks: a listener that accepts nobody and has a full backlog shows as an
+    /// error of the first message.
+    ///
+    /// # Errors
+    /// What the system said; [`io::ErrorKind::NotFound`] and [`io::ErrorKind::ConnectionRefused`] if nobody listens.
+    pub async fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self::new(UnixSeqpacket::connect(path).await?))
+    }
+
+    /// Sends `message`; waits while the other end has no room for it.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    pub async fn send<T: Serialize>(&self, message: &T) -> Result<(), ChannelError> {
+        let bytes = datagram::encode(message)?;
+        // A datagram goes whole or not at all, so its length tells nothing.
+        self.socket.send(&bytes).await?;
+        Ok(())
+    }
+
+    /// Waits for the next message. Nothing is lost if the future is dropped. Descriptors that come with it are discarded by
+    /// the kernel.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    pub async fn recv<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
+        let info = self.socket.recv(&mut self.buffer).await?;
+        if info.truncated() {
+            return Err(DatagramError::TooLong {
+                found: info.bytes_read().max(MAX_DATAGRAM_BYTES + 1),
+            }
+            .into());
+        }
+        match self.buffer.get(..info.bytes_read()) {
+            None | Some([]) => Err(ChannelError::Closed),
+            Some(bytes) => Ok(datagram::decode(bytes)?),
+        }
+    }
+}
+
+impl From<io::Error> for ChannelError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// A listener that is waited for without blocking the thread. Its socket's name goes with it.
+pub struct Incoming {
+    socket: UnixSeqpacketListener,
+    /// Removes the name when dropped.
+    _name: Listener,
+}
+
+impl Incoming {
+    /// Wraps a listener. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If the socket cannot be watched.
+    pub fn new(listener: Listener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let socket = UnixSeqpacketListener::try_from(listener.as_fd().try_clone_to_owned()?)?;
+        Ok(Self {
+            socket,
+            _name: listener,
+        })
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// What the system said, for example that descriptors have run out. The listener stays usable.
+    pub async fn accept(&mut self) -> io::Result<Channel> {
+        Ok(Channel::new(self.socket.accept().await?))
+    }
+}

@@ -1,0 +1,234 @@
+//! The whole process, put together.
+
+use std::{
+    fs::{self, Permissions},
+    future::{Future, IntoFuture},
+    io,
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use covalent_api::config::Config;
+use covalent_pipe::seqpacket::Listener;
+use tokio::{
+    net::TcpListener,
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{Duration, Instant, timeout},
+};
+use tracing::info;
+
+use crate::{
+    answers::{self, Knowledge},
+    channel::Incoming,
+    daemon::{Daemon, DaemonAt},
+    http::{self, Pages},
+    interfaces::{self, Interfaces},
+    metrics::OwnMetrics,
+};
+
+/// How long answers under way may take once the process is to end.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// Why control cannot start. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Somebody else has the address.
+    #[error(
+        "cannot serve /metrics on {address}: the address is taken, perhaps by another node's control on this host; set \
+         `control.metrics_listen` to another port, or stop who has it (`ss -ltnp` shows who)"
+    )]
+    AddressTaken {
+        /// The configured address.
+        address: SocketAddr,
+    },
+    /// The address cannot be had for another reason.
+    #[error(
+        "cannot serve /metrics on {address}: {problem}; `control.metrics_listen` must name an address of this host"
+    )]
+    Address {
+        /// The configured address.
+        address: SocketAddr,
+        /// What the system said.
+        problem: io::Error,
+    },
+    /// The directory for sockets cannot be made.
+    #[error("cannot make {}: {problem}; make it, give this process permission, or change `node.runtime_dir`", .path.display())]
+    RuntimeDir {
+        /// The configured directory.
+        path: PathBuf,
+        /// What the system said.
+        problem: io::Error,
+    },
+    /// Another control process of the same node runs.
+    #[error(
+        "{}: another covalent-control answers there; stop it, or give this node a `node.runtime_dir` of its own", .path.display()
+    )]
+    SocketTaken {
+        /// Path of the socket.
+        path: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("{}: {problem}; this process must be able to write to its directory, which is `node.runtime_dir`", .path.display())]
+    Socket {
+        /// Path of the socket.
+        path: PathBuf,
+        /// What the system said.
+        problem: io::Error,
+    },
+    /// A declaration of a metric is wrong.
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// A control process that serves. It stops when dropped, but [`Control::run`] lets answers under way finish.
+pub struct Control {
+    metrics_address: SocketAddr,
+    daemon: Daemon,
+    interfaces: watch::Receiver<Interfaces>,
+    stop: oneshot::Sender<()>,
+    pages: JoinHandle<io::Result<()>>,
+    /// Aborted when control ends.
+    tasks: Vec<Task>,
+}
+
+/// A task that ends with its owner.
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Control {
+    /// Binds the socket and the address, and starts everything. Must be called inside a tokio runtime, on a thread in the
+    /// network namespace of the interfaces.
+    ///
+    /// # Errors
+    /// [`StartError`] says what to change.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let own = OwnMetrics::new(&config.node.name)?;
+        let listener = listen(config.control.metrics_listen).await?;
+        let address = |problem| StartError::Address {
+            address: config.control.metrics_listen,
+            problem,
+        };
+        let metrics_address = listener.local_addr().map_err(address)?;
+        let incoming = bind(&config.node.runtime_dir, &config.control_socket_path())?;
+
+        let at = DaemonAt {
+            socket: config.socket_path(),
+            node: config.node.name.clone(),
+        };
+        let daemon = Daemon::keep(at, own.clone());
+        let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
+        let knowledge = Knowledge {
+            node: config.node.name.clone(),
+            started: Instant::now(),
+            neighbours: daemon.neighbours(),
+            interfaces: interfaces.clone(),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let router = http::router(Pages {
+            node: config.node.name.clone(),
+            own: own.clone(),
+            daemon: daemon.clone(),
+        });
+        let pages = axum::serve(listener, router).with_graceful_shutdown(async {
+            // A dropped sender means the same.
+            let _ = stopped.await;
+        });
+        let tasks = vec![
+            Task(tokio::spawn(answers::serve(incoming, knowledge))),
+            Task(tokio::spawn(interfaces::watch(
+                table,
+                config.control.bring_up,
+                own,
+            ))),
+        ];
+        info!(
+            metrics = %metrics_address,
+            socket = %config.control_socket_path().display(),
+            node = config.node.name,
+            "control serves"
+        );
+        Ok(Self {
+            metrics_address,
+            daemon,
+            interfaces,
+            stop,
+            pages: tokio::spawn(pages.into_future()),
+            tasks,
+        })
+    }
+
+    /// Where `/metrics` is served, with the port that the system chose if the configured one is 0.
+    #[must_use]
+    pub const fn metrics_address(&self) -> SocketAddr {
+        self.metrics_address
+    }
+
+    /// The connection to the daemon.
+    #[must_use]
+    pub const fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
+    /// The interfaces, and their changes.
+    #[must_use]
+    pub fn interfaces(&self) -> watch::Receiver<Interfaces> {
+        self.interfaces.clone()
+    }
+
+    /// Serves until `stop` is ready, then lets answers under way finish, for at most half a second.
+    ///
+    /// # Errors
+    /// If the HTTP listener failed.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> io::Result<()> {
+        tokio::select! {
+            () = stop => {}
+            ended = &mut self.pages => return ended.map_err(io::Error::other)?,
+        }
+        // New clients find nobody from here on.
+        self.tasks.clear();
+        let _ = self.stop.send(());
+        match timeout(LAST_ANSWERS, &mut self.pages).await {
+            Ok(ended) => ended.map_err(io::Error::other)?,
+            Err(_) => {
+                self.pages.abort();
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|problem| match problem.kind() {
+            io::ErrorKind::AddrInUse => StartError::AddressTaken { address },
+            _ => StartError::Address { address, problem },
+        })
+}
+
+fn bind(runtime_dir: &Path, path: &Path) -> Result<Incoming, StartError> {
+    fs::create_dir_all(runtime_dir).map_err(|problem| StartError::RuntimeDir {
+        path: runtime_dir.to_owned(),
+        problem,
+    })?;
+    let failed = |problem: io::Error| match problem.kind() {
+        io::ErrorKind::AddrInUse => StartError::SocketTaken {
+            path: path.to_owned(),
+        },
+        _ => StartError::Socket {
+            path: path.to_owned(),
+            problem,
+        },
+    };
+    let listener = Listener::bind(path).map_err(failed)?;
+    // Whoever may read /metrics may ask here.
+    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
+    Incoming::new(listener).map_err(failed)
+}

@@ -1,0 +1,52 @@
+//! How long to wait before the next attempt to connect.
+
+use tokio::time::Duration;
+
+/// The first wait: a daemon that restarts is back soon.
+const FIRST: Duration = Duration::from_millis(20);
+
+/// The longest wait: what a daemon that starts late waits for its control.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Waits that double up to a bound.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    pub(super) const fn new() -> Self {
+        Self { next: FIRST }
+    }
+
+    /// The wait before the next attempt.
+    pub(super) fn take(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = (wait * 2).min(LONGEST);
+        wait
+    }
+
+    /// An attempt succeeded.
+    pub(super) const fn reset(&mut self) {
+        self.next = FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_bound_and_start_again() {
+        let mut backoff = Backoff::new();
+        let waits: Vec<Duration> = (0..20).map(|_| backoff.take()).collect();
+        assert!(
+            waits
+                .windows(2)
+                .all(|pair| pair[1] == (pair[0] * 2).min(LONGEST))
+        );
+        assert_eq!(waits.last(), Some(&LONGEST));
+        backoff.reset();
+        assert_eq!(backoff.take(), FIRST);
+    }
+}

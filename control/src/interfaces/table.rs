@@ -1,0 +1,241 @@
+//! What is known of the interfaces, and what follows from news of them. No I/O here.
+
+use covalent_api::{
+    config::{PortConfig, PortKind},
+    control::InterfaceStatus,
+};
+
+/// The interfaces of a node's AF_XDP ports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interfaces {
+    entries: Vec<InterfaceStatus>,
+}
+
+/// News of one interface from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its index in this network namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is set up.
+    pub admin_up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+    /// Its MTU in bytes.
+    pub mtu_bytes: u32,
+}
+
+/// What changed for a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The interface is there. If it is down, now is the time to set it up.
+    Appeared {
+        /// Whether it is set up already.
+        admin_up: bool,
+    },
+    /// The interface does not exist any more, or has another name.
+    Gone,
+    /// Somebody set it up or down.
+    AdminUp(bool),
+    /// The carrier came or went.
+    Carrier(bool),
+}
+
+impl Interfaces {
+    /// The interfaces that `ports` name, none of them seen yet.
+    #[must_use]
+    pub fn of(ports: &[PortConfig]) -> Self {
+        let entries = ports.iter().filter_map(|port| match &port.kind {
+            PortKind::AfXdp { interface, .. } => Some(unseen(&port.name, interface)),
+            PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
+        });
+        Self {
+            entries: entries.collect(),
+        }
+    }
+
+    /// Each interface, in order of the configuration.
+    #[must_use]
+    pub fn statuses(&self) -> &[InterfaceStatus] {
+        &self.entries
+    }
+
+    /// Takes news over. Returns the port with each change, or nothing if the interface is not one of ours.
+    pub fn seen(&mut self, seen: &Seen) -> Vec<(InterfaceStatus, Change)> {
+        let mut changes = Vec::new();
+        for entry in &mut self.entries {
+            if entry.interface != seen.name {
+                // The index was ours until it was given another name.
+                if entry.index == Some(seen.index) {
+                    *entry = unseen(&entry.port, &entry.interface);
+                    changes.push((entry.clone(), Change::Gone));
+                }
+                continue;
+            }
+            let before = entry.clone();
+            entry.admin_up = seen.admin_up;
+            entry.carrier = seen.carrier;
+            entry.mtu_bytes = seen.mtu_bytes;
+            entry.index = Some(seen.index);
+            if before.index != entry.index {
+                entry.brought_up = false;
+                changes.push((
+                    entry.clone(),
+                    Change::Appeared {
+                        admin_up: seen.admin_up,
+                    },
+                ));
+                continue;
+            }
+            if before.admin_up != entry.admin_up {
+                changes.push((entry.clone(), Change::AdminUp(entry.admin_up)));
+            }
+            if before.carrier != entry.carrier {
+                changes.push((entry.clone(), Change::Carrier(entry.carrier)));
+            }
+        }
+        changes
+    }
+
+    /// The interface with `index` was removed. Returns its port's entry if it was one of ours.
+    pub fn removed(&mut self, index: u32) -> Option<InterfaceStatus> {
+        let entry = self
+            .entries
+            .iter_mut()
+            .find(|entry| entry.index == Some(index))?;
+        *entry = unseen(&entry.port, &entry.interface);
+        Some(entry.clone())
+    }
+
+    /// After all interfaces were listed: those of ours that are not among `indices` are gone.
+    pub fn retain(&mut self, indices: &[u32]) -> Vec<InterfaceStatus> {
+        let gone = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.index)
+            .filter(|index| !indices.contains(index));
+        gone.collect::<Vec<_>>()
+            .into_iter()
+            .filter_map(|index| self.removed(index))
+            .collect()
+    }
+
+    /// Control has set the interface with `index` up.
+    pub fn brought_up(&mut self, index: u32) {
+        for entry in self
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.index == Some(index))
+        {
+            entry.brought_up = true;
+        }
+    }
+}
+
+fn unseen(port: &str, interface: &str) -> InterfaceStatus {
+    InterfaceStatus {
+        port: port.to_owned(),
+        interface: interface.to_owned(),
+        index: None,
+        admin_up: false,
+        carrier: false,
+        mtu_bytes: 0,
+        brought_up: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::config::Config;
+
+    use super::*;
+
+    fn two() -> Interfaces {
+        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n\
+            [[port]]\nname = \"c\"\nkind = \"pcap\"\n[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"v1\"\n";
+        Interfaces::of(&Config::parse(text, "test").expect("right").port)
+    }
+
+    fn seen(index: u32, name: &str, admin_up: bool, carrier: bool) -> Seen {
+        Seen {
+            index,
+            name: name.into(),
+            admin_up,
+            carrier,
+            mtu_bytes: 1500,
+        }
+    }
+
+    fn kinds(changes: Vec<(InterfaceStatus, Change)>) -> Vec<(String, Change)> {
+        changes
+            .into_iter()
+            .map(|(entry, change)| (entry.port, change))
+            .collect()
+    }
+
+    #[test]
+    fn an_interface_appears_changes_and_goes() {
+        let mut table = two();
+        assert_eq!(
+            kinds(table.seen(&seen(7, "lo", true, true))),
+            [],
+            "not ours"
+        );
+        let appeared = Change::Appeared { admin_up: false };
+        assert_eq!(
+            kinds(table.seen(&seen(7, "v1", false, false))),
+            [("p1".into(), appeared)]
+        );
+        let both = [
+            ("p1".into(), Change::AdminUp(true)),
+            ("p1".into(), Change::Carrier(true)),
+        ];
+        assert_eq!(kinds(table.seen(&seen(7, "v1", true, true))), both);
+        assert_eq!(kinds(table.seen(&seen(7, "v1", true, true))), [], "no news");
+        assert_eq!(table.statuses()[1].mtu_bytes, 1500);
+        assert_eq!(table.removed(7).map(|entry| entry.port), Some("p1".into()));
+        assert_eq!(table.removed(7), None);
+        assert_eq!(table.statuses()[1].index, None);
+    }
+
+    #[test]
+    fn another_interface_of_the_same_name_is_a_new_one() {
+        let mut table = two();
+        table.seen(&seen(7, "v0", true, true));
+        table.brought_up(7);
+        assert!(table.statuses()[0].brought_up);
+        assert_eq!(
+            kinds(table.seen(&seen(8, "v0", false, false))),
+            [("p0".into(), Change::Appeared { admin_up: false })]
+        );
+        assert!(!table.statuses()[0].brought_up);
+    }
+
+    #[test]
+    fn a_renamed_interface_is_gone_and_one_renamed_to_ours_appears() {
+        let mut table = two();
+        table.seen(&seen(7, "v0", true, true));
+        let moved = table.seen(&seen(7, "v1", true, true));
+        assert_eq!(
+            kinds(moved),
+            [
+                ("p0".into(), Change::Gone),
+                ("p1".into(), Change::Appeared { admin_up: true })
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_listing_does_not_show_is_gone() {
+        let mut table = two();
+        table.seen(&seen(7, "v0", true, true));
+        table.seen(&seen(8, "v1", true, true));
+        let gone: Vec<String> = table
+            .retain(&[1, 8])
+            .into_iter()
+            .map(|entry| entry.port)
+            .collect();
+        assert_eq!(gone, ["p0"]);
+    }
+}

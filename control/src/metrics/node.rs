@@ -1,0 +1,62 @@
+//! Metrics of the node as a whole.
+
+use covalent_api::status::NodeStatus;
+
+use super::series::{Label, Object, Series, as_f64, seconds};
+
+fn labels(_: &NodeStatus) -> Vec<Label> {
+    Vec::new()
+}
+
+fn info(node: &NodeStatus) -> Vec<Label> {
+    vec![
+        Label::new("guid", node.guid.to_string()),
+        Label::new("pid", node.pid.to_string()),
+    ]
+}
+
+pub(super) const NODE: Object<NodeStatus> = Object {
+    labels,
+    series: &[
+        Series::info_of(
+            "covalent_node_info",
+            "The node's identity and its daemon's process.",
+            info,
+        ),
+        Series::gauge(
+            "covalent_node_uptime_seconds",
+            "Time since the daemon started.",
+            |it| seconds(it.uptime_ns),
+        ),
+        Series::gauge(
+            "covalent_node_resident_bytes",
+            "Resident memory of the daemon.",
+            |it| as_f64(it.resident_bytes),
+        ),
+        Series::gauge(
+            "covalent_node_sessions",
+            "Applications attached now.",
+            |it| as_f64(it.sessions),
+        ),
+        Series::causes(
+            "covalent_node_sessions_detached_total",
+            "Sessions that ended, by cause.",
+            |it| &it.sessions_detached,
+        ),
+        Series::causes(
+            "covalent_node_peers_refused_total",
+            "Socket peers turned away, by cause.",
+            |it| &it.peers_refused,
+        ),
+        Series::count(
+            "covalent_node_events_total",
+            "Events that the daemon raised.",
+            |it| it.events,
+        ),
+        Series::gauge(
+            "covalent_node_omitted_objects",
+            "Pipes and regions that are missing below because the daemon's answer had no room for them.",
+            |it| as_f64(it.omitted),
+        ),
+    ],
+};

@@ -1,0 +1,192 @@
+//! Control's metrics of itself.
+
+use std::collections::HashMap;
+
+use covalent_api::event::EventKind;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
+    core::Collector, proto::MetricFamily,
+};
+
+use super::series::{Label, one};
+use crate::interfaces::Interfaces;
+
+/// Control's metrics of itself. Clones count together.
+#[derive(Clone)]
+pub struct OwnMetrics {
+    node: String,
+    registry: Registry,
+    /// Connections made to the daemon, the first one included.
+    pub connects: IntCounter,
+    /// Status requests sent to the daemon. Fewer than scrapes if scrapes came together.
+    pub status_requests: IntCounter,
+    /// Events that were missed: gaps in the daemon's count.
+    pub events_missed: IntCounter,
+    /// How long a scrape took, the daemon's answer included.
+    pub scrape_seconds: Histogram,
+    events: IntCounterVec,
+    interface_up: IntGaugeVec,
+    interface_carrier: IntGaugeVec,
+    resident_bytes: Gauge,
+}
+
+/// Names of the kinds of event, so that each is present from the start.
+const EVENTS: [&str; 5] = ["link_up", "link_down", "carrier", "attached", "detached"];
+
+impl OwnMetrics {
+    /// Metrics that all carry `node`.
+    ///
+    /// # Errors
+    /// [`prometheus::Error`] if a declaration breaks the format, which a test excludes.
+    pub fn new(node: &str) -> Result<Self, prometheus::Error> {
+        let registry = Registry::new_custom(
+            None,
+            Some(HashMap::from([("node".to_owned(), node.to_owned())])),
+        )?;
+        let buckets = vec![
+            0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
+        ];
+        let scrape = HistogramOpts::new(
+            "covalent_control_scrape_seconds",
+            "How long earlier scrapes took, the daemon's answer included.",
+        )
+        .buckets(buckets);
+        let own = Self {
+            connects: kept(
+                &registry,
+                IntCounter::new(
+                    "covalent_control_connects_total",
+                    "Connections made to the daemon; each but the first is a reconnection.",
+                )?,
+            )?,
+            status_requests: kept(
+                &registry,
+                IntCounter::new(
+                    "covalent_control_status_requests_total",
+                    "Status requests sent to the daemon; scrapes that come together share one.",
+                )?,
+            )?,
+            events_missed: kept(
+                &registry,
+                IntCounter::new(
+                    "covalent_control_missed_events_total",
+                    "Events of the daemon that did not arrive, by the gaps in its count.",
+                )?,
+            )?,
+            scrape_seconds: kept(&registry, Histogram::with_opts(scrape)?)?,
+            events: kept(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "covalent_control_events_total",
+                        "Events received from the daemon, by kind.",
+                    ),
+                    &["event"],
+                )?,
+            )?,
+            interface_up: kept(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "covalent_control_interface_up",
+                        "Whether the port's interface exists and is set up.",
+                    ),
+                    &["port", "interface"],
+                )?,
+            )?,
+            interface_carrier: kept(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "covalent_control_interface_carrier",
+                        "Whether the port's interface has a carrier.",
+                    ),
+                    &["port", "interface"],
+                )?,
+            )?,
+            resident_bytes: kept(
+                &registry,
+                Gauge::new(
+                    "covalent_control_resident_bytes",
+                    "Resident memory of the control process.",
+                )?,
+            )?,
+            node: node.to_owned(),
+            registry,
+        };
+        for event in EVENTS {
+            own.events.with_label_values(&[event]);
+        }
+        Ok(own)
+    }
+
+    /// Counts an event.
+    pub fn event(&self, kind: &EventKind) {
+        let index = match kind {
+            EventKind::LinkUp { .. } => 0,
+            EventKind::LinkDown { .. } => 1,
+            EventKind::Carrier { .. } => 2,
+            EventKind::Attached { .. } => 3,
+            EventKind::Detached { .. } => 4,
+        };
+        self.events.with_label_values(&[EVENTS[index]]).inc();
+    }
+
+    /// Takes over the state of the interfaces.
+    pub fn interfaces(&self, interfaces: &Interfaces) {
+        for status in interfaces.statuses() {
+            let labels = [status.port.as_str(), status.interface.as_str()];
+            self.interface_up
+                .with_label_values(&labels)
+                .set(i64::from(status.admin_up));
+            self.interface_carrier
+                .with_label_values(&labels)
+                .set(i64::from(status.carrier));
+        }
+    }
+
+    /// The families as they are now.
+    pub(super) fn families(&self) -> Vec<MetricFamily> {
+        // Where /proc cannot be read the last value stays; it is nothing to fail a scrape for.
+        if let Some(bytes) = resident_bytes() {
+            self.resident_bytes.set(bytes);
+        }
+        let mut families = self.registry.gather();
+        families.push(self.build_info());
+        families
+    }
+
+    fn build_info(&self) -> MetricFamily {
+        one(
+            "covalent_control_build_info",
+            "Version of the control process.",
+            vec![
+                Label::new("node", self.node.as_str()),
+                Label::new("version", env!("CARGO_PKG_VERSION")),
+            ],
+            1.0,
+        )
+    }
+}
+
+/// Registers `metric`; a clone of it stays.
+fn kept<M: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: M,
+) -> Result<M, prometheus::Error> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}
+
+/// Resident memory of this process: `VmRSS` of proc(5).
+fn resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib: u32 = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?
+        .trim()
+        .strip_suffix(" kB")?
+        .parse()
+        .ok()?;
+    Some(f64::from(kib) * 1024.0)
+}

@@ -1,0 +1,66 @@
+//! Metrics of the pipes.
+
+use covalent_api::{request::PipeKind, status::PipeStatus};
+
+use super::series::{Label, Object, Series, as_f64};
+
+fn labels(pipe: &PipeStatus) -> Vec<Label> {
+    let kind = match pipe.kind {
+        PipeKind::Rx => "rx",
+        PipeKind::Tx => "tx",
+        PipeKind::RxTx => "rx_tx",
+        PipeKind::VerbSubmit => "verb_submit",
+        PipeKind::VerbComplete => "verb_complete",
+    };
+    vec![
+        Label::new("session", pipe.session.to_string()),
+        Label::new("pipe", pipe.pipe.to_string()),
+        Label::new("kind", kind),
+    ]
+}
+
+pub(super) const PIPE: Object<PipeStatus> = Object {
+    labels,
+    series: &[
+        Series::gauge(
+            "covalent_pipe_capacity_bytes",
+            "Size of the pipe's ring.",
+            |it| as_f64(it.capacity_bytes),
+        ),
+        Series::count(
+            "covalent_pipe_rx_packets_total",
+            "Packets written for the application.",
+            |it| it.rx_packets,
+        ),
+        Series::count(
+            "covalent_pipe_rx_bytes_total",
+            "Bytes written for the application.",
+            |it| it.rx_bytes,
+        ),
+        Series::count(
+            "covalent_pipe_tx_packets_total",
+            "Packets taken from the application.",
+            |it| it.tx_packets,
+        ),
+        Series::count(
+            "covalent_pipe_tx_bytes_total",
+            "Bytes taken from the application.",
+            |it| it.tx_bytes,
+        ),
+        Series::count(
+            "covalent_pipe_sent_notifications_total",
+            "Notifications sent to the application.",
+            |it| it.notifications_sent,
+        ),
+        Series::count(
+            "covalent_pipe_suppressed_notifications_total",
+            "Arrivals that needed no notification, because one was outstanding.",
+            |it| it.notifications_suppressed,
+        ),
+        Series::causes(
+            "covalent_pipe_dropped_packets_total",
+            "Packets dropped, by cause.",
+            |it| &it.drops,
+        ),
+    ],
+};

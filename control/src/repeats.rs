@@ -1,0 +1,105 @@
+//! One log line per event, and repeated ones counted: a flapping link must not fill the disk.
+
+use std::collections::HashMap;
+
+use tokio::time::{Duration, Instant};
+
+/// How long a line stands for those that are equal to it.
+pub const WINDOW: Duration = Duration::from_secs(10);
+
+/// Most different lines that are told apart at a time.
+const LINES_MAX: usize = 256;
+
+/// Remembers the lines of the last [`WINDOW`].
+#[derive(Debug, Default)]
+pub struct Repeats {
+    lines: HashMap<String, Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    until: Instant,
+    repeats: u64,
+}
+
+impl Repeats {
+    /// Whether `line` is to be written now. If not it is counted, and [`Repeats::take_due`] tells how often.
+    pub fn admit(&mut self, line: &str, now: Instant) -> bool {
+        // Beyond the bound all others share one line, so that a flood of different lines is bounded too.
+        let key = if self.lines.len() < LINES_MAX || self.lines.contains_key(line) {
+            line
+        } else {
+            "other events"
+        };
+        if let Some(known) = self.lines.get_mut(key) {
+            known.repeats += 1;
+            return false;
+        }
+        self.lines.insert(
+            key.to_owned(),
+            Line {
+                until: now + WINDOW,
+                repeats: 0,
+            },
+        );
+        true
+    }
+
+    /// When [`Repeats::take_due`] is next of use.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.lines.values().map(|line| line.until).min()
+    }
+
+    /// Forgets the lines whose time is over, and returns those that came again meanwhile, with how often.
+    pub fn take_due(&mut self, now: Instant) -> Vec<(String, u64)> {
+        let mut due = Vec::new();
+        self.lines.retain(|text, line| {
+            if line.until > now {
+                return true;
+            }
+            if line.repeats > 0 {
+                due.push((text.clone(), line.repeats));
+            }
+            false
+        });
+        due.sort();
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_written_and_the_rest_is_counted() {
+        let start = Instant::now();
+        let mut repeats = Repeats::default();
+        assert!(repeats.admit("down", start));
+        assert!(repeats.admit("up", start));
+        assert!(!repeats.admit("down", start));
+        assert!(!repeats.admit("down", start + WINDOW / 2));
+        assert_eq!(repeats.take_due(start + WINDOW / 2), []);
+        assert_eq!(repeats.next_due(), Some(start + WINDOW));
+        assert_eq!(repeats.take_due(start + WINDOW), [("down".to_owned(), 2)]);
+        assert_eq!(repeats.next_due(), None);
+        assert!(repeats.admit("down", start + WINDOW), "a new window begins");
+    }
+
+    #[test]
+    fn a_flood_of_different_lines_is_bounded() {
+        let now = Instant::now();
+        let mut repeats = Repeats::default();
+        let written = (0..10_000)
+            .filter(|index| repeats.admit(&index.to_string(), now))
+            .count();
+        assert!(written <= LINES_MAX + 1, "{written}");
+        let counted: u64 = repeats
+            .take_due(now + WINDOW)
+            .iter()
+            .map(|(_, count)| count)
+            .sum();
+        assert_eq!(written as u64 + counted, 10_000);
+    }
+}
