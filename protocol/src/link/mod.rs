@@ -98,7 +98,7 @@ pub(crate) struct Link {
     pub asked: Vec<Index>,
     /// Ticks since something was heard.
     pub silent_paces: u32,
-    /// Something was sent since the last tick.
+    /// Something other than the ball was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
     pub counters: LinkCounters,
@@ -208,7 +208,8 @@ impl Link {
             self.feedback.said(header.mine());
         }
         self.counters.tx_records += records as u64;
-        self.sent_since_tick = true;
+        // The ball itself does not count, or an idle link would bounce it at every other pace only.
+        self.sent_since_tick |= kind != Kind::Ball;
         self.ball_due = false;
         record_sequence
     }

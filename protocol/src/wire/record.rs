@@ -1,5 +1,7 @@
 //! The 64-byte record.
 
+use core::cmp::Ordering;
+
 use super::{
     FRAME_RECORDS_MAX, RECORD_PAYLOAD_BYTES, RecordBytes, crc,
     slice::{self, Kind},
@@ -47,18 +49,29 @@ impl Header {
     /// `payload` must have `payload_bytes` bytes at least; a shorter one is filled with zeros.
     #[inline]
     pub fn write(&self, payload: &[u8], record: &mut RecordBytes) {
-        record[0..4].copy_from_slice(&self.mine().to_le_bytes());
-        record[4..8].copy_from_slice(&self.yours.to_le_bytes());
-        record[8..12].copy_from_slice(&self.epoch.to_le_bytes());
-        record[12..16].copy_from_slice(&self.record_sequence.to_le_bytes());
-        record[16..20].copy_from_slice(&self.slot_sequence.to_le_bytes());
-        record[20..24].copy_from_slice(&[self.slot, self.payload_bytes, self.records, self.index]);
-        let mut field = [0; RECORD_PAYLOAD_BYTES];
-        let len = usize::from(self.payload_bytes)
-            .min(RECORD_PAYLOAD_BYTES)
-            .min(payload.len());
-        field[..len].copy_from_slice(&payload[..len]);
-        record[PAYLOAD_AT..PAYLOAD_AT + RECORD_PAYLOAD_BYTES].copy_from_slice(&field);
+        let (words, _) = record.as_chunks_mut::<8>();
+        // Whole words: this is the hottest store of the crate, and byte-wise it would cost as much as the CRC.
+        let pair = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le_bytes();
+        words[0] = pair(self.mine(), self.yours);
+        words[1] = pair(self.epoch, self.record_sequence);
+        let place = u32::from_le_bytes([self.slot, self.payload_bytes, self.records, self.index]);
+        words[2] = pair(self.slot_sequence, place);
+        let payload = payload
+            .get(..usize::from(self.payload_bytes))
+            .unwrap_or(payload);
+        let (whole, rest) = payload.as_chunks::<8>();
+        let part = rest
+            .iter()
+            .rev()
+            .fold(0, |word: u64, &byte| word << 8 | u64::from(byte))
+            .to_le_bytes();
+        for (at, word) in words[3..7].iter_mut().enumerate() {
+            *word = match at.cmp(&whole.len()) {
+                Ordering::Less => whole[at],
+                Ordering::Equal => part,
+                Ordering::Greater => [0; 8],
+            };
+        }
         crc::seal(record);
     }
 
@@ -68,10 +81,15 @@ impl Header {
     /// [`Malformed`] when a field is outside its range or slice 1 does not fit the rest.
     #[inline]
     pub fn read(record: &RecordBytes) -> Result<Self, Malformed> {
-        let [slot, payload_bytes, records, index] = word(record, 20);
-        let record_sequence = u32::from_le_bytes(word(record, 12));
-        let slot_sequence = u32::from_le_bytes(word(record, 16));
-        let half = u32::from_le_bytes(word(record, 0));
+        let (words, _) = record.as_chunks::<8>();
+        let pair = |at: usize| {
+            let word = u64::from_le_bytes(words[at]);
+            (word as u32, (word >> 32) as u32)
+        };
+        let (half, yours) = pair(0);
+        let (epoch, record_sequence) = pair(1);
+        let (slot_sequence, place) = pair(2);
+        let [slot, payload_bytes, records, index] = place.to_le_bytes();
         let kind = slice::kind_of(half, record_sequence, slot_sequence).ok_or(Malformed)?;
         if usize::from(payload_bytes) > RECORD_PAYLOAD_BYTES
             || usize::from(records) > FRAME_RECORDS_MAX
@@ -81,8 +99,8 @@ impl Header {
         }
         Ok(Self {
             kind,
-            yours: u32::from_le_bytes(word(record, 4)),
-            epoch: u32::from_le_bytes(word(record, 8)),
+            yours,
+            epoch,
             record_sequence,
             slot_sequence,
             slot,
@@ -110,9 +128,4 @@ pub fn crc_fits(record: &RecordBytes) -> bool {
 /// Writes the CRC that fits the content. For programs that make or mutate records on purpose.
 pub fn seal(record: &mut RecordBytes) {
     crc::seal(record);
-}
-
-#[inline]
-const fn word(record: &RecordBytes, at: usize) -> [u8; 4] {
-    [record[at], record[at + 1], record[at + 2], record[at + 3]]
 }

@@ -32,20 +32,27 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, by its number.
+    pub const ALL: [Self; 10] = [
+        Self::Init,
+        Self::Ball,
+        Self::Request,
+        Self::Tentative,
+        Self::Reflecting,
+        Self::Commit,
+        Self::Committed,
+        Self::Refused,
+        Self::Resolve,
+        Self::Resolved,
+    ];
+
+    #[inline]
     const fn from_nibble(nibble: u8) -> Option<Self> {
-        Some(match nibble {
-            0 => Self::Init,
-            1 => Self::Ball,
-            2 => Self::Request,
-            3 => Self::Tentative,
-            4 => Self::Reflecting,
-            5 => Self::Commit,
-            6 => Self::Committed,
-            7 => Self::Refused,
-            8 => Self::Resolve,
-            9 => Self::Resolved,
-            _ => return None,
-        })
+        if (nibble as usize) < Self::ALL.len() {
+            Some(Self::ALL[nibble as usize])
+        } else {
+            None
+        }
     }
 
     /// The opcode of records of this kind.
@@ -118,13 +125,7 @@ impl Opcode {
 #[inline]
 #[must_use]
 pub const fn mine(kind: Kind, record_sequence: u32, slot_sequence: u32) -> u32 {
-    let state = VERSION << 4 | kind as u8;
-    u32::from_le_bytes([
-        kind.opcode().to_byte(),
-        record_sequence.to_le_bytes()[0],
-        state,
-        slot_sequence.to_le_bytes()[0],
-    ])
+    HALVES[kind as usize] | (record_sequence & 0xff) << 8 | (slot_sequence & 0xff) << 24
 }
 
 /// The kind in a mine half, if the half is one that this version can say about a record with these sequences.
@@ -136,6 +137,19 @@ pub const fn kind_of(half: u32, record_sequence: u32, slot_sequence: u32) -> Opt
         _ => None,
     }
 }
+
+/// The mine half of each kind, with zero sequences.
+const HALVES: [u32; Kind::ALL.len()] = {
+    let mut halves = [0; Kind::ALL.len()];
+    let mut at = 0;
+    while at < halves.len() {
+        let kind = Kind::ALL[at];
+        halves[kind as usize] =
+            u32::from_le_bytes([kind.opcode().to_byte(), 0, VERSION << 4 | kind as u8, 0]);
+        at += 1;
+    }
+    halves
+};
 
 /// The low eight bits of the record sequence in a mine half.
 #[inline]

@@ -1,0 +1,427 @@
+//! Handshakes, epochs, and the lives of the peers.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use covalent_protocol::{DownReason, LinkEvent, LinkState, Mode, wire::slice::Kind};
+use support::{A, B, Bench, Ending, GUIDS, kinds};
+
+#[test]
+fn both_ends_start_at_once() {
+    let bench = Bench::up(1);
+    for (side, other) in [(A, B), (B, A)] {
+        let [
+            LinkEvent::Up {
+                port: 0,
+                peer,
+                name,
+                peer_port: 0,
+                epoch: 1,
+            },
+        ] = bench.sides[side].host.events[..]
+        else {
+            panic!("{:?}", bench.sides[side].host.events)
+        };
+        assert_eq!((peer, name.as_str()), (GUIDS[other], ["a", "b"][other]));
+        assert!(bench.link(side, 0).counters.tx_frames <= 3);
+    }
+}
+
+#[test]
+fn one_end_starts_late() {
+    let mut bench = Bench::new(1);
+    bench.carrier_at(A, 0, true);
+    bench.run(3);
+    assert_eq!(bench.link(A, 0).state, LinkState::Init);
+    bench.carrier_at(B, 0, true);
+    bench.settle();
+    bench.assert_up();
+}
+
+/// Loses each handshake frame once, and each pair of them. The ticks bring the link up.
+#[test]
+fn lost_handshakes_are_repeated_on_ticks_only() {
+    for first in 0..6 {
+        for second in first..6 {
+            let mut bench = Bench::new(1);
+            bench.carrier(0, true);
+            let mut count = 0;
+            for _ in 0..6 {
+                for _ in 0..8 {
+                    for side in [A, B] {
+                        bench.send(side);
+                        while let Some(frame) = bench.cables[0][1 - side].pop_front() {
+                            if count != first && count != second {
+                                bench.inject(1 - side, 0, &frame);
+                            }
+                            count += 1;
+                        }
+                    }
+                }
+                bench.tick();
+            }
+            bench.settle();
+            bench.assert_up();
+            assert_eq!(bench.link(A, 0).epoch, bench.link(B, 0).epoch);
+            bench.submit(A, Mode::TwoPhase, b"x", 1);
+            bench.settle();
+            assert_eq!(
+                bench.sides[A].host.completed.len(),
+                1,
+                "{first} and {second} lost"
+            );
+        }
+    }
+}
+
+/// The last handshake is lost, and its sender, which is up, speaks already.
+#[test]
+fn an_end_that_is_up_speaks_before_the_other_is() {
+    let mut bench = Bench::new(1);
+    bench.carrier(0, true);
+    bench.send(A);
+    assert!(bench.deliver(B, 0));
+    bench.send(B);
+    while bench.deliver(A, 0) {}
+    assert_eq!(bench.link(A, 0).state, LinkState::Up);
+    bench.send(A);
+    bench.lose(0);
+    bench.submit(A, Mode::OnePhase, b"early", 1);
+    bench.settle();
+    bench.run(4);
+    bench.assert_up();
+    assert_eq!(bench.sides[B].host.executed.len(), 1);
+    assert_eq!(bench.sides[A].host.completed.len(), 1);
+}
+
+#[test]
+fn records_of_another_epoch_are_dropped() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::OnePhase, b"old", 1);
+    bench.send(A);
+    let old = bench.cables[0][B].pop_front().unwrap();
+    bench.pull(0);
+    bench.plug(0);
+    bench.settle();
+    assert_eq!(
+        bench.sides[B].host.executed.len(),
+        1,
+        "reversed and applied afresh"
+    );
+    let before = bench.link(B, 0).counters.drops.stale_epoch;
+    bench.inject(B, 0, &old);
+    assert_eq!(bench.link(B, 0).counters.drops.stale_epoch, before + 1);
+    assert_eq!(bench.sides[B].host.executed.len(), 1);
+    bench.assert_up();
+}
+
+#[test]
+fn a_duplicated_frame_has_no_effect() {
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        let mut bench = Bench::up(1);
+        bench.submit(A, mode, b"once", 1);
+        for _ in 0..4 {
+            for side in [A, B] {
+                bench.send(side);
+                while let Some(frame) = bench.cables[0][1 - side].pop_front() {
+                    bench.inject(1 - side, 0, &frame);
+                    bench.inject(1 - side, 0, &frame);
+                }
+            }
+        }
+        assert_eq!(
+            (
+                bench.sides[B].host.executed.len(),
+                bench.sides[A].host.completed.len()
+            ),
+            (1, 1)
+        );
+        assert!(bench.link(B, 0).counters.drops.duplicate > 0);
+        bench.assert_up();
+    }
+}
+
+#[test]
+fn duplicated_handshakes_come_to_rest() {
+    let mut bench = Bench::new(1);
+    bench.carrier(0, true);
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        for side in [A, B] {
+            bench.send(side);
+            while let Some(frame) = bench.cables[0][1 - side].pop_front() {
+                bench.inject(1 - side, 0, &frame);
+                seen.push((1 - side, frame));
+            }
+        }
+    }
+    bench.assert_up();
+    for (side, frame) in &seen {
+        assert_eq!(kinds(frame), [Kind::Init; 2]);
+        bench.inject(*side, 0, frame);
+    }
+    // Nothing was said in the epoch yet, so an end may answer; then silence.
+    bench.settle();
+    bench.submit(A, Mode::OnePhase, b"x", 1);
+    bench.submit(B, Mode::OnePhase, b"x", 1);
+    bench.settle();
+    for (side, frame) in &seen {
+        bench.inject(*side, 0, frame);
+        assert!(
+            !bench.sides[*side].node.has_work(0),
+            "said in an epoch that is long in force"
+        );
+    }
+    bench.assert_up();
+    assert_eq!(bench.link(A, 0).counters.ups, 1);
+}
+
+#[test]
+fn a_lost_record_is_a_failure_and_not_a_retry() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::OnePhase, b"first", 1);
+    bench.send(A);
+    bench.lose(0);
+    bench.submit(A, Mode::OnePhase, b"second", 2);
+    bench.settle();
+    assert_eq!(bench.sides[B].host.downs(), [DownReason::SequenceGap]);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerReinitialised]);
+    let mut executed: Vec<_> = bench.sides[B]
+        .host
+        .executed
+        .iter()
+        .map(|(_, payload)| &payload[..])
+        .collect();
+    executed.sort_unstable();
+    assert_eq!(
+        executed,
+        [b"first".as_slice(), b"second"],
+        "both reversed, both applied afresh"
+    );
+    bench.assert_up();
+}
+
+#[test]
+fn a_restarted_peer_ends_what_is_open_and_keeps_what_was_never_sent() {
+    for cables in [1, 2] {
+        for mode in [Mode::OnePhase, Mode::TwoPhase] {
+            let mut bench = Bench::up(cables);
+            for token in 0..10 {
+                bench.submit(A, mode, &[token as u8], token);
+            }
+            bench.send_on(A, 0);
+            bench.restart(B);
+            bench.lose(0);
+            bench.run(2);
+            bench.assert_up();
+            let ended: Vec<_> = bench.sides[A]
+                .host
+                .completed
+                .iter()
+                .filter(|(_, end)| *end == Ending::PeerRestarted)
+                .collect();
+            assert_eq!(ended.len(), 4 * cables, "all slots of all cables were open");
+            assert_eq!(bench.sides[A].host.completed.len(), 10);
+            assert_eq!(bench.sides[B].host.executed.len(), 10 - 4 * cables);
+            assert_eq!(bench.sides[A].node.room(), 300);
+            assert_eq!(bench.sides[A].node.in_doubt(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_restarted_forgets_what_the_other_side_had_kept() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::TwoPhase, b"kept", 1);
+    bench.send(A);
+    assert!(bench.deliver(B, 0));
+    bench.restart(A);
+    bench.lose(0);
+    bench.run(2);
+    bench.assert_up();
+    // The new life starts its slots from the beginning, and they are free.
+    for token in 0..20 {
+        bench.submit(A, Mode::TwoPhase, b"new", token);
+    }
+    bench.settle();
+    assert!(
+        bench.sides[B]
+            .host
+            .executed
+            .iter()
+            .all(|(_, payload)| payload == b"new")
+    );
+    assert_eq!(bench.sides[A].host.completed.len(), 20);
+    assert_eq!(bench.sides[B].host.downs(), [DownReason::PeerRestarted]);
+}
+
+#[test]
+fn a_handshake_of_an_earlier_life_is_not_another_restart() {
+    let mut bench = Bench::up(2);
+    bench.tick();
+    bench.pull(0);
+    bench.cut[0] = false;
+    bench.carrier_at(B, 0, true);
+    bench.send_on(B, 0);
+    let old = bench.cables[0][A].pop_front().unwrap();
+    assert_eq!(kinds(&old), [Kind::Init; 2]);
+    bench.restart(B);
+    bench.lose(0);
+    bench.carrier_at(A, 0, true);
+    bench.run(2);
+    bench.assert_up();
+    let downs = bench.sides[A].host.downs();
+    bench.inject(A, 0, &old);
+    bench.inject(A, 1, &old);
+    assert_eq!(bench.sides[A].host.downs(), downs);
+    assert_eq!(bench.link(A, 0).counters.drops.retired_incarnation, 1);
+    bench.assert_up();
+}
+
+#[test]
+fn a_cable_that_leads_back_stays_down() {
+    let mut bench = Bench::new(2);
+    for cable in [0, 1] {
+        bench.carrier_at(A, cable, true);
+    }
+    for _ in 0..5 {
+        for cable in [0, 1] {
+            bench.send_on(A, cable);
+            while let Some(frame) = bench.cables[cable][B].pop_front() {
+                bench.inject(A, 1 - cable, &frame);
+            }
+        }
+        bench.tick();
+    }
+    assert!(bench.link(A, 0).counters.drops.own_guid > 0);
+    assert!(
+        bench.sides[A]
+            .node
+            .links()
+            .all(|link| link.state == LinkState::Init)
+    );
+}
+
+/// Two cables are swapped at one end while exchanges are open on both. Latches belong to the initiator's port, so the
+/// outcomes are found.
+#[test]
+fn swapped_cables_keep_every_outcome() {
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        for steps in 1..8 {
+            let mut bench = Bench::up(2);
+            for token in 0..8 {
+                bench.submit(A, mode, &[token as u8], token);
+            }
+            for step in 0..steps {
+                match step % 4 {
+                    0 => bench.send(A),
+                    1 => drop((bench.deliver(B, 0), bench.deliver(B, 1))),
+                    2 => bench.send(B),
+                    _ => drop((bench.deliver(A, 0), bench.deliver(A, 1))),
+                }
+            }
+            for cable in [0, 1] {
+                bench.pull(cable);
+            }
+            for cable in [0, 1] {
+                bench.plug(cable);
+            }
+            for _ in 0..60 {
+                bench.tick();
+                for side in [A, B] {
+                    bench.send(side);
+                    for cable in [0, 1] {
+                        while let Some(frame) = bench.cables[cable][1 - side].pop_front() {
+                            bench.inject(1 - side, 1 - cable, &frame);
+                        }
+                    }
+                }
+            }
+            bench.assert_up();
+            assert_eq!(bench.link(A, 0).peer_port, Some(1));
+            let mut executed: Vec<u8> = bench.sides[B]
+                .host
+                .executed
+                .iter()
+                .map(|(_, payload)| payload[0])
+                .collect();
+            executed.sort_unstable();
+            assert_eq!(
+                executed,
+                (0..8).collect::<Vec<_>>(),
+                "{mode:?} behind step {steps}"
+            );
+            assert_eq!(bench.sides[A].host.completed.len(), 8);
+        }
+    }
+}
+
+#[test]
+fn silence_only_declares_death() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::TwoPhase, b"x", 1);
+    bench.cut[0] = true;
+    bench.run(4);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerSilent]);
+    let sent = bench.link(A, 0).counters.tx_records;
+    bench.run(50);
+    assert_eq!(
+        bench.link(A, 0).counters.tx_records,
+        sent,
+        "no exchange is sent again"
+    );
+    bench.cut[0] = false;
+    bench.run(2);
+    assert_eq!(bench.sides[A].host.completed.len(), 1);
+}
+
+#[test]
+fn an_idle_link_bounces_its_ball_and_is_quiet_between() {
+    let mut bench = Bench::up(1);
+    bench.run(2);
+    let sent = bench.link(A, 0).counters.tx_records;
+    bench.run(100);
+    let balls = bench.link(A, 0).counters.tx_records - sent;
+    assert!(
+        (99..=101).contains(&balls),
+        "one for each pace, not {balls}"
+    );
+    assert!(bench.sides[A].host.downs().is_empty() && bench.sides[B].host.downs().is_empty());
+    assert!(!bench.sides[A].node.has_work(0));
+}
+
+#[test]
+fn a_failed_transmission_is_a_failed_link() {
+    let mut bench = Bench::up(2);
+    bench.submit(A, Mode::TwoPhase, b"x", 1);
+    bench.send_on(A, 0);
+    bench.lose(0);
+    let side = &mut bench.sides[A];
+    side.node.on_transmit_failed(0, &mut side.host);
+    bench.settle();
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::TransmitFailed]);
+    assert_eq!(
+        (
+            bench.sides[A].host.completed.len(),
+            bench.sides[B].host.executed.len()
+        ),
+        (1, 1)
+    );
+    bench.assert_up();
+}
+
+#[test]
+fn ports_without_a_link_are_counted_and_ignored() {
+    let mut bench = Bench::up(1);
+    bench.inject(A, 9, &[0; 100]);
+    bench.carrier_at(A, 9, true);
+    assert_eq!(bench.sides[A].node.frames_without_link(), 1);
+    assert!(!bench.sides[A].node.has_work(9));
+    assert_eq!(bench.sides[A].node.poll_transmit(9, &mut [0; 2000]), None);
+    assert_eq!(
+        bench.sides[A].node.poll_transmit(0, &mut [0; 100]),
+        None,
+        "a buffer that is too short"
+    );
+    assert!(bench.sides[A].node.add_link(0, [2; 6]).is_err());
+}
