@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     event::Event,
@@ -31,9 +31,9 @@ impl Client {
     /// # Errors
     /// Says whether nobody listens there, the daemon refused this user, or its version differs.
     pub fn connect(socket: &Path) -> Result<Self> {
-        let connection = Connection::connect(socket).with_context(|| {
-            format!(
-                "no daemon answers at {}\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
+        let connection = Connection::connect(socket).map_err(|error| {
+            anyhow!(
+                "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
                 socket.display()
             )
         })?;
@@ -153,5 +153,5 @@ pub fn answers(path: &Path) -> bool {
 }
 
 fn unexpected(reply: &Reply) -> anyhow::Error {
-    anyhow::anyhow!("the daemon answered with something else than was asked for: {reply:?}")
+    anyhow!("the daemon answered with something else than was asked for: {reply:?}")
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, Color, ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 
 /// Writes a line to standard output.
@@ -27,6 +27,15 @@ pub fn line(text: &str) -> Result<()> {
 pub fn json(value: &impl Serialize) -> Result<()> {
     line(&serde_json::to_string_pretty(value)?)
 }
+
+/// Lines around the table and below its header, none between rows or columns.
+const TABLE_STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::new('─', '─', '─', '─'))
+    .header_separator(LineStyle::new('─', '─', '─', '─'))
+    .bottom_border(LineStyle::new('─', '─', '─', '─'));
+
+/// Columns of a table that goes into a file or a pipe.
+const WIDTH_WITHOUT_TERMINAL: u16 = 132;
 
 /// How tables look: coloured on a terminal unless `NO_COLOR` is set (<https://no-color.org>), plain elsewhere.
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +59,11 @@ impl Theme {
     /// An empty table with this header, as wide as the terminal allows.
     pub fn table(self, header: &[&str]) -> Table {
         let mut table = Table::new();
-        table
-            .load_style(presets::UTF8_HORIZONTAL_ONLY)
-            .set_header(header);
+        table.load_style(TABLE_STYLE).set_header(header);
         table.set_content_arrangement(ContentArrangement::Dynamic);
+        if table.width().is_none() {
+            table.set_width(WIDTH_WITHOUT_TERMINAL);
+        }
         table
     }
 

@@ -1,0 +1,154 @@
+//! The commands around a node, as an operator types them.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use support::covalent;
+
+fn run(command: &mut Command) -> (Output, String) {
+    let output = command.output().unwrap();
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (output, text)
+}
+
+/// A node with one cable port, all of whose places are below `directory`.
+fn write_config(directory: &Path) -> std::path::PathBuf {
+    let place = directory.display();
+    let text = format!(
+        "[node]\nname = \"tester\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+         [dataplane]\nhuge_pages = \"never\"\n\
+         [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{place}/p0.sock\"\n\
+         [control]\nmetrics_listen = \"127.0.0.1:0\"\n"
+    );
+    let file = directory.join("covalent.toml");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn the_default_configuration_is_valid_and_a_wrong_one_is_told_with_line_and_key() {
+    let place = tempfile::tempdir().unwrap();
+    let (output, text) = run(covalent(place.path()).args(["config", "print-default"]));
+    assert!(output.status.success());
+    let file = place.path().join("covalent.toml");
+    fs::write(&file, &text).unwrap();
+    let (output, told) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
+    assert!(output.status.success() && told.contains("valid"), "{told}");
+
+    fs::write(
+        &file,
+        text.replace("spin_us = 50", "spin_us = 50\nspinn_us = 50"),
+    )
+    .unwrap();
+    let (output, told) = run(covalent(place.path()).args(["config", "check"]).arg(&file));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told.contains("spinn_us") && told.contains("covalent.toml"),
+        "{told}"
+    );
+}
+
+#[test]
+fn doctor_says_what_stands_in_the_way_with_its_exit_status() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("covalent.toml");
+    fs::write(&file, "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"nosuch0\"\n").unwrap();
+    let (output, told) = run(covalent(place.path())
+        .args(["doctor", "--format", "json", "--config"])
+        .arg(&file));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let interface = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == "port p0: interface")
+        .unwrap();
+    assert_eq!(interface["level"], "failed");
+    assert!(interface["found"].as_str().unwrap().contains("nosuch0"));
+}
+
+#[test]
+fn without_a_daemon_status_says_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("nobody.sock");
+    let (output, told) = run(covalent(place.path())
+        .args(["status", "--socket"])
+        .arg(&socket));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        told.contains("nobody.sock") && told.contains("covalent up"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_node_goes_up_shows_itself_and_goes_down() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    let with_config = |command: &str| {
+        let mut covalent = covalent(place.path());
+        covalent.arg(command).arg("--config").arg(&file);
+        covalent
+    };
+    let (output, told) = run(&mut with_config("up"));
+    // Whatever fails below: the node must not outlive the test.
+    let down = scopeguard(|| drop(run(&mut with_config("down"))));
+    assert!(
+        output.status.success() && told.contains("port p0: cable"),
+        "{told}"
+    );
+
+    let (output, told) = run(&mut with_config("up"));
+    assert!(
+        output.status.success() && told.contains("up already"),
+        "{told}"
+    );
+
+    let (output, told) = run(with_config("status").args(["--format", "json"]));
+    assert!(output.status.success(), "{told}");
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(status["node"], "tester");
+    assert_eq!(status["ports"][0]["kind"], "cable");
+    let (_, told) = run(&mut with_config("status"));
+    assert!(
+        told.contains("node tester") && told.contains("p0"),
+        "{told}"
+    );
+
+    drop(down);
+    let (output, told) = run(&mut with_config("down"));
+    assert!(
+        output.status.success() && told.contains("was not up"),
+        "{told}"
+    );
+    let left: Vec<_> = support::entries(&place.path().join("run"))
+        .into_iter()
+        .filter(|path| path.extension().is_none_or(|end| end != "log"))
+        .collect();
+    assert!(left.is_empty(), "only logs are left: {left:?}");
+}
+
+/// Runs `work` when it is dropped.
+fn scopeguard(work: impl FnOnce()) -> impl Drop {
+    struct Guard<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for Guard<F> {
+        fn drop(&mut self) {
+            if let Some(work) = self.0.take() {
+                work();
+            }
+        }
+    }
+    Guard(Some(work))
+}

@@ -1,0 +1,159 @@
+//! What the tests of the whole command share.
+
+// Each test binary uses its part of this.
+#![allow(dead_code)]
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The programs that a node and the demonstration are made of.
+const PROGRAMS: [&str; 5] = [
+    "covalentd",
+    "covalent-control",
+    "covalent-echo",
+    "covalent-replay",
+    "covalent-bank",
+];
+
+/// `covalent`, with its temporary files below `temporary`.
+///
+/// # Panics
+/// If the other programs were not built: they are not dependencies of this package, so cargo does not see to it.
+pub fn covalent(temporary: &Path) -> Command {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_covalent"));
+    let directory = program.parent().expect("a program is in a directory");
+    for name in PROGRAMS {
+        assert!(
+            directory.join(name).exists(),
+            "{name} is not in {}: run `cargo build --workspace` first (`make test` does)",
+            directory.display()
+        );
+    }
+    let mut command = Command::new(program);
+    command
+        .env("TMPDIR", temporary)
+        .env_remove("COVALENT_CONFIG")
+        .env_remove("COVALENT_SOCKET")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Whether this process may make network namespaces; says so if not.
+pub fn is_root() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        eprintln!("skipped over AF_XDP: it needs root");
+    }
+    root
+}
+
+/// The media that can be tested here.
+pub fn media() -> &'static [&'static str] {
+    if is_root() {
+        &["cable", "af_xdp"]
+    } else {
+        &["cable"]
+    }
+}
+
+/// Waits until `holds`, at most `patience`.
+///
+/// # Panics
+/// If it does not come to hold.
+pub fn wait_until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The processes whose parent is `parent`.
+pub fn children_of(parent: u32) -> BTreeSet<i32> {
+    procfs::process::all_processes()
+        .expect("procfs")
+        .filter_map(|process| process.ok()?.stat().ok())
+        .filter(|stat| u32::try_from(stat.ppid) == Ok(parent))
+        .map(|stat| stat.pid)
+        .collect()
+}
+
+/// Whether a process with this number exists.
+pub fn exists(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// The network namespaces of these processes, other than this one's.
+pub fn namespaces_of(processes: &BTreeSet<i32>) -> BTreeSet<PathBuf> {
+    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let own = of("self");
+    processes
+        .iter()
+        .filter_map(|pid| of(&pid.to_string()))
+        .filter(|namespace| Some(namespace) != own.as_ref())
+        .collect()
+}
+
+/// Whether any process is in one of these network namespaces, or holds a descriptor of it.
+pub fn is_inhabited(namespaces: &BTreeSet<PathBuf>) -> bool {
+    let links = |directory: PathBuf| {
+        fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+    };
+    procfs::process::all_processes()
+        .expect("procfs")
+        .filter_map(Result::ok)
+        .any(|process| {
+            let root = PathBuf::from(format!("/proc/{}", process.pid));
+            fs::read_link(root.join("ns/net"))
+                .is_ok_and(|namespace| namespaces.contains(&namespace))
+                || links(root.join("fd")).any(|link| namespaces.contains(&link))
+        })
+}
+
+/// What is in a directory.
+pub fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
+}
+
+/// A child that is ended when the test ends, however it ends.
+pub struct Guarded(pub Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Guarded {
+    /// Waits for its end, at most `patience`, and gives its exit code; none if a signal ended it.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn exit_code(&mut self, patience: Duration) -> Option<i32> {
+        let mut status = None;
+        wait_until("the command ends", patience, || {
+            status = self.0.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+
+    /// Sends a signal to it alone.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).expect("small"));
+        nix::sys::signal::kill(pid, signal).expect("it is not waited for yet");
+    }
+}
