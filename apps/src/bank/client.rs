@@ -1,0 +1,668 @@
+//! What a client of the bank does next: a state machine that opens no device. The caller posts what [`Client::next_verb`]
+//! gives and tells [`Client::completed`] what came of it.
+
+use std::collections::VecDeque;
+
+use covalent_verbs::{CommitWord, Outcome, Refusal};
+use serde::Serialize;
+
+pub use crate::bank::request::Request;
+use crate::bank::{
+    intervals::{Digest, Intervals},
+    layout,
+    random::Random,
+};
+
+/// Problems that are kept word for word; further ones are only counted.
+const PROBLEMS_KEPT: usize = 8;
+
+/// Draws of a pair of accounts before a transfer waits for a quieter moment.
+const DRAWS_MAX: usize = 8;
+
+/// Most money moved at a time.
+const AMOUNT_MAX: u64 = 100;
+
+/// The work of one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Additions to the counter.
+    pub fetch_adds: u64,
+    /// Transfers between two accounts.
+    pub transfers: u64,
+    /// Sections under the lock.
+    pub locks: u64,
+    /// What each addition adds, at least 1.
+    pub delta: u64,
+    /// Jobs under way at a time, at least 1.
+    pub depth: u32,
+    /// Chooses accounts and amounts.
+    pub seed: u64,
+    /// This client's number in the lock's word: not zero, and no other client's.
+    pub holder: u64,
+}
+
+/// Jobs by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Additions to the counter.
+    pub fetch_adds: u64,
+    /// Transfers between two accounts.
+    pub transfers: u64,
+    /// Sections under the lock.
+    pub locks: u64,
+}
+
+/// Verbs that were done again, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Retries {
+    /// A transfer's accounts had changed meanwhile.
+    pub transfer_changed: u64,
+    /// Somebody else had the lock.
+    pub lock_taken: u64,
+    /// The executing node had no room.
+    pub no_resources: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Idle,
+    Add,
+    Transfer { from: u32, to: u32 },
+    Acquiring,
+    Reading,
+    Writing,
+    Releasing,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Add,
+    Transfer,
+    Lock,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Client {
+    plan: Plan,
+    random: Random,
+    /// What this client last knew of the accounts. Others move money too, so it may be old; a transfer finds out.
+    balances: Vec<u64>,
+    /// Accounts that a transfer of this client is about now.
+    busy: Vec<bool>,
+    jobs: Vec<Job>,
+    /// Jobs whose verb is in doubt.
+    doubted: Vec<bool>,
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    ready: VecDeque<u32>,
+    started: Counts,
+    done: Counts,
+    lock_in_use: bool,
+    intervals: Intervals,
+    retries: Retries,
+    in_doubt: u64,
+    in_doubt_seen: u64,
+    problems: Vec<String>,
+    problems_count: u64,
+    starts_no_more: bool,
+}
+
+impl Client {
+    /// A client of a bank of `accounts` accounts, 2 or more, that began with `balance` each.
+    #[must_use]
+    pub fn new(plan: Plan, accounts: u32, balance: u64) -> Self {
+        let depth = plan.depth.max(1);
+        Self {
+            plan,
+            random: Random::new(plan.seed),
+            balances: vec![balance; accounts as usize],
+            busy: vec![false; accounts as usize],
+            jobs: vec![Job::Idle; depth as usize],
+            doubted: vec![false; depth as usize],
+            requests: vec![Request::ReadGuarded; depth as usize],
+            free: (0..depth).rev().collect(),
+            ready: VecDeque::with_capacity(depth as usize),
+            started: Counts::default(),
+            done: Counts::default(),
+            lock_in_use: false,
+            intervals: Intervals::new(plan.delta, plan.fetch_adds as usize),
+            retries: Retries::default(),
+            in_doubt: 0,
+            in_doubt_seen: 0,
+            problems: Vec::new(),
+            problems_count: 0,
+            starts_no_more: false,
+        }
+    }
+
+    /// The next verb to post, with the number to give as its user data; `None` when there is nothing to do but wait.
+    pub fn next_verb(&mut self) -> Option<(u64, Request)> {
+        let job = match self.ready.pop_front() {
+            Some(job) => job,
+            None => self.start()?,
+        };
+        Some((u64::from(job), self.requests[job as usize]))
+    }
+
+    /// There was no room to post what [`Client::next_verb`] gave: it comes again.
+    pub fn not_posted(&mut self, user_data: u64) {
+        self.ready.push_front(user_data as u32);
+    }
+
+    /// A verb's completion. Data that no verb of this client asked for is a problem, never a panic.
+    pub fn completed(&mut self, user_data: u64, outcome: &Outcome) {
+        let Some(job) = usize::try_from(user_data)
+            .ok()
+            .filter(|job| *job < self.jobs.len())
+        else {
+            return self.problem(format!("a completion for {user_data}, which is no job"));
+        };
+        if self.jobs[job] == Job::Idle {
+            return self.problem(format!(
+                "a completion for job {job}, which is idle: {outcome:?}"
+            ));
+        }
+        if *outcome == Outcome::InDoubt {
+            self.doubted[job] = true;
+            self.in_doubt += 1;
+            self.in_doubt_seen += 1;
+            return;
+        }
+        if std::mem::take(&mut self.doubted[job]) {
+            self.in_doubt -= 1;
+        }
+        match (self.jobs[job], outcome) {
+            (_, Outcome::Refused(Refusal::NoResources)) => {
+                self.retries.no_resources += 1;
+                self.ready.push_back(job as u32);
+            }
+            (Job::Add, Outcome::Old(found)) => {
+                self.intervals.add(*found);
+                self.done.fetch_adds += 1;
+                self.finish(job);
+            }
+            (Job::Transfer { from, to }, Outcome::Done) => {
+                let Request::Transfer { words } = self.requests[job] else {
+                    return;
+                };
+                self.balances[from as usize] = words[0].new;
+                self.balances[to as usize] = words[1].new;
+                self.busy[from as usize] = false;
+                self.busy[to as usize] = false;
+                self.done.transfers += 1;
+                self.finish(job);
+            }
+            (Job::Transfer { from, to }, Outcome::Mismatch { index, found }) => {
+                self.retries.transfer_changed += 1;
+                self.balances[if *index == 0 { from } else { to } as usize] = *found;
+                self.requests[job] = self.transfer(from, to);
+                self.ready.push_back(job as u32);
+            }
+            (Job::Acquiring, Outcome::Mismatch { .. }) => {
+                self.retries.lock_taken += 1;
+                self.ready.push_back(job as u32);
+            }
+            (Job::Acquiring, Outcome::Old(_)) => self.step(job, Job::Reading, Request::ReadGuarded),
+            (Job::Reading, Outcome::Data(bytes)) => self.read_guarded(job, bytes),
+            (Job::Writing, Outcome::Done) => {
+                self.step(
+                    job,
+                    Job::Releasing,
+                    Request::Release {
+                        holder: self.plan.holder,
+                    },
+                );
+            }
+            (Job::Releasing, Outcome::Old(_)) => {
+                self.done.locks += 1;
+                self.lock_in_use = false;
+                self.finish(job);
+            }
+            (Job::Releasing, Outcome::Mismatch { found, .. }) => {
+                self.problem(format!(
+                    "the lock was held and yet holds {found:#x} at its release"
+                ));
+                self.give_up(job);
+            }
+            (state, outcome) => {
+                self.problem(format!("{state:?} ended with {outcome:?}"));
+                self.give_up(job);
+            }
+        }
+    }
+
+    /// Starts no further job; those under way are finished, so that no lock stays taken.
+    pub fn start_no_more(&mut self) {
+        self.starts_no_more = true;
+    }
+
+    /// Whether nothing is left to do or to wait for.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.free.len() == self.jobs.len() && (self.starts_no_more || self.pick().is_none())
+    }
+
+    /// Whether the whole plan was carried out.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.done.fetch_adds == self.plan.fetch_adds
+            && self.done.transfers == self.plan.transfers
+            && self.done.locks == self.plan.locks
+    }
+
+    /// Jobs done.
+    #[must_use]
+    pub const fn done(&self) -> Counts {
+        self.done
+    }
+
+    /// Jobs under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.jobs.len() - self.free.len()
+    }
+
+    /// Verbs done again.
+    #[must_use]
+    pub const fn retries(&self) -> Retries {
+        self.retries
+    }
+
+    /// Verbs in doubt now.
+    #[must_use]
+    pub const fn in_doubt(&self) -> u64 {
+        self.in_doubt
+    }
+
+    /// Times that a verb was reported in doubt.
+    #[must_use]
+    pub const fn in_doubt_seen(&self) -> u64 {
+        self.in_doubt_seen
+    }
+
+    /// What must never happen and did: the first few in words, and how many there were.
+    #[must_use]
+    pub fn problems(&self) -> (&[String], u64) {
+        (&self.problems, self.problems_count)
+    }
+
+    /// Checks what the counter's additions were handed.
+    #[must_use]
+    pub fn into_digest(self) -> Digest {
+        self.intervals.digest()
+    }
+
+    fn start(&mut self) -> Option<u32> {
+        if self.starts_no_more {
+            return None;
+        }
+        let kind = self.pick()?;
+        let job = *self.free.last()?;
+        let (state, request) = match kind {
+            Kind::Add => {
+                self.started.fetch_adds += 1;
+                (
+                    Job::Add,
+                    Request::Add {
+                        delta: self.plan.delta,
+                    },
+                )
+            }
+            Kind::Transfer => {
+                let (from, to) = self.draw_pair()?;
+                self.started.transfers += 1;
+                self.busy[from as usize] = true;
+                self.busy[to as usize] = true;
+                (Job::Transfer { from, to }, self.transfer(from, to))
+            }
+            Kind::Lock => {
+                self.started.locks += 1;
+                self.lock_in_use = true;
+                (
+                    Job::Acquiring,
+                    Request::Acquire {
+                        holder: self.plan.holder,
+                    },
+                )
+            }
+        };
+        self.free.pop();
+        self.jobs[job as usize] = state;
+        self.requests[job as usize] = request;
+        Some(job)
+    }
+
+    /// The kind of job that is furthest behind its share, so that all kinds run for as long as the client does.
+    fn pick(&self) -> Option<Kind> {
+        let plan = &self.plan;
+        let mut choice = None;
+        let mut furthest = f64::INFINITY;
+        for (kind, started, planned, allowed) in [
+            (Kind::Add, self.started.fetch_adds, plan.fetch_adds, true),
+            (Kind::Transfer, self.started.transfers, plan.transfers, true),
+            // A client never waits for its own lock.
+            (
+                Kind::Lock,
+                self.started.locks,
+                plan.locks,
+                !self.lock_in_use,
+            ),
+        ] {
+            if allowed && started < planned {
+                let share = started as f64 / planned as f64;
+                if share < furthest {
+                    furthest = share;
+                    choice = Some(kind);
+                }
+            }
+        }
+        choice
+    }
+
+    fn draw_pair(&mut self) -> Option<(u32, u32)> {
+        let accounts = self.balances.len() as u64;
+        for _ in 0..DRAWS_MAX {
+            let from = self.random.below(accounts);
+            let to = (from + 1 + self.random.below(accounts - 1)) % accounts;
+            if !self.busy[from as usize] && !self.busy[to as usize] {
+                return Some((from as u32, to as u32));
+            }
+        }
+        None
+    }
+
+    fn transfer(&mut self, from: u32, to: u32) -> Request {
+        let (from_balance, to_balance) = (self.balances[from as usize], self.balances[to as usize]);
+        // Never more than the account holds. An empty account moves nothing, which is a commit like any other.
+        let amount = self.random.below(AMOUNT_MAX.min(from_balance) + 1);
+        let word = |index, expected, new| CommitWord {
+            offset_bytes: layout::account(index),
+            expected,
+            new,
+        };
+        Request::Transfer {
+            words: [
+                word(from, from_balance, from_balance - amount),
+                word(to, to_balance, to_balance.wrapping_add(amount)),
+            ],
+        }
+    }
+
+    fn read_guarded(&mut self, job: usize, bytes: &[u8]) {
+        let Ok(pair) = <[u8; layout::GUARDED_BYTES as usize]>::try_from(bytes) else {
+            self.problem(format!("the guarded pair came as {} bytes", bytes.len()));
+            return self.step(
+                job,
+                Job::Releasing,
+                Request::Release {
+                    holder: self.plan.holder,
+                },
+            );
+        };
+        let [first, second] = words(pair);
+        if first != second {
+            self.problem(format!(
+                "the guarded pair is {first} and {second}: two clients were in the section at once"
+            ));
+        }
+        let pair = bytes_of([first.wrapping_add(1), second.wrapping_add(1)]);
+        self.step(job, Job::Writing, Request::WriteGuarded { pair });
+    }
+
+    fn step(&mut self, job: usize, state: Job, request: Request) {
+        self.jobs[job] = state;
+        self.requests[job] = request;
+        self.ready.push_back(job as u32);
+    }
+
+    fn finish(&mut self, job: usize) {
+        self.jobs[job] = Job::Idle;
+        self.free.push(job as u32);
+    }
+
+    /// Ends a job that cannot go on, and with it the run: what follows would only repeat the problem.
+    fn give_up(&mut self, job: usize) {
+        self.starts_no_more = true;
+        self.finish(job);
+    }
+
+    fn problem(&mut self, text: String) {
+        self.problems_count += 1;
+        if self.problems.len() < PROBLEMS_KEPT {
+            self.problems.push(text);
+        }
+    }
+}
+
+/// A pair of words as its bytes lie in a region: little-endian.
+const fn bytes_of(pair: [u64; 2]) -> [u8; 16] {
+    let packed = pair[0] as u128 | (pair[1] as u128) << 64;
+    packed.to_le_bytes()
+}
+
+const fn words(bytes: [u8; 16]) -> [u64; 2] {
+    let packed = u128::from_le_bytes(bytes);
+    [packed as u64, (packed >> 64) as u64]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const ACCOUNTS: u32 = 8;
+    const BALANCE: u64 = 50;
+
+    /// The region, executing verbs one after the other.
+    struct Region(Vec<u64>);
+
+    impl Region {
+        fn new() -> Self {
+            let mut words = vec![0; layout::region_bytes(ACCOUNTS) as usize / 8];
+            words[layout::FIRST_ACCOUNT as usize / 8..].fill(BALANCE);
+            Self(words)
+        }
+
+        fn word(&mut self, offset: u64) -> &mut u64 {
+            &mut self.0[offset as usize / 8]
+        }
+
+        fn execute(&mut self, request: &Request) -> Outcome {
+            let (offset, expected, new) = match request {
+                Request::Add { delta } => {
+                    let word = self.word(layout::COUNTER);
+                    let old = *word;
+                    *word += delta;
+                    return Outcome::Old(old);
+                }
+                Request::Acquire { holder } => (layout::LOCK, 0, *holder),
+                Request::Release { holder } => (layout::LOCK, *holder, 0),
+                Request::ReadGuarded => {
+                    let pair = [*self.word(layout::GUARDED), *self.word(layout::GUARDED + 8)];
+                    return Outcome::Data(bytes_of(pair).into());
+                }
+                Request::WriteGuarded { pair } => {
+                    let [first, second] = words(*pair);
+                    *self.word(layout::GUARDED) = first;
+                    *self.word(layout::GUARDED + 8) = second;
+                    return Outcome::Done;
+                }
+                Request::Transfer { words } => {
+                    for (index, word) in words.iter().enumerate() {
+                        let found = *self.word(word.offset_bytes);
+                        if found != word.expected {
+                            return Outcome::Mismatch {
+                                index: index as u16,
+                                found,
+                            };
+                        }
+                    }
+                    for word in words {
+                        *self.word(word.offset_bytes) = word.new;
+                    }
+                    return Outcome::Done;
+                }
+            };
+            let word = self.word(offset);
+            let found = *word;
+            if found != expected {
+                return Outcome::Mismatch { index: 0, found };
+            }
+            *word = new;
+            Outcome::Old(found)
+        }
+
+        fn accounts_sum(&self) -> u64 {
+            self.0[layout::FIRST_ACCOUNT as usize / 8..].iter().sum()
+        }
+    }
+
+    fn plan(number: u64) -> Plan {
+        Plan {
+            fetch_adds: 500,
+            transfers: 200,
+            locks: 50,
+            delta: 3,
+            depth: 7,
+            seed: number,
+            holder: number + 1,
+        }
+    }
+
+    /// Runs three clients with completions in random order; `twice` executes every so-manyeth request twice.
+    fn run(seed: u64, twice: Option<u64>) -> (Region, Vec<Client>) {
+        let mut region = Region::new();
+        let mut random = Random::new(seed);
+        let mut clients: Vec<_> = (0..3)
+            .map(|number| Client::new(plan(number), ACCOUNTS, BALANCE))
+            .collect();
+        let mut executed = Vec::new();
+        for turn in 0..1_000_000u64 {
+            if clients.iter().all(Client::is_finished) {
+                return (region, clients);
+            }
+            let number = random.below(3) as usize;
+            if random.below(2) == 0 {
+                if let Some((user_data, request)) = clients[number].next_verb() {
+                    if random.below(10) == 0 {
+                        clients[number].not_posted(user_data);
+                        continue;
+                    }
+                    let outcome = region.execute(&request);
+                    if twice.is_some_and(|every| turn % every == 0) {
+                        region.execute(&request);
+                    }
+                    executed.push((number, user_data, outcome));
+                }
+            } else if !executed.is_empty() {
+                let (number, user_data, outcome) =
+                    executed.swap_remove(random.below(executed.len() as u64) as usize);
+                if random.below(20) == 0 {
+                    clients[number].completed(user_data, &Outcome::InDoubt);
+                    assert_eq!(clients[number].in_doubt(), 1);
+                }
+                clients[number].completed(user_data, &outcome);
+            }
+        }
+        panic!("the clients never finish");
+    }
+
+    #[test]
+    fn books_balance_whatever_the_order_of_completions() {
+        for seed in 0..20 {
+            let (mut region, clients) = run(seed, None);
+            let counter = *region.word(layout::COUNTER);
+            let mut digest = Digest::default();
+            for client in clients {
+                assert!(client.is_complete());
+                assert_eq!(client.problems(), (&[][..], 0));
+                assert_eq!(client.in_doubt(), 0);
+                digest = digest.with(client.into_digest());
+            }
+            assert_eq!(counter, 3 * 500 * 3);
+            assert!(digest.tiles(counter), "seed {seed}");
+            assert_eq!(region.accounts_sum(), u64::from(ACCOUNTS) * BALANCE);
+            assert_eq!(*region.word(layout::LOCK), 0);
+            assert_eq!(
+                (
+                    *region.word(layout::GUARDED),
+                    *region.word(layout::GUARDED + 8)
+                ),
+                (150, 150)
+            );
+        }
+    }
+
+    #[test]
+    fn a_verb_executed_twice_is_found_out() {
+        let (mut region, clients) = run(1, Some(97));
+        let counter = *region.word(layout::COUNTER);
+        let digest = clients.into_iter().fold(Digest::default(), |sum, client| {
+            sum.with(client.into_digest())
+        });
+        assert!(!digest.tiles(counter));
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_problem_and_ends_the_run() {
+        let mut client = Client::new(plan(0), ACCOUNTS, BALANCE);
+        client.completed(0, &Outcome::Done);
+        client.completed(u64::MAX, &Outcome::Done);
+        assert_eq!(client.problems().1, 2);
+        let (job, _) = client.next_verb().unwrap();
+        client.completed(job, &Outcome::PeerRestarted);
+        assert_eq!(client.problems().1, 3);
+        assert_eq!(client.next_verb(), None);
+        assert!(client.is_finished() && !client.is_complete());
+    }
+
+    #[test]
+    fn never_more_jobs_than_the_depth_and_never_two_sections_at_once() {
+        let mut client = Client::new(
+            Plan {
+                locks: 1000,
+                fetch_adds: 0,
+                transfers: 0,
+                ..plan(0)
+            },
+            ACCOUNTS,
+            BALANCE,
+        );
+        assert!(client.next_verb().is_some());
+        assert_eq!(client.next_verb(), None);
+        let mut client = Client::new(plan(0), ACCOUNTS, BALANCE);
+        let mut posted = 0;
+        while client.next_verb().is_some() {
+            posted += 1;
+        }
+        assert_eq!(posted, 7);
+    }
+
+    #[test]
+    fn asked_to_stop_it_finishes_what_is_under_way() {
+        let mut region = Region::new();
+        let mut client = Client::new(
+            Plan {
+                fetch_adds: 0,
+                transfers: 0,
+                ..plan(0)
+            },
+            ACCOUNTS,
+            BALANCE,
+        );
+        let (mut job, mut request) = client.next_verb().unwrap();
+        client.start_no_more();
+        for _ in 0..4 {
+            assert!(!client.is_finished());
+            client.completed(job, &region.execute(&request));
+            let Some(next) = client.next_verb() else {
+                break;
+            };
+            (job, request) = next;
+        }
+        assert!(client.is_finished());
+        assert_eq!(*region.word(layout::LOCK), 0);
+        assert_eq!(client.done().locks, 1);
+    }
+}

@@ -1,0 +1,279 @@
+//! A client of the bank at work on a device.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use covalent_verbs::{Completion, Error, Refusal, RemoteRegion, Target, Verbs};
+use serde::Serialize;
+
+use crate::{
+    bank::{
+        client::{Client, Counts, Plan, Retries},
+        intervals::Digest,
+        layout,
+    },
+    latency::Latency,
+    output::{Output, per_second},
+    stop::{ASK_EVERY, Stop},
+};
+
+/// How a client's run went.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `bank-client`.
+    pub app: &'static str,
+    /// Whether no problem was met and, unless somebody ended the run early, all work was done.
+    pub ok: bool,
+    /// Whether all work was done.
+    pub complete: bool,
+    /// From the first verb to the last completion.
+    pub elapsed_ns: u64,
+    /// Jobs done.
+    #[serde(flatten)]
+    pub done: Counts,
+    /// What the additions were handed, in sums that prove exactness together with those of all other clients.
+    #[serde(flatten)]
+    pub digest: Digest,
+    /// Verbs completed.
+    pub verbs: u64,
+    /// Of those, in each second.
+    pub verbs_per_s: f64,
+    /// Verbs done again, by cause.
+    pub retries: Retries,
+    /// Times that a verb was reported in doubt.
+    pub in_doubt_seen: u64,
+    /// From posting a verb to its completion: half of them took no longer.
+    pub rtt_p50_ns: u64,
+    /// 99 of 100 took no longer.
+    pub rtt_p99_ns: u64,
+    /// The longest.
+    pub rtt_max_ns: u64,
+    /// The longest time without any completion while verbs were under way: a failover as a client sees it.
+    pub longest_gap_ns: u64,
+    /// The first few things that must never happen and did.
+    pub problems: Vec<String>,
+    /// How many there were.
+    pub problems_count: u64,
+}
+
+#[derive(Serialize)]
+struct Progress {
+    app: &'static str,
+    elapsed_ns: u64,
+    #[serde(flatten)]
+    done: Counts,
+    verbs: u64,
+    outstanding: u64,
+    in_doubt: u64,
+    longest_gap_ns: u64,
+}
+
+const APP: &str = "bank-client";
+
+/// Completions taken at a time.
+const BURST: usize = 64;
+
+/// How long between two looks for a bank that is not there yet.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A bank found on its node.
+#[derive(Debug)]
+pub struct Bank {
+    /// Its region.
+    pub region: RemoteRegion,
+    /// How many accounts it has.
+    pub accounts: u32,
+    /// What each began with.
+    pub balance: u64,
+}
+
+/// Finds a bank, waiting until `deadline` for its node to be reached and its host to open it.
+///
+/// # Errors
+/// It is not found in time, what is found is no bank, or the daemon is gone.
+pub fn find(
+    verbs: &mut Verbs<'_>,
+    target: Target<'_>,
+    name: &str,
+    deadline: Instant,
+    stop: &Stop,
+) -> Result<Bank> {
+    let (region, accounts) = loop {
+        let last = match look(verbs, target, name, deadline) {
+            Ok(found) => break found,
+            Err(
+                error @ (Error::UnknownNode { .. }
+                | Error::NoSuchPeer
+                | Error::VerbRefused(Refusal::UnknownRegion | Refusal::NoResources)),
+            ) => error,
+            Err(error) => return Err(error).context("looking for the bank"),
+        };
+        if Instant::now() >= deadline || stop.is_asked() {
+            return Err(last).with_context(|| format!("region `{name}` was not found in time"));
+        }
+        thread::sleep(LOOK_EVERY);
+    };
+    let balance = word(&verbs.read_deadline(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
+    let accounts = u32::try_from(accounts).ok().filter(|accounts| {
+        (layout::ACCOUNTS_MIN..=layout::ACCOUNTS_MAX).contains(accounts)
+            && layout::region_bytes(*accounts) <= region.size_bytes()
+            && balance <= layout::FIRST_BALANCE_MAX
+    });
+    match accounts {
+        Some(accounts) => Ok(Bank {
+            region,
+            accounts,
+            balance,
+        }),
+        None => bail!("region `{name}` is no bank: its number of accounts does not fit its size"),
+    }
+}
+
+/// One look for a bank that is open.
+fn look(
+    verbs: &mut Verbs<'_>,
+    target: Target<'_>,
+    name: &str,
+    deadline: Instant,
+) -> covalent_verbs::Result<(RemoteRegion, u64)> {
+    let region = verbs.open_region_deadline(target, name, deadline)?;
+    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline)?;
+    match word(&accounts) {
+        // Its host has registered it and not laid it out yet.
+        Ok(0) => Err(Error::VerbRefused(Refusal::UnknownRegion)),
+        Ok(accounts) => Ok((region, accounts)),
+        Err(error) => Err(Error::Unintelligible(error.to_string())),
+    }
+}
+
+fn word(bytes: &[u8]) -> Result<u64> {
+    let bytes = bytes
+        .try_into()
+        .with_context(|| format!("{} bytes came instead of a word", bytes.len()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// What a run needs besides its plan.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// The bank.
+    pub bank: &'a Bank,
+    /// Ends the run early.
+    pub stop: &'a Stop,
+    /// How long to wait without any completion before giving up.
+    pub patience: Duration,
+}
+
+/// Carries out `plan`.
+///
+/// # Errors
+/// The daemon refuses or is gone. What goes wrong at the bank is in the report.
+pub fn run(
+    verbs: &mut Verbs<'_>,
+    plan: Plan,
+    work: &Work<'_>,
+    output: &mut Output,
+) -> Result<Report> {
+    let mut client = Client::new(plan, work.bank.accounts, work.bank.balance);
+    let mut completions = vec![Completion::default(); BURST];
+    let mut posted_at = vec![Instant::now(); plan.depth.max(1) as usize];
+    let mut rtt = Latency::new();
+    let mut count = 0;
+    let mut longest_gap = Duration::ZERO;
+    let started = Instant::now();
+    let mut last_completion = started;
+    let mut stalled = None;
+    while !client.is_finished() {
+        post(verbs, &mut client, work.bank, &mut posted_at)?;
+        let taken = match verbs.poll_deadline(&mut completions, Instant::now() + ASK_EVERY) {
+            Err(Error::Deadline { .. }) => 0,
+            taken => taken?,
+        };
+        let now = Instant::now();
+        for completion in &completions[..taken] {
+            if completion.outcome.is_final() {
+                count += 1;
+                if let Some(posted) = posted_at.get(completion.user_data as usize) {
+                    rtt.record((now - *posted).as_nanos() as u64);
+                }
+            }
+            client.completed(completion.user_data, &completion.outcome);
+        }
+        longest_gap = longest_gap.max(now - last_completion);
+        if taken > 0 {
+            last_completion = now;
+        } else if now - last_completion > work.patience {
+            stalled = Some(now - last_completion);
+            break;
+        }
+        if work.stop.is_asked() {
+            client.start_no_more();
+        }
+        if output.wants_progress(now) {
+            let progress = Progress {
+                app: APP,
+                elapsed_ns: (now - started).as_nanos() as u64,
+                done: client.done(),
+                verbs: count,
+                outstanding: client.under_way() as u64,
+                in_doubt: client.in_doubt(),
+                longest_gap_ns: longest_gap.as_nanos() as u64,
+            };
+            output.progress(now, &progress)?;
+        }
+    }
+    let (problems, mut problems_count) = client.problems();
+    let mut problems = problems.to_vec();
+    if let Some(silence) = stalled {
+        problems_count += 1;
+        problems.push(format!(
+            "{} jobs under way and no completion for {silence:.1?}",
+            client.under_way()
+        ));
+    }
+    let complete = client.is_complete();
+    let (done, retries, in_doubt_seen) = (client.done(), client.retries(), client.in_doubt_seen());
+    let digest = client.into_digest();
+    let elapsed_ns = (last_completion - started).as_nanos() as u64;
+    Ok(Report {
+        app: APP,
+        ok: problems_count == 0 && digest.overlaps == 0 && (complete || work.stop.is_asked()),
+        complete,
+        elapsed_ns,
+        done,
+        digest,
+        verbs: count,
+        verbs_per_s: per_second(count, elapsed_ns),
+        retries,
+        in_doubt_seen,
+        rtt_p50_ns: rtt.percentile_ns(50.0),
+        rtt_p99_ns: rtt.percentile_ns(99.0),
+        rtt_max_ns: rtt.max_ns(),
+        longest_gap_ns: longest_gap.as_nanos() as u64,
+        problems,
+        problems_count,
+    })
+}
+
+/// Posts all that can be posted now.
+fn post(
+    verbs: &mut Verbs<'_>,
+    client: &mut Client,
+    bank: &Bank,
+    posted_at: &mut [Instant],
+) -> Result<()> {
+    while let Some((user_data, request)) = client.next_verb() {
+        match verbs.post(&bank.region, request.verb(), request.mode(), user_data) {
+            Ok(_) => posted_at[user_data as usize] = Instant::now(),
+            Err(Error::QueueFull { .. }) => {
+                client.not_posted(user_data);
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

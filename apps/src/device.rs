@@ -1,0 +1,173 @@
+//! Reaching the daemon: the options about it, and how they name frames.
+
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use covalent_verbs::{Client, Device, Match, Transport};
+
+/// The option about the daemon, the same in every application.
+#[derive(Debug, Clone, Args)]
+pub struct SocketArgs {
+    /// The daemon's socket
+    #[arg(
+        long,
+        env = "COVALENT_SOCKET",
+        default_value = "/run/covalent/covalentd.sock"
+    )]
+    pub socket: PathBuf,
+}
+
+impl SocketArgs {
+    /// Attaches to the lane that owns `port`.
+    ///
+    /// # Errors
+    /// No daemon, no such port, or what the daemon refuses.
+    pub fn attach_to(&self, port: &str, program: &str) -> Result<Device> {
+        let client = Client::connect(&self.socket, program)?;
+        let ports = &client.node().ports;
+        let Some(brief) = ports.iter().find(|brief| brief.name == port) else {
+            let names: Vec<_> = ports.iter().map(|brief| brief.name.as_str()).collect();
+            bail!(
+                "node {} has no port `{port}`; it has {}",
+                client.node().name,
+                names.join(", ")
+            );
+        };
+        Ok(Device::attach_to_lane(&self.socket, program, brief.lane)?)
+    }
+}
+
+/// What frames an option asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchArg(pub Match);
+
+/// How `--match` is written, for help texts.
+pub const MATCH_HELP: &str = "any | ethertype:0x0806 | prefix:10.1.0.0/16 | udp:53 | tcp:192.0.2.1:80 | udp:192.0.2.7:4000->192.0.2.1:53";
+
+impl FromStr for MatchArg {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let context = || format!("`{text}` is no match: expected {MATCH_HELP}");
+        parse_match(text).with_context(context).map(Self)
+    }
+}
+
+fn parse_match(text: &str) -> Result<Match> {
+    if text == "any" {
+        return Ok(Match::Any);
+    }
+    let Some((kind, value)) = text.split_once(':') else {
+        bail!("no `:` in it")
+    };
+    let transport = match kind {
+        "tcp" => Transport::Tcp,
+        "udp" => Transport::Udp,
+        "prefix" => {
+            return Ok(Match::Prefix {
+                dst: value.parse()?,
+            });
+        }
+        "ethertype" => {
+            let ethertype = match value.strip_prefix("0x") {
+                Some(digits) => u16::from_str_radix(digits, 16)?,
+                None => value.parse()?,
+            };
+            return Ok(Match::EtherType { ethertype });
+        }
+        other => bail!("`{other}` is no kind of match"),
+    };
+    if let Some((src, dst)) = value.split_once("->") {
+        let (src, dst): (SocketAddr, SocketAddr) = (src.parse()?, dst.parse()?);
+        return Ok(Match::FiveTuple {
+            transport,
+            src: src.ip(),
+            src_port: src.port(),
+            dst: dst.ip(),
+            dst_port: dst.port(),
+        });
+    }
+    if let Ok(dst_port) = value.parse() {
+        return Ok(Match::Port {
+            transport,
+            dst_port,
+        });
+    }
+    let dst: SocketAddr = value.parse()?;
+    Ok(Match::Destination {
+        transport,
+        dst: dst.ip(),
+        dst_port: dst.port(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parsed(text: &str) -> Match {
+        text.parse::<MatchArg>().unwrap().0
+    }
+
+    #[test]
+    fn every_kind_of_match_can_be_written() {
+        let (src, dst) = ("192.0.2.7".parse().unwrap(), "192.0.2.1".parse().unwrap());
+        assert_eq!(parsed("any"), Match::Any);
+        assert_eq!(
+            parsed("ethertype:0x0806"),
+            Match::EtherType { ethertype: 0x0806 }
+        );
+        assert_eq!(
+            parsed("ethertype:2054"),
+            Match::EtherType { ethertype: 0x0806 }
+        );
+        assert_eq!(
+            parsed("prefix:2001:db8::/32"),
+            Match::Prefix {
+                dst: "2001:db8::/32".parse().unwrap()
+            }
+        );
+        assert_eq!(
+            parsed("udp:53"),
+            Match::Port {
+                transport: Transport::Udp,
+                dst_port: 53
+            }
+        );
+        assert_eq!(
+            parsed("tcp:192.0.2.1:80"),
+            Match::Destination {
+                transport: Transport::Tcp,
+                dst,
+                dst_port: 80
+            }
+        );
+        let transport = Transport::Udp;
+        let five_tuple = Match::FiveTuple {
+            transport,
+            src,
+            src_port: 4000,
+            dst,
+            dst_port: 53,
+        };
+        assert_eq!(parsed("udp:192.0.2.7:4000->192.0.2.1:53"), five_tuple);
+    }
+
+    #[test]
+    fn what_is_no_match_is_told_how_to_be_one() {
+        for text in [
+            "",
+            "all",
+            "sctp:7",
+            "udp:99999",
+            "ethertype:0xfffff",
+            "prefix:10.0.0.0/33",
+            "udp:1->2",
+        ] {
+            let error = format!("{:#}", text.parse::<MatchArg>().unwrap_err());
+            assert!(error.contains(text) && error.contains("udp:53"), "{error}");
+        }
+    }
+}
