@@ -53,6 +53,15 @@ pub enum StartError {
         /// What the system said.
         problem: io::Error,
     },
+    /// The address is not one of this host, or of this network namespace.
+    #[error(
+        "cannot serve /metrics on {address}: this host has no such address now; set `control.metrics_listen` to one that \
+         `ip address` shows (in a new network namespace even loopback needs: ip link set lo up)"
+    )]
+    AddressUnknown {
+        /// The configured address.
+        address: SocketAddr,
+    },
     /// The directory for sockets cannot be made.
     #[error("cannot make {}: {problem}; make it, give this process permission, or change `node.runtime_dir`", .path.display())]
     RuntimeDir {

@@ -1,14 +1,15 @@
 //! The exposition text: complete, well-formed, and lawful.
 
-mod exposition;
-mod fixture;
-
 use std::collections::BTreeMap;
 
 use covalent_api::{event::EventKind, status::NodeStatus};
 use covalent_control::metrics::{OwnMetrics, declared, render};
-use exposition::{Exposition, Sample};
 use serde_json::Value;
+
+use crate::{
+    exposition::{Exposition, Sample},
+    fixture,
+};
 
 fn rendered(status: Option<&NodeStatus>) -> Exposition {
     let own = OwnMetrics::new("node-a").expect("lawful declarations");

@@ -1,0 +1,407 @@
+//! Control against a daemon that the test plays: events, status, restarts, silence, nonsense.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use covalent_api::{
+    control::{ControlReply, ControlRequest, LinkBrief, Neighbour},
+    request::{Reply, Request},
+};
+use covalent_control::{control::Control, neighbours::Neighbours};
+use covalent_pipe::seqpacket::Listener;
+use tempfile::TempDir;
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
+
+use crate::{
+    client::{self, PCAP_PORT, ask, config, get},
+    exposition::Exposition,
+    fake::{PATIENCE, Session, guid, link_down, link_up, listen, welcome},
+    fixture,
+};
+
+/// Control in a thread of its own, as in its process.
+struct Running {
+    directory: TempDir,
+    metrics: SocketAddr,
+    neighbours: watch::Receiver<Neighbours>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = config(directory.path(), PCAP_PORT);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async move {
+                let control = Control::start(&config).await.expect("starts");
+                tell.send((control.metrics_address(), control.daemon().neighbours()))
+                    .expect("the test waits");
+                control
+                    .run(async { drop(stopped.await) })
+                    .await
+                    .expect("serves");
+            });
+        });
+        let (metrics, neighbours) = told.recv_timeout(PATIENCE).expect("control starts");
+        Self {
+            directory,
+            metrics,
+            neighbours,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    fn daemon_socket(&self) -> PathBuf {
+        self.directory.path().join("covalentd.sock")
+    }
+
+    fn control_socket(&self) -> PathBuf {
+        self.directory.path().join("control.sock")
+    }
+
+    fn listen(&self) -> Listener {
+        listen(&self.daemon_socket())
+    }
+
+    /// Waits until the neighbour table is as wanted.
+    fn wait_for(&self, wanted: impl FnMut(&Neighbours) -> bool) {
+        let mut neighbours = self.neighbours.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let found = runtime.block_on(async {
+            timeout(PATIENCE, neighbours.wait_for(wanted))
+                .await
+                .map(|it| it.is_ok())
+        });
+        assert_eq!(
+            found,
+            Ok(true),
+            "the neighbour table never became as wanted: {:?}",
+            self.neighbours.borrow()
+        );
+    }
+
+    fn scrape(&self) -> Exposition {
+        let (code, body) = get(self.metrics, "/metrics");
+        assert_eq!(code, 200, "{body}");
+        Exposition::parse(&body).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || thread::panicking(), "control panicked");
+        }
+    }
+}
+
+fn link<'t>(table: &'t [LinkBrief], port: &str) -> Option<&'t LinkBrief> {
+    table.iter().find(|link| link.port == port)
+}
+
+#[test]
+fn the_table_starts_from_a_status_and_follows_events() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| link.up));
+
+    daemon.event(1, link_up("p1"));
+    control.wait_for(|table| {
+        link(&table.links(), "p1").is_some_and(|link| link.up && link.epoch == 5)
+    });
+    daemon.event(2, link_down("p0"));
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| !link.up));
+
+    let ControlReply::Neighbours {
+        daemon_connected: true,
+        neighbours,
+    } = ask(&control.control_socket(), &ControlRequest::Neighbours)
+    else {
+        panic!("connected");
+    };
+    let names: Vec<&Neighbour> = neighbours.iter().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(
+        (
+            neighbours[0].name.as_str(),
+            neighbours[0].links[0].port.as_str()
+        ),
+        ("node-b", "p1")
+    );
+    assert_eq!(
+        neighbours[1].links[0].last_failure.as_deref(),
+        Some("carrier lost")
+    );
+    let ControlReply::Version(version) = ask(&control.control_socket(), &ControlRequest::Version)
+    else {
+        panic!("a version");
+    };
+    assert_eq!(
+        (version.guid, version.node.as_str()),
+        (Some(guid()), "node-a")
+    );
+}
+
+#[test]
+fn a_scrape_asks_once_and_scrapes_that_come_together_share_the_answer() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+
+    let metrics = control.metrics;
+    let scrapers: Vec<_> = (0..8)
+        .map(|_| thread::spawn(move || get(metrics, "/metrics")))
+        .collect();
+    assert_eq!(daemon.next(), Some(Request::Status));
+    // All of them wait for the one answer by now, or come while it is under way.
+    assert!(
+        daemon.is_quiet(),
+        "a second request while the first is open"
+    );
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    let server = thread::spawn(move || daemon.answer(&fixture::status()));
+    for scraper in scrapers {
+        let (code, body) = scraper.join().expect("a scraper");
+        let read = Exposition::parse(&body).unwrap_or_else(|problem| panic!("{problem}"));
+        assert_eq!((code, read.value("covalent_up")), (200, Some(1.0)));
+    }
+    assert_eq!(get(metrics, "/healthz"), (200, "ok\n".to_owned()));
+    let requests = control
+        .scrape()
+        .value("covalent_control_status_requests_total")
+        .expect("counted");
+    assert!(
+        requests < 8.0,
+        "{requests} requests for nine scrapes and a start"
+    );
+    drop(control);
+    server.join().expect("the daemon");
+}
+
+#[test]
+fn without_a_daemon_up_is_zero_and_the_reason_is_told() {
+    let control = Running::start();
+    let read = control.scrape();
+    assert_eq!(read.value("covalent_up"), Some(0.0));
+    assert!(
+        read.families
+            .keys()
+            .all(|name| name == "covalent_up" || name.starts_with("covalent_control_"))
+    );
+    let (code, body) = get(control.metrics, "/healthz");
+    assert_eq!(code, 503);
+    assert!(body.contains("the daemon is unreachable"), "{body}");
+    assert_eq!(get(control.metrics, "/else").0, 404);
+    let links = ask(&control.control_socket(), &ControlRequest::Links);
+    assert_eq!(
+        links,
+        ControlReply::Links {
+            daemon_connected: false,
+            links: Vec::new()
+        }
+    );
+}
+
+#[test]
+fn a_daemon_that_restarts_is_found_again_and_its_past_is_forgotten() {
+    let control = Running::start();
+    {
+        let listener = control.listen();
+        let daemon = Session::greeted(&listener);
+        assert_eq!(daemon.next(), Some(Request::Status));
+        daemon.say(&Reply::Status(Box::new(fixture::status())));
+        control.wait_for(|table| table.links().len() == 2);
+    }
+    control.wait_for(|table| table.daemon().is_none() && table.links().is_empty());
+    assert_eq!(control.scrape().value("covalent_up"), Some(0.0));
+
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    // A new daemon counts its events from the start; that is no gap.
+    daemon.event(1, link_up("p7"));
+    control.wait_for(|table| link(&table.links(), "p7").is_some());
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    let server = thread::spawn(move || daemon.answer(&fixture::status()));
+    let read = control.scrape();
+    assert_eq!(read.value("covalent_up"), Some(1.0));
+    assert_eq!(read.value("covalent_control_connects_total"), Some(2.0));
+    assert_eq!(
+        read.value("covalent_control_missed_events_total"),
+        Some(0.0)
+    );
+    drop(control);
+    server.join().expect("the daemon");
+}
+
+#[test]
+fn a_daemon_that_dies_during_a_scrape_does_not_hang_it() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    let metrics = control.metrics;
+    let scraper = thread::spawn(move || get(metrics, "/metrics"));
+    assert_eq!(daemon.next(), Some(Request::Status));
+    drop((daemon, listener));
+    let (code, body) = scraper.join().expect("a scraper");
+    let read = Exposition::parse(&body).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!((code, read.value("covalent_up")), (200, Some(0.0)));
+}
+
+#[test]
+fn a_silent_daemon_does_not_hang_a_scrape() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    let read = control.scrape();
+    assert_eq!(read.value("covalent_up"), Some(0.0));
+    assert!(
+        daemon.is_quiet(),
+        "the request that is open is not repeated"
+    );
+    // When it wakes up, everything goes on.
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    let server = thread::spawn(move || daemon.answer(&fixture::status()));
+    assert_eq!(control.scrape().value("covalent_up"), Some(1.0));
+    drop(control);
+    server.join().expect("the daemon");
+}
+
+#[test]
+fn missed_events_are_counted_and_one_status_repairs_the_table() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.say(&Reply::Status(Box::new(fixture::status())));
+    control.wait_for(|table| table.links().len() == 2);
+    daemon.event(10, link_up("p1"));
+    daemon.event(14, link_down("p1"));
+    assert_eq!(
+        daemon.next(),
+        Some(Request::Status),
+        "the gap makes control look"
+    );
+    let mut status = fixture::status();
+    status.links[0].state = "down".into();
+    daemon.say(&Reply::Status(Box::new(status.clone())));
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| !link.up));
+    let server = thread::spawn(move || daemon.answer(&status));
+    assert_eq!(
+        control
+            .scrape()
+            .value("covalent_control_missed_events_total"),
+        Some(3.0)
+    );
+    drop(control);
+    server.join().expect("the daemon");
+}
+
+#[test]
+fn a_daemon_that_talks_nonsense_is_left_and_tried_again() {
+    let control = Running::start();
+    let listener = control.listen();
+    for nonsense in [
+        &b"not json"[..],
+        br#"{"reply":"session","session":1,"slots":2}"#,
+        &[0xff; 60_000],
+    ] {
+        let daemon = Session::accept(&listener);
+        assert!(matches!(daemon.next(), Some(Request::Hello { .. })));
+        daemon.say_bytes(nonsense);
+        assert_eq!(daemon.next(), None, "control hangs up");
+    }
+    let other = Session::accept(&listener);
+    assert!(matches!(other.next(), Some(Request::Hello { .. })));
+    other.say(&welcome(999));
+    assert_eq!(other.next(), None, "another version is not spoken to");
+    let (_, body) = get(control.metrics, "/healthz");
+    assert!(body.contains("version 999"), "{body}");
+    let refusing = Session::accept(&listener);
+    assert!(matches!(refusing.next(), Some(Request::Hello { .. })));
+    refusing.say(&Reply::Refused {
+        reason: "uid 1000 is not in group net".into(),
+    });
+    assert_eq!(refusing.next(), None);
+    let (_, body) = get(control.metrics, "/healthz");
+    assert!(
+        body.contains("uid 1000 is not in group net") && body.contains("node.group"),
+        "{body}"
+    );
+    drop(Session::greeted(&listener));
+}
+
+#[test]
+fn nonsense_on_the_control_socket_is_answered_and_hurts_nobody() {
+    let control = Running::start();
+    let socket = control.control_socket();
+    let mode = |path: &Path| {
+        std::os::unix::fs::PermissionsExt::mode(&path.metadata().expect("a socket").permissions())
+    };
+    assert_eq!(
+        mode(&socket) & 0o777,
+        0o666,
+        "open to whoever may read /metrics"
+    );
+    let connection =
+        covalent_pipe::seqpacket::Connection::connect(&socket).expect("control listens");
+    for bytes in [&b"{"[..], br#"{"request":"fly"}"#, &[0; 1000]] {
+        let reply = client::ask_bytes(&connection, bytes);
+        assert!(matches!(reply, ControlReply::Refused { .. }), "{reply:?}");
+    }
+    let reply = client::ask_bytes(&connection, br#"{"request":"interfaces"}"#);
+    assert_eq!(
+        reply,
+        ControlReply::Interfaces {
+            interfaces: Vec::new()
+        }
+    );
+    // Whoever sends more than a datagram holds is let go; the next one is served.
+    connection.send(&vec![b' '; 100_000], &[]).expect("sent");
+    assert!(matches!(
+        ask(&socket, &ControlRequest::Version),
+        ControlReply::Version(_)
+    ));
+}
+
+#[test]
+fn the_end_removes_the_socket() {
+    let mut control = Running::start();
+    let socket = control.control_socket();
+    assert!(socket.exists());
+    drop(control.stop.take());
+    control
+        .thread
+        .take()
+        .expect("running")
+        .join()
+        .expect("ends without a panic");
+    assert!(!socket.exists());
+}

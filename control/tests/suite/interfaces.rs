@@ -1,0 +1,213 @@
+//! Real interfaces in a namespace of the test: set up without addresses, watched, never set up against somebody's will.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use covalent_api::control::InterfaceStatus;
+use covalent_control::{control::Control, interfaces::Interfaces};
+use rtnetlink::Handle;
+use tokio::{
+    sync::{oneshot, watch},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    client::config,
+    fake::PATIENCE,
+    namespace::{add_veth, addresses, in_namespace, index, set_down, set_up},
+};
+
+const AF_XDP_PORT: &str = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n";
+
+/// Control in the namespace, and the state of its only interface.
+struct Running {
+    _directory: tempfile::TempDir,
+    interfaces: watch::Receiver<Interfaces>,
+    stop: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(toml: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let control = Control::start(&config(directory.path(), toml))
+            .await
+            .expect("starts");
+        let interfaces = control.interfaces();
+        let (stop, stopped) = oneshot::channel();
+        let served = tokio::spawn(async {
+            control
+                .run(async { drop(stopped.await) })
+                .await
+                .expect("serves")
+        });
+        Self {
+            _directory: directory,
+            interfaces,
+            stop,
+            served,
+        }
+    }
+
+    async fn wait_for(&mut self, what: &str, mut wanted: impl FnMut(&InterfaceStatus) -> bool) {
+        let found = timeout(
+            PATIENCE,
+            self.interfaces
+                .wait_for(|table| wanted(&table.statuses()[0])),
+        )
+        .await;
+        assert!(
+            found.is_ok_and(|found| found.is_ok()),
+            "never {what}: {:?}",
+            self.interfaces.borrow()
+        );
+    }
+
+    async fn stop(self) {
+        drop(self.stop);
+        timeout(PATIENCE, self.served)
+            .await
+            .expect("ends in time")
+            .expect("ends without a panic");
+    }
+}
+
+async fn is_up(handle: &Handle, name: &str) -> bool {
+    let index = index(handle, name).await.expect("exists");
+    let mut links = handle.link().get().match_index(index).execute();
+    let link = futures::TryStreamExt::try_next(&mut links)
+        .await
+        .expect("rtnetlink")
+        .expect("exists");
+    link.header
+        .flags
+        .contains(rtnetlink::packet_route::link::LinkFlags::Up)
+}
+
+#[test]
+fn an_interface_is_set_up_without_any_address_and_left_up() {
+    in_namespace(async |handle| {
+        add_veth(&handle, "v0", "v1").await;
+        let (ours, other) = (
+            index(&handle, "v0").await.expect("v0"),
+            index(&handle, "v1").await.expect("v1"),
+        );
+        let mut control = Running::start(AF_XDP_PORT).await;
+        control
+            .wait_for("set up by control", |it| {
+                it.admin_up && it.brought_up && it.index == Some(ours)
+            })
+            .await;
+        set_up(&handle, other).await;
+        control
+            .wait_for("with a carrier", |it| it.carrier && it.mtu_bytes == 1500)
+            .await;
+        // The kernel gives the other end its link-local address at once, if it has IPv6 at all; ours has none then and later.
+        for _ in 0..20 {
+            if addresses(&handle, other).await > 0 {
+                break;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(addresses(&handle, ours).await, 0);
+        control.stop().await;
+        assert!(
+            is_up(&handle, "v0").await,
+            "its end does not cut the dataplane's link"
+        );
+    });
+}
+
+#[test]
+fn what_somebody_sets_down_stays_down_and_what_appears_is_set_up() {
+    in_namespace(async |handle| {
+        let mut control = Running::start(AF_XDP_PORT).await;
+        control
+            .wait_for("absent", |it| it.index.is_none() && !it.admin_up)
+            .await;
+        add_veth(&handle, "v0", "v1").await;
+        control
+            .wait_for("set up when it appeared", |it| it.admin_up && it.brought_up)
+            .await;
+
+        let first = index(&handle, "v0").await.expect("v0");
+        set_down(&handle, first).await;
+        control.wait_for("seen down", |it| !it.admin_up).await;
+        sleep(Duration::from_millis(200)).await;
+        assert!(!is_up(&handle, "v0").await, "somebody meant it");
+        set_up(&handle, first).await;
+        control.wait_for("seen up", |it| it.admin_up).await;
+
+        handle.link().del(first).execute().await.expect("removed");
+        control.wait_for("gone", |it| it.index.is_none()).await;
+        add_veth(&handle, "v0", "v1").await;
+        control
+            .wait_for("set up again", |it| it.admin_up && it.brought_up)
+            .await;
+        control.stop().await;
+    });
+}
+
+#[test]
+fn an_interface_that_is_up_is_not_touched_nor_is_any_if_told_so() {
+    in_namespace(async |handle| {
+        add_veth(&handle, "v0", "v1").await;
+        let toml = format!("bring_up = false\n{AF_XDP_PORT}");
+        let mut control = Running::start(&toml).await;
+        control.wait_for("seen", |it| it.index.is_some()).await;
+        sleep(Duration::from_millis(100)).await;
+        assert!(!is_up(&handle, "v0").await);
+        control.stop().await;
+
+        set_up(&handle, index(&handle, "v0").await.expect("v0")).await;
+        let mut control = Running::start(AF_XDP_PORT).await;
+        control.wait_for("seen", |it| it.admin_up).await;
+        sleep(Duration::from_millis(100)).await;
+        assert!(!control.interfaces.borrow().statuses()[0].brought_up);
+        control.stop().await;
+    });
+}
+
+#[test]
+fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
+    in_namespace(async |handle| {
+        add_veth(&handle, "v0", "v1").await;
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777))
+            .expect("open to all");
+        let file = directory.path().join("covalent.toml");
+        fs::write(
+            &file,
+            config(directory.path(), AF_XDP_PORT)
+                .to_toml()
+                .expect("UTF-8"),
+        )
+        .expect("written");
+        let binary = directory.path().join("covalent-control");
+        fs::copy(env!("CARGO_BIN_EXE_covalent-control"), &binary)
+            .expect("copied to where nobody may run it");
+        let mut child = Command::new(&binary)
+            .arg("--config")
+            .arg(&file)
+            .uid(65534)
+            .gid(65534)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped"))
+            .lines()
+            .map_while(Result::ok);
+        let complaint = lines.find(|line| line.contains("CAP_NET_ADMIN"));
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        let complaint = complaint.expect("a line about the privilege");
+        for part in ["v0", "control.bring_up = false", "ip link set v0 up"] {
+            assert!(complaint.contains(part), "no `{part}` in {complaint}");
+        }
+    });
+}

@@ -1,0 +1,12 @@
+//! Control as a whole: what it says, whom it follows, what it does to interfaces, how it starts and ends.
+
+mod client;
+mod daemon;
+mod exposition;
+mod fake;
+mod fixture;
+mod interfaces;
+mod metrics;
+mod namespace;
+mod process;
+mod units;

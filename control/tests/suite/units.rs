@@ -1,0 +1,120 @@
+//! The files in `configs/` that other programs read.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use covalent_api::config::ControlConfig;
+
+fn shipped(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../configs")
+        .join(name);
+    fs::read_to_string(&path).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
+}
+
+const UNITS: [&str; 2] = ["covalentd.service", "covalent-control.service"];
+
+/// The units in a directory of the test, with programs that exist. `None` where there is no systemd.
+fn installed() -> Option<tempfile::TempDir> {
+    if Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        skip("there is no systemd-analyze");
+        return None;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    for unit in UNITS {
+        let text = shipped(unit)
+            .replace("/usr/bin/covalentd ", "/bin/true ")
+            .replace("/usr/bin/covalent-control ", "/bin/true ");
+        fs::write(directory.path().join(unit), text).expect("written");
+    }
+    Some(directory)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever reads the test's output must see what was not tested"
+)]
+fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
+}
+
+#[test]
+fn systemd_finds_nothing_to_complain_about() {
+    let Some(directory) = installed() else { return };
+    let units = UNITS.map(|unit| directory.path().join(unit));
+    let output = Command::new("systemd-analyze")
+        .arg("verify")
+        .args(units)
+        .output()
+        .expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn the_units_confine_their_processes() {
+    let Some(directory) = installed() else { return };
+    // In tenths: systemd's own measure of exposure, 0 for a perfect prison.
+    for (unit, limit) in [
+        ("covalentd.service", "40"),
+        ("covalent-control.service", "20"),
+    ] {
+        let output = Command::new("systemd-analyze")
+            .args([
+                "security",
+                "--offline=true",
+                "--no-pager",
+                &format!("--threshold={limit}"),
+            ])
+            .arg(directory.path().join(unit))
+            .output()
+            .expect("runs");
+        assert!(
+            output.status.success(),
+            "{unit}: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
+}
+
+#[test]
+fn the_units_start_what_is_installed_and_wait_for_readiness() {
+    for (unit, program) in UNITS.iter().zip(["covalentd", "covalent-control"]) {
+        let text = shipped(unit);
+        for line in [
+            "Type=notify".to_owned(),
+            format!("ExecStart=/usr/bin/{program} --config /etc/covalent/covalent.toml"),
+            "Restart=on-failure".to_owned(),
+            "RuntimeDirectoryPreserve=yes".to_owned(),
+        ] {
+            assert!(
+                text.lines().any(|it| it == line),
+                "{unit} has no line `{line}`"
+            );
+        }
+        for key in [
+            "LimitMEMLOCK=",
+            "CapabilityBoundingSet=",
+            "NoNewPrivileges=",
+            "SystemCallFilter=",
+        ] {
+            assert!(
+                text.lines().any(|it| it.starts_with(key)),
+                "{unit} has no `{key}`"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_scrape_example_scrapes_where_control_serves() {
+    let text = shipped("prometheus.yml");
+    let target = format!("          - {}", ControlConfig::default().metrics_listen);
+    assert!(
+        text.lines().any(|line| line == target),
+        "no target `{target}` in\n{text}"
+    );
+}
