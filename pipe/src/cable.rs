@@ -1,7 +1,7 @@
 //! A cable between two processes: frames in order both ways through shared memory, with a carrier.
 //!
 //! Each direction is a pipe, written by one end and read by the other, and neither end trusts the other: both use the checked halves. Beside the
-//! pipes lies one page with, for each end, a *carrier word* (its switch, and how often it was thrown), and a sleeping flag. Each end
+//! pipes lies one page with, for each end, a *switch* (how often it was thrown; odd is on), and a sleeping flag. Each end
 //! sleeps on its own end of a socket pair, through which the peer wakes it; a peer that dies is seen there too, because the
 //! kernel closes its end.
 //!
@@ -50,6 +50,8 @@ pub struct CableEnd {
     peeked: Option<Span>,
     event: EventFd,
     violation: Option<Violation>,
+    /// How often this end's switch was thrown; odd while it is on. The shared word is written from it and never read back.
+    thrown: u64,
     /// A frame was refused for want of space, and the caller was not told of any since: what was freed when it was refused.
     refused_at: Option<u64>,
     peer_gone: bool,
@@ -186,6 +188,7 @@ impl CableEnd {
             peeked: None,
             event,
             violation: None,
+            thrown: 0,
             refused_at: None,
             peer_gone: false,
         }
@@ -324,21 +327,20 @@ impl CableEnd {
     /// [`CableEnd::look_for_peer`] looks.
     #[must_use]
     pub fn carrier(&self) -> bool {
-        !self.peer_gone && is_on(self.switch(self.side)) && is_on(self.switch(self.side.other()))
+        !self.peer_gone && is_on(self.thrown) && is_on(self.peer_thrown())
     }
 
     /// How often either switch was thrown: a carrier that was lost and came back between two looks shows here.
     #[must_use]
     pub fn carrier_changes(&self) -> u64 {
-        let thrown = |side| self.switch(side).load(Ordering::Acquire) >> 1;
-        thrown(self.side).wrapping_add(thrown(self.side.other()))
+        self.thrown.wrapping_add(self.peer_thrown())
     }
 
     /// Throws this end's switch, and wakes the peer so that it sees it.
     pub fn set_enabled(&mut self, enabled: bool) {
-        if is_on(self.switch(self.side)) != enabled {
-            // The lowest bit is the switch; counting up throws it.
-            self.switch(self.side).fetch_add(1, Ordering::AcqRel);
+        if is_on(self.thrown) != enabled {
+            self.thrown += 1;
+            self.switch(self.side).store(self.thrown, Ordering::Release);
             self.wake_peer();
         }
     }
@@ -379,6 +381,10 @@ impl CableEnd {
         if self.event.notify().is_err() {
             self.peer_gone = true;
         }
+    }
+
+    fn peer_thrown(&self) -> u64 {
+        self.switch(self.side.other()).load(Ordering::Acquire)
     }
 
     fn switch(&self, side: Side) -> &AtomicU64 {
@@ -428,8 +434,8 @@ impl Side {
     }
 }
 
-fn is_on(switch: &AtomicU64) -> bool {
-    switch.load(Ordering::Acquire) & 1 == 1
+const fn is_on(thrown: u64) -> bool {
+    thrown % 2 == 1
 }
 
 fn map_page(memfd: BorrowedFd<'_>) -> Result<Mapping, PipeError> {

@@ -325,18 +325,22 @@ impl NicPipe {
         self.consumer.refresh(word, name, most, 0).map(|_| ())
     }
 
-    /// The next packet to send, passing those marked not to be. Bounded by the packets in the ring.
+    /// The next packet to send, passing those marked not to be. Bounded by what the ring holds: nothing is freed meanwhile.
     #[inline]
     fn find_tx(&mut self) -> Result<Option<Span>, Violation> {
         self.honest()?;
         if self.peeked.is_some() {
             return Ok(self.peeked);
         }
-        if self.consumer.next == self.consumer.limit {
-            let seen = self.refresh_tail();
-            self.check(seen)?;
-        }
-        while self.consumer.next != self.consumer.limit {
+        loop {
+            if self.consumer.next == self.consumer.limit {
+                // Also after marked packets: `None` is only said after a look that found nothing more.
+                let seen = self.refresh_tail();
+                self.check(seen)?;
+                if self.consumer.next == self.consumer.limit {
+                    return Ok(None);
+                }
+            }
             let span = self.consumer.span(&self.shared, self.consumer.next);
             let span = self.check(span)?;
             if !span.dropped {
@@ -346,7 +350,6 @@ impl NicPipe {
             self.consumer.next = span.end();
             self.counters.tx_discarded += 1;
         }
-        Ok(None)
     }
 
     #[inline]

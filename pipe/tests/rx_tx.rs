@@ -63,7 +63,7 @@ fn nothing_is_sent_that_was_not_given_back() {
     nic.push(&packet(2, 64)).unwrap();
     nic.publish();
     assert_eq!(nic.peek_tx().unwrap(), None);
-    drop(app.recv_mut().unwrap());
+    app.recv_mut().unwrap();
     assert_eq!(nic.peek_tx().unwrap(), None);
     assert!(app.recv_mut().unwrap().send(1));
     assert_eq!(take_all(&mut nic), [packet(1, 64)]);

@@ -1,0 +1,257 @@
+//! Random operations on a pipe against a model of it: queues of packets, a count of bytes, a status bit.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::VecDeque;
+
+use covalent_pipe::{
+    app::SendRefusal,
+    nic::{PushRefusal, footprint_bytes},
+};
+use proptest::prelude::*;
+use support::{packet, rx, rx_tx, tx};
+
+const CAPACITY_BYTES: u64 = 4096;
+const USABLE_BYTES: u64 = CAPACITY_BYTES - 64;
+
+#[derive(Debug, Clone)]
+enum Operation {
+    /// The writer places a packet of so many bytes.
+    Write(usize),
+    Publish,
+    /// The reader takes so many packets.
+    Read(usize),
+    /// The reader gives back so many packets: frees, sends, or (odd, RX/TX) discards them.
+    Return(usize),
+    Doorbell,
+    Complete,
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let length = prop_oneof![
+        4 => 1..=130_usize,
+        2 => 1..=1518_usize,
+        1 => prop_oneof![Just(0), Just(64), Just(4031), Just(4032), Just(4033)],
+    ];
+    let count = prop_oneof![Just(usize::MAX), 0..4_usize];
+    let operation = prop_oneof![
+        6 => length.prop_map(Operation::Write),
+        3 => Just(Operation::Publish),
+        2 => count.clone().prop_map(Operation::Read),
+        3 => count.prop_map(Operation::Return),
+        2 => Just(Operation::Doorbell),
+        2 => Just(Operation::Complete),
+    ];
+    prop::collection::vec(operation, 1..300)
+}
+
+/// What lies in a ring: packets by the side that may act on them next.
+#[derive(Default)]
+struct Model {
+    number: u64,
+    written: VecDeque<Vec<u8>>,
+    published: VecDeque<Vec<u8>>,
+    /// Given back to be sent, with whether it is wanted.
+    returned: VecDeque<(Vec<u8>, bool)>,
+    held_bytes: u64,
+    /// Bytes that the reader of a TX half has passed and not completed.
+    passed_bytes: u64,
+    published_tail: u64,
+    outstanding: bool,
+}
+
+impl Model {
+    fn next_packet(&mut self, len: usize) -> Vec<u8> {
+        self.number += 1;
+        packet(self.number, len)
+    }
+
+    fn write(&mut self, packet: Vec<u8>) {
+        self.held_bytes += footprint_bytes(packet.len());
+        self.written.push_back(packet);
+    }
+
+    fn fits(&self, len: usize) -> bool {
+        footprint_bytes(len) + self.held_bytes <= USABLE_BYTES
+    }
+
+    fn push_outcome(&self, len: usize) -> Result<(), PushRefusal> {
+        match len {
+            0 => Err(PushRefusal::Empty),
+            4033.. => Err(PushRefusal::TooLong { len, max: 4032 }),
+            _ if !self.fits(len) => Err(PushRefusal::Full),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rule 1: the notification that publishing must give.
+    fn publish(&mut self) -> Option<u64> {
+        let bytes: u64 = self
+            .written
+            .iter()
+            .map(|packet| footprint_bytes(packet.len()))
+            .sum();
+        if bytes == 0 {
+            return None;
+        }
+        self.published_tail += bytes;
+        self.published.append(&mut self.written);
+        let notify = !self.outstanding;
+        self.outstanding = true;
+        notify.then_some(self.published_tail)
+    }
+
+    /// Rule 2.
+    fn doorbell(&mut self) -> Option<u64> {
+        self.outstanding = !self.published.is_empty();
+        self.outstanding.then_some(self.published_tail)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rx_behaves_as_its_model(operations in operations()) {
+        let (mut nic, mut app) = rx(CAPACITY_BYTES);
+        let mut model = Model::default();
+        for operation in operations {
+            match operation {
+                Operation::Write(len) => {
+                    let packet = model.next_packet(len);
+                    let expected = model.push_outcome(len);
+                    prop_assert_eq!(nic.push(&packet), expected);
+                    if expected.is_ok() {
+                        model.write(packet);
+                    }
+                }
+                Operation::Publish => prop_assert_eq!(nic.publish(), model.publish()),
+                Operation::Read(count) => {
+                    let Some(batch) = app.recv() else {
+                        prop_assert!(model.published.is_empty());
+                        continue;
+                    };
+                    prop_assert!(batch.iter().take(count).eq(model.published.iter().take(count)));
+                    prop_assert_eq!(batch.iter().count(), model.published.len());
+                    batch.keep();
+                }
+                Operation::Return(count) => {
+                    let Some(batch) = app.recv() else {
+                        prop_assert!(model.published.is_empty());
+                        continue;
+                    };
+                    prop_assert!(batch.free(count), "bytes lie in the pipe, so a notification is outstanding");
+                    for packet in model.published.drain(..count.min(model.published.len())) {
+                        model.held_bytes -= footprint_bytes(packet.len());
+                    }
+                }
+                Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell())),
+                Operation::Complete => prop_assert_eq!(nic.complete_tx(), None),
+            }
+            prop_assert_eq!(app.doorbell_needed(), model.outstanding);
+            prop_assert_eq!(nic.free_bytes(), USABLE_BYTES - model.held_bytes);
+        }
+        prop_assert_eq!(nic.violation(), None);
+    }
+
+    #[test]
+    fn tx_behaves_as_its_model(operations in operations()) {
+        let (mut nic, mut app) = tx(CAPACITY_BYTES);
+        let mut model = Model::default();
+        for operation in operations {
+            match operation {
+                Operation::Write(len) => {
+                    let packet = model.next_packet(len);
+                    let expected = match model.push_outcome(len) {
+                        Ok(()) => Ok(()),
+                        Err(PushRefusal::Empty) => Err(SendRefusal::Empty),
+                        Err(PushRefusal::TooLong { len, max }) => Err(SendRefusal::TooLong { len, max }),
+                        Err(_) => Err(SendRefusal::Full),
+                    };
+                    prop_assert_eq!(app.send(&packet), expected);
+                    if expected.is_ok() {
+                        model.write(packet);
+                    }
+                }
+                Operation::Publish => {
+                    prop_assert_eq!(app.publish(), !model.written.is_empty());
+                    model.publish();
+                }
+                Operation::Read(count) | Operation::Return(count) => {
+                    for _ in 0..count.min(64) {
+                        let expected = model.published.pop_front();
+                        prop_assert_eq!(nic.peek_tx().unwrap(), expected.as_deref());
+                        nic.advance_tx();
+                        model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
+                    }
+                }
+                Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(None)),
+                Operation::Complete => {
+                    prop_assert_eq!(nic.complete_tx(), None);
+                    model.held_bytes -= core::mem::take(&mut model.passed_bytes);
+                }
+            }
+            prop_assert_eq!(app.in_flight_bytes(), model.held_bytes);
+            prop_assert_eq!(app.free_bytes(), USABLE_BYTES - model.held_bytes);
+        }
+        prop_assert_eq!(app.violation(), None);
+    }
+
+    #[test]
+    fn rx_tx_behaves_as_its_model(operations in operations()) {
+        let (mut nic, mut app) = rx_tx(CAPACITY_BYTES);
+        let mut model = Model::default();
+        for operation in operations {
+            match operation {
+                Operation::Write(len) => {
+                    let packet = model.next_packet(len);
+                    let expected = model.push_outcome(len);
+                    prop_assert_eq!(nic.push(&packet), expected);
+                    if expected.is_ok() {
+                        model.write(packet);
+                    }
+                }
+                Operation::Publish => prop_assert_eq!(nic.publish(), model.publish()),
+                Operation::Return(count) => {
+                    let Some(mut batch) = app.recv_mut() else {
+                        prop_assert!(model.published.is_empty());
+                        continue;
+                    };
+                    for expected in &mut model.published {
+                        let mut packet = batch.next_packet().unwrap();
+                        prop_assert_eq!(&*packet, &expected[..]);
+                        packet[0] = packet[0].wrapping_add(1);
+                        expected[0] = expected[0].wrapping_add(1);
+                    }
+                    prop_assert!(batch.next_packet().is_none());
+                    let wanted = count % 2 == 0;
+                    prop_assert_eq!(if wanted { batch.send(count) } else { batch.discard(count) }, count > 0);
+                    let count = count.min(model.published.len());
+                    model.returned.extend(model.published.drain(..count).map(|packet| (packet, wanted)));
+                }
+                Operation::Read(count) => {
+                    for _ in 0..count.min(64) {
+                        while model.returned.front().is_some_and(|(_, wanted)| !wanted) {
+                            let (packet, _) = model.returned.pop_front().unwrap();
+                            model.passed_bytes += footprint_bytes(packet.len());
+                        }
+                        let expected = model.returned.pop_front().map(|(packet, _)| packet);
+                        prop_assert_eq!(nic.peek_tx().unwrap(), expected.as_deref());
+                        nic.advance_tx();
+                        model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
+                    }
+                }
+                Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell())),
+                Operation::Complete => {
+                    prop_assert_eq!(nic.complete_tx(), None);
+                    model.held_bytes -= core::mem::take(&mut model.passed_bytes);
+                }
+            }
+            prop_assert_eq!(app.doorbell_needed(), model.outstanding);
+            prop_assert_eq!(nic.free_bytes(), USABLE_BYTES - model.held_bytes);
+        }
+        prop_assert_eq!(nic.violation(), None);
+    }
+}
