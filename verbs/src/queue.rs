@@ -283,9 +283,13 @@ impl<'d> Verbs<'d> {
     }
 
     fn full(&self) -> Error {
-        match self.submit.violation() {
-            Some(violation) => broken(violation),
-            None => Error::QueueFull {
+        if let Some(violation) = self.submit.violation() {
+            return broken(violation);
+        }
+        // A queue that stays full may have nobody at its other end.
+        match self.device.check_alive_sometimes() {
+            Err(gone) => gone,
+            Ok(()) => Error::QueueFull {
                 outstanding: self.outstanding.len(),
                 depth: self.outstanding.depth(),
             },

@@ -89,7 +89,8 @@ impl<'d> TxPipe<'d> {
     /// Copies a packet into the pipe. The lane sees it after [`TxPipe::publish`]: push a burst, then publish once. Does not block.
     ///
     /// # Errors
-    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter than [`FRAME_BYTES_MIN`].
+    /// [`Error::Send`](crate::Error::Send) with the cause: full, too long for the port, or shorter than [`FRAME_BYTES_MIN`];
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) when it is full and will stay so.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<()> {
         check_min(packet.len())?;
@@ -129,14 +130,8 @@ impl<'d> TxPipe<'d> {
     /// # Errors
     /// As those two.
     pub fn send(&mut self, packet: &[u8]) -> Result<()> {
-        match self.push(packet) {
-            Ok(()) => self.publish(),
-            Err(error) => {
-                // A pipe that stays full may have nobody at its other end.
-                self.device.check_alive_sometimes()?;
-                Err(error)
-            }
-        }
+        self.push(packet)?;
+        self.publish()
     }
 
     /// Sends one packet, waiting for room if need be.
@@ -190,9 +185,14 @@ impl<'d> TxPipe<'d> {
     }
 
     fn refused(&self, refusal: app::SendRefusal, len_bytes: usize) -> crate::Error {
-        match self.ring.violation() {
-            Some(violation) => broken(violation),
-            None => refusal_of(refusal, len_bytes).into(),
+        if let Some(violation) = self.ring.violation() {
+            return broken(violation);
+        }
+        let refusal = refusal_of(refusal, len_bytes);
+        match self.device.check_alive_sometimes() {
+            // A pipe that stays full may have nobody at its other end.
+            Err(gone) if refusal == SendRefusal::Full => gone,
+            _ => refusal.into(),
         }
     }
 }

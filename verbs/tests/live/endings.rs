@@ -1,0 +1,202 @@
+//! What ends badly: no daemon, a daemon that ends under its applications, an application that goes.
+
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{Client, Completion, Device, Error, Match, Mode, Rights, Target, Verb};
+
+use crate::nodes::{Nodes, eventually, soon};
+
+/// Within this a call that waits must notice that the daemon is gone. It takes microseconds; the machine may be busy.
+const PROMPT: Duration = Duration::from_secs(5);
+
+fn is_gone<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(
+        matches!(result, Err(Error::DaemonGone { .. })),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn without_a_daemon_the_error_names_the_socket() {
+    let error = Device::attach("/nonexistent/covalentd.sock", "test").unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }));
+    assert!(
+        error.to_string().contains("/nonexistent/covalentd.sock"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_lane_that_is_not_there_is_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let error = Device::attach_to_lane(nodes.socket("a"), "test", 9).unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if !reason.is_empty()),
+        "{error}"
+    );
+}
+
+/// Runs `wait` in a thread of its own, ends the daemon once it sleeps, and checks that it notices.
+fn notices(what: &str, wait: impl FnOnce(&Device) -> Result<(), Error> + Send) {
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("b");
+    thread::scope(|scope| {
+        let (waits, is_waiting) = mpsc::channel();
+        let waiter = scope.spawn(move || {
+            waits.send(()).unwrap();
+            let result = wait(&device);
+            (result, Instant::now())
+        });
+        is_waiting.recv().unwrap();
+        // Long enough to be asleep; if it is not, the test is only easier to pass.
+        thread::sleep(Duration::from_millis(50));
+        let ended = Instant::now();
+        nodes.stop("b");
+        let (result, noticed) = waiter.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::DaemonGone { .. })),
+            "{what}: {result:?}"
+        );
+        assert!(noticed - ended < PROMPT, "{what}");
+    });
+}
+
+#[test]
+fn calls_that_wait_notice_the_daemons_end() {
+    notices("recv", |device| {
+        let mut pipe = device.rx_pipe(1 << 16)?;
+        pipe.recv_blocking().map(drop)
+    });
+    notices("in-place recv", |device| {
+        let mut pipe = device.rx_tx_pipe(1 << 16, "p0")?;
+        pipe.recv_blocking().map(drop)
+    });
+    notices("next_rx_pipe", |device| device.next_rx_pipe().map(drop));
+    notices("verbs", |device| {
+        let _region = device.register_region("own", 64, Rights::ALL)?;
+        let mut verbs = device.verbs()?;
+        let own = verbs.open_region(Target::Local, "own")?;
+        loop {
+            verbs.fetch_add(&own, 0, 1)?;
+        }
+    });
+}
+
+#[test]
+fn a_subscriber_sees_events_and_the_daemons_end() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let mut client = Client::connect(nodes.socket("b"), "test").unwrap();
+    client.subscribe().unwrap();
+    let device = nodes.attach("b");
+    let mut last = None;
+    let mut next = |client: &mut Client| {
+        let event = client.next_event(Some(soon())).unwrap();
+        assert!(
+            last.is_none_or(|last| event.sequence == last + 1),
+            "none is missed"
+        );
+        last = Some(event.sequence);
+        format!("{:?}", event.kind)
+    };
+    assert!(next(&mut client).contains("Attached"));
+    // Events that come while a reply is awaited are kept.
+    drop(device);
+    eventually("the session is gone", || {
+        client.status().unwrap().sessions == 0
+    });
+    assert!(next(&mut client).contains("Detached"));
+    let error = client
+        .next_event(Some(Instant::now() + Duration::from_millis(20)))
+        .unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    nodes.stop("b");
+    is_gone(client.next_event(Some(soon())));
+    is_gone(client.status());
+}
+
+#[test]
+fn every_call_fails_after_the_daemons_end_and_none_hangs() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("b");
+    let region = device.register_region("own", 64, Rights::ALL).unwrap();
+    let mut rx = device.rx_pipe(1 << 16).unwrap();
+    let mut echo = device.rx_tx_pipe(1 << 16, "p0").unwrap();
+    let mut tx = device.tx_pipe(1 << 16, "p0").unwrap();
+    let mut verbs = device.verbs_with_depth(8).unwrap();
+    let own = verbs.open_region(Target::Local, "own").unwrap();
+    nodes.stop("b");
+
+    // Those that do not wait look at the daemon now and then.
+    let poll_until_gone = |what: &str, poll: &mut dyn FnMut() -> Result<(), Error>| {
+        let deadline = Instant::now() + PROMPT;
+        loop {
+            match poll() {
+                Err(Error::DaemonGone { .. }) => return,
+                Err(Error::QueueFull { .. } | Error::Send(_)) | Ok(()) => {}
+                Err(other) => panic!("{what}: {other}"),
+            }
+            assert!(Instant::now() < deadline, "{what} never noticed");
+        }
+    };
+    poll_until_gone("recv", &mut || rx.recv().map(drop));
+    poll_until_gone("in-place recv", &mut || echo.recv().map(drop));
+    poll_until_gone("poll_rx_pipe", &mut || device.poll_rx_pipe().map(drop));
+    poll_until_gone("send", &mut || tx.send(&[0; 64]));
+    let mut completions = [Completion::default()];
+    poll_until_gone("post", &mut || {
+        verbs.post(
+            &own,
+            Verb::FetchAdd {
+                offset_bytes: 0,
+                delta: 1,
+            },
+            Mode::TwoPhase,
+            0,
+        )?;
+        Ok(())
+    });
+    poll_until_gone("poll", &mut || verbs.poll(&mut completions).map(drop));
+
+    is_gone(rx.recv_deadline(soon()).map(drop));
+    is_gone(echo.recv_deadline(soon()).map(drop));
+    is_gone(device.next_rx_pipe_deadline(soon()));
+    is_gone(tx.flush_deadline(soon()));
+    is_gone(device.status());
+    is_gone(device.check_alive());
+    is_gone(rx.bind(&Match::Any));
+    is_gone(device.rx_pipe(1 << 16).map(drop));
+    is_gone(device.register_region("other", 64, Rights::ALL).map(drop));
+    // The memory is still this application's.
+    region.store(0, 7).unwrap();
+    assert_eq!(region.load(0).unwrap(), 7);
+}
+
+#[test]
+fn what_is_dropped_is_reclaimed() {
+    let nodes = Nodes::start(&["p0"]);
+    let mut watcher = Client::connect(nodes.socket("b"), "test").unwrap();
+    let device = nodes.attach("b");
+    let pipe = device.rx_pipe(1 << 16).unwrap();
+    let _region = device.register_region("own", 64, Rights::ALL).unwrap();
+    let verbs = device.verbs().unwrap();
+    assert!(
+        matches!(device.verbs(), Err(Error::Refused { .. })),
+        "one queue at a time"
+    );
+    assert_eq!(watcher.status().unwrap().pipes.len(), 3);
+    drop(pipe);
+    drop(verbs);
+    eventually("pipes are gone", || {
+        watcher.status().unwrap().pipes.is_empty()
+    });
+    drop(device.verbs().unwrap());
+    drop(device);
+    eventually("the session is gone", || {
+        let status = watcher.status().unwrap();
+        status.sessions == 0 && status.regions.is_empty()
+    });
+}

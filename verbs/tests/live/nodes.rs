@@ -1,0 +1,107 @@
+//! Two nodes `a` and `b` joined by cables.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use covalent_api::config::Config;
+use covalent_dataplane::Daemon;
+use covalent_verbs::{Client, Device};
+use tempfile::TempDir;
+
+/// How long a test waits for something that must happen: far beyond what it takes.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Two running nodes, and where they live. They end with this.
+pub struct Nodes {
+    a: Option<Daemon>,
+    b: Option<Daemon>,
+    directory: TempDir,
+}
+
+impl Nodes {
+    /// Starts both, with a port on each for each cable, and waits until all links are up.
+    pub fn start(cables: &[&str]) -> Self {
+        Self::start_with(cables, "")
+    }
+
+    /// As [`Nodes::start`], with more text in both configurations.
+    pub fn start_with(cables: &[&str], more: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let start = |name| Some(Daemon::start(config(&directory, name, cables, more)).unwrap());
+        let nodes = Self {
+            a: start("a"),
+            b: start("b"),
+            directory,
+        };
+        for name in ["a", "b"] {
+            let mut client = Client::connect(nodes.socket(name), "test").unwrap();
+            eventually("all links are up", || {
+                client
+                    .status()
+                    .unwrap()
+                    .links
+                    .iter()
+                    .all(|link| link.state == "up")
+            });
+        }
+        nodes
+    }
+
+    /// Ends a node's daemon.
+    pub fn stop(&mut self, name: &str) {
+        let daemon = if name == "a" {
+            &mut self.a
+        } else {
+            &mut self.b
+        };
+        daemon.take().unwrap().stop();
+    }
+
+    /// A node's socket.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name).join("covalentd.sock")
+    }
+
+    /// A new attachment to a node.
+    pub fn attach(&self, name: &str) -> Device {
+        Device::attach(self.socket(name), "test").unwrap()
+    }
+
+    /// Plugs or pulls a port of node a.
+    pub fn set_port(&self, port: &str, enabled: bool) {
+        Client::connect(self.socket("a"), "test")
+            .unwrap()
+            .set_port(port, enabled)
+            .unwrap();
+    }
+}
+
+fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> Config {
+    let at = directory.path().display();
+    let mut text = format!(
+        "[node]\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\
+         [link]\nidle_pace_ms = 5\n{more}\n"
+    );
+    for cable in cables {
+        text += &format!(
+            "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{at}/{cable}\"\nring_slots = 1024\n"
+        );
+    }
+    Config::parse(&text, "test").unwrap()
+}
+
+/// A deadline that is never reached unless something is broken.
+pub fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = soon();
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

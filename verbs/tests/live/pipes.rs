@@ -1,0 +1,402 @@
+//! Frames through pipes.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{Device, Error, Match, RxPipe, SendRefusal};
+
+use crate::nodes::{Nodes, soon};
+
+const PIPE_BYTES: u64 = 256 * 1024;
+
+/// A frame of an EtherType of its own, filled by its number.
+fn frame(number: u32, length: usize) -> Vec<u8> {
+    let mut frame = vec![number as u8; length];
+    frame[12..14].copy_from_slice(&[0x88, 0xb6]);
+    if length >= 18 {
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+    }
+    frame
+}
+
+/// Receives until `count` frames have come.
+fn receive(pipe: &mut RxPipe<'_>, count: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while frames.len() < count {
+        let batch = pipe.recv_deadline(soon()).unwrap();
+        frames.extend(batch.iter().map(<[u8]>::to_vec));
+    }
+    frames
+}
+
+#[test]
+fn frames_of_every_length_arrive_unchanged_and_in_order() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let max = tx.frame_bytes_max();
+    assert!(max >= 1514);
+    let sent: Vec<_> = (14..=max)
+        .step_by(7)
+        .chain([max])
+        .enumerate()
+        .map(|(n, len)| frame(n as u32, len))
+        .collect();
+    for window in sent.chunks(50) {
+        for frame in window {
+            tx.push(frame).unwrap();
+        }
+        tx.publish().unwrap();
+        assert!(receive(&mut rx, window.len()) == window);
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_its_cause_and_changes_nothing() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let max = tx.frame_bytes_max();
+    let too_long = tx.send(&vec![0; max + 1]).unwrap_err();
+    assert!(
+        matches!(too_long, Error::Send(SendRefusal::TooLong { len_bytes, max_bytes }) if len_bytes == max + 1 && max_bytes == max),
+        "{too_long}"
+    );
+    for length in [0, 13] {
+        let runt = tx.send(&vec![0; length]).unwrap_err();
+        assert!(
+            matches!(runt, Error::Send(SendRefusal::Runt { len_bytes, min_bytes: 14 }) if len_bytes == length),
+            "{runt}"
+        );
+        assert!(matches!(
+            tx.reserve(length),
+            Err(Error::Send(SendRefusal::Runt { .. }))
+        ));
+    }
+    let error = a.tx_pipe(PIPE_BYTES, "p9").unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if reason.contains("p9")),
+        "{error}"
+    );
+    let error = a.rx_pipe(1000).unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { reason, .. } if !reason.is_empty()),
+        "{error}"
+    );
+    tx.send(&frame(1, 64)).unwrap();
+    assert_eq!(receive(&mut rx, 1), [frame(1, 64)]);
+}
+
+#[test]
+fn a_full_pipe_refuses_waits_and_recovers() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(1 << 20).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(64 * 1024, "p0").unwrap();
+    // Pushed and not published: the lane does not see them, so nothing makes room.
+    let mut pushed = 0;
+    let full = loop {
+        match tx.push(&frame(pushed, 128)) {
+            Ok(()) => pushed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, Error::Send(SendRefusal::Full)), "{full}");
+    assert_eq!(u64::from(pushed), (64 * 1024 - 64) / 128);
+    // Waiting for room publishes what is there.
+    tx.send_deadline(&frame(pushed, 128), soon()).unwrap();
+    let frames = receive(&mut rx, pushed as usize + 1);
+    assert!(
+        frames
+            .iter()
+            .enumerate()
+            .all(|(number, got)| *got == frame(number as u32, 128))
+    );
+    tx.flush_deadline(soon()).unwrap();
+    assert_eq!(tx.in_flight_bytes(), 0);
+}
+
+#[test]
+fn a_reservation_is_sent_only_when_committed() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    tx.reserve(100).unwrap().fill(1);
+    let mut room = tx.reserve(60).unwrap();
+    room.copy_from_slice(&frame(2, 60));
+    room.commit();
+    tx.publish().unwrap();
+    assert_eq!(receive(&mut rx, 1), [frame(2, 60)]);
+}
+
+#[test]
+fn batches_are_freed_in_part_kept_or_freed_when_dropped() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    for number in 0..5 {
+        tx.send(&frame(number, 100)).unwrap();
+    }
+    let in_pipe = |rx: &mut RxPipe<'_>| {
+        let batch = rx.recv_deadline(soon()).unwrap();
+        let count = batch.iter().count();
+        batch.keep();
+        count
+    };
+    crate::nodes::eventually("all five are there", || in_pipe(&mut rx) == 5);
+    let batch = rx.recv().unwrap().unwrap();
+    assert!(
+        batch.bytes().len() >= 4 * 128 + 100,
+        "one contiguous stretch"
+    );
+    assert_eq!(batch.bytes()[..100], frame(0, 100));
+    assert_eq!(batch.bytes()[128..228], frame(1, 100));
+    batch.free(2);
+    let batch = rx.recv().unwrap().unwrap();
+    assert_eq!(batch.iter().next(), Some(&frame(2, 100)[..]));
+    drop(batch);
+    assert!(rx.recv().unwrap().is_none());
+}
+
+#[test]
+fn frames_are_changed_and_sent_back_in_place() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut back = a.rx_pipe_on(PIPE_BYTES, "p0").unwrap();
+    back.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    for number in 0..6 {
+        tx.push(&frame(number, 80)).unwrap();
+    }
+    tx.publish().unwrap();
+    let mut seen = 0;
+    while seen < 6 {
+        let mut batch = echo.recv_deadline(soon()).unwrap();
+        while let Some(mut packet) = batch.next_packet() {
+            packet[79] = 0xee;
+            // Odd ones are not sent back.
+            if packet[17] % 2 == 1 {
+                packet.discard();
+            }
+            seen += 1;
+        }
+        batch.send_all().unwrap();
+    }
+    let got = receive(&mut back, 3);
+    for (number, got) in [0, 2, 4].into_iter().zip(got) {
+        let mut expected = frame(number, 80);
+        expected[79] = 0xee;
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn a_dropped_in_place_batch_is_received_again() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    tx.send(&frame(1, 64)).unwrap();
+    drop(echo.recv_deadline(soon()).unwrap());
+    let mut batch = echo.recv_deadline(soon()).unwrap();
+    assert_eq!(
+        batch.next_packet().map(|packet| packet.to_vec()),
+        Some(frame(1, 64))
+    );
+    batch.discard(1).unwrap();
+    assert!(echo.recv().unwrap().is_none());
+}
+
+#[test]
+fn waiting_ends_at_its_deadline_and_wakes_for_a_frame() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let before = Instant::now();
+    let error = rx
+        .recv_deadline(before + Duration::from_millis(30))
+        .unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    assert!(before.elapsed() >= Duration::from_millis(30));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+            // Each finds the receiver asleep.
+            for number in 0..20 {
+                thread::sleep(Duration::from_millis(2));
+                tx.send(&frame(number, 64)).unwrap();
+            }
+            tx.flush_deadline(soon()).unwrap();
+        });
+        for number in 0..20 {
+            let batch = rx.recv_deadline(soon()).unwrap();
+            assert_eq!(batch.iter().next(), Some(&frame(number, 64)[..]));
+            batch.free(1);
+        }
+    });
+}
+
+#[test]
+fn one_call_waits_for_many_pipes() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipes: Vec<_> = (0..8u16)
+        .map(|number| {
+            let mut pipe = b.rx_pipe(64 * 1024).unwrap();
+            pipe.bind(&Match::EtherType {
+                ethertype: 0x9000 + number,
+            })
+            .unwrap();
+            pipe
+        })
+        .collect();
+    let error = b
+        .next_rx_pipe_deadline(Instant::now() + Duration::from_millis(10))
+        .unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }));
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    for round in 0..50u8 {
+        for number in [3u8, 0, 7] {
+            let mut frame = frame(u32::from(round), 64);
+            frame[12..14].copy_from_slice(&[0x90, number]);
+            tx.push(&frame).unwrap();
+        }
+        tx.publish().unwrap();
+        let mut got = [0; 8];
+        while got.iter().sum::<usize>() < 3 {
+            let ready = b.next_rx_pipe_deadline(soon()).unwrap();
+            let place = pipes.iter().position(|pipe| pipe.id() == ready).unwrap();
+            while let Some(batch) = pipes[place].recv().unwrap() {
+                got[place] += batch.iter().count();
+            }
+        }
+        assert_eq!(got, [1, 0, 0, 1, 0, 0, 0, 1], "round {round}");
+    }
+    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+}
+
+#[test]
+fn a_match_belongs_to_one_pipe_until_it_is_given_back() {
+    let nodes = Nodes::start(&["p0"]);
+    let b = nodes.attach("b");
+    let other = nodes.attach("b");
+    let mut first = b.rx_pipe(PIPE_BYTES).unwrap();
+    let mut second = other.rx_pipe(PIPE_BYTES).unwrap();
+    first.bind(&Match::Any).unwrap();
+    let error = second.bind(&Match::Any).unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { request, reason } if request.contains("any frame") && !reason.is_empty()),
+        "{error}"
+    );
+    first.unbind(&Match::Any).unwrap();
+    second.bind(&Match::Any).unwrap();
+    assert!(matches!(
+        first.unbind(&Match::Any),
+        Err(Error::Refused { .. })
+    ));
+    // A dropped pipe gives back what it was bound to.
+    drop(second);
+    first.bind(&Match::Any).unwrap();
+}
+
+#[test]
+fn a_slow_reader_hurts_only_itself() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, slow, quick) = (nodes.attach("a"), nodes.attach("b"), nodes.attach("b"));
+    let mut full = slow.rx_pipe(64 * 1024).unwrap();
+    full.bind(&Match::EtherType { ethertype: 0x9001 }).unwrap();
+    let mut rx = quick.rx_pipe(PIPE_BYTES).unwrap();
+    rx.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let mut flood = frame(0, 1000);
+    flood[12..14].copy_from_slice(&[0x90, 0x01]);
+    for number in 0..200 {
+        for _ in 0..3 {
+            tx.send_deadline(&flood, soon()).unwrap();
+        }
+        tx.send_deadline(&frame(number, 64), soon()).unwrap();
+        assert_eq!(receive(&mut rx, 1), [frame(number, 64)]);
+    }
+    let status = slow.status().unwrap();
+    let pipe = status
+        .pipes
+        .iter()
+        .find(|pipe| pipe.session == slow.session())
+        .unwrap();
+    let dropped: u64 = pipe.drops.values().sum();
+    assert_eq!(dropped + pipe.rx_packets, 600);
+    assert!(dropped >= 500, "{dropped}");
+    // What fitted is there, unharmed.
+    assert_eq!(receive(&mut full, pipe.rx_packets as usize)[0], flood);
+}
+
+#[test]
+fn two_applications_send_and_receive_at_once() {
+    let nodes = Nodes::start(&["p0"]);
+    const COUNT: u32 = 3000;
+    thread::scope(|scope| {
+        for ethertype in [0x9100u16, 0x9101] {
+            let nodes = &nodes;
+            let bound = std::sync::Arc::new(std::sync::Barrier::new(2));
+            let is_bound = bound.clone();
+            scope.spawn(move || {
+                let device = nodes.attach("b");
+                let mut echo = device.rx_tx_pipe(1 << 20, "p0").unwrap();
+                echo.bind(&Match::EtherType { ethertype }).unwrap();
+                bound.wait();
+                let mut seen = 0;
+                while seen < COUNT {
+                    let mut batch = echo.recv_deadline(soon()).unwrap();
+                    while batch.next_packet().is_some() {
+                        seen += 1;
+                    }
+                    batch.send_all().unwrap();
+                }
+                bound.wait();
+            });
+            scope.spawn(move || {
+                is_bound.wait();
+                ping(&nodes.attach("a"), ethertype, COUNT);
+                is_bound.wait();
+            });
+        }
+    });
+}
+
+/// Sends `count` frames, 64 under way at a time, and checks that each comes back in its turn.
+fn ping(device: &Device, ethertype: u16, count: u32) {
+    let mut rx = device.rx_pipe_on(1 << 20, "p0").unwrap();
+    rx.bind(&Match::EtherType { ethertype }).unwrap();
+    let mut tx = device.tx_pipe(1 << 20, "p0").unwrap();
+    let (mut sent, mut back) = (0, 0);
+    while back < count {
+        while sent < count && sent - back < 64 {
+            let mut frame = frame(sent, 60 + sent as usize % 1000);
+            frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            tx.push(&frame).unwrap();
+            sent += 1;
+        }
+        tx.publish().unwrap();
+        let batch = rx.recv_deadline(soon()).unwrap();
+        for packet in &batch {
+            assert_eq!(packet[14..18], back.to_be_bytes(), "{ethertype:#x}");
+            assert_eq!(packet.len(), 60 + back as usize % 1000);
+            back += 1;
+        }
+    }
+}

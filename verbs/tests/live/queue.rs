@@ -1,0 +1,284 @@
+//! The queue: bounds, matching, doubt.
+
+use std::{
+    collections::HashMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{
+    Completion, Error, Mode, Outcome, RemoteRegion, Rights, Target, Verb, VerbId, Verbs,
+};
+
+use crate::nodes::{Nodes, eventually, soon};
+
+const ADD: Verb<'_> = Verb::FetchAdd {
+    offset_bytes: 0,
+    delta: 1,
+};
+
+/// Takes completions until `count` final ones have come.
+fn take(verbs: &mut Verbs<'_>, count: usize) -> Vec<Completion> {
+    let mut taken = Vec::new();
+    let mut completions = vec![Completion::default(); 16];
+    while taken
+        .iter()
+        .filter(|completion: &&Completion| completion.outcome.is_final())
+        .count()
+        < count
+    {
+        let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        taken.extend_from_slice(&completions[..came]);
+    }
+    taken
+}
+
+#[test]
+fn every_completion_bears_its_own_user_data() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("words", 8 * 100, Rights::ALL).unwrap();
+    (0..100).for_each(|word| own.store(8 * word, 1000 + word).unwrap());
+    let mut verbs = device.verbs().unwrap();
+    let words = verbs.open_region(Target::Name("b"), "words").unwrap();
+    let mut posted = HashMap::new();
+    for word in 0..100 {
+        let verb = Verb::FetchAdd {
+            offset_bytes: 8 * word,
+            delta: 0,
+        };
+        let mode = if word % 2 == 0 {
+            Mode::OnePhase
+        } else {
+            Mode::TwoPhase
+        };
+        posted.insert(
+            verbs.post(&words, verb, mode, u64::MAX - word).unwrap(),
+            word,
+        );
+    }
+    assert_eq!(verbs.outstanding(), 100);
+    for completion in take(&mut verbs, 100) {
+        let word = posted.remove(&completion.id).expect("each once");
+        assert_eq!(completion.user_data, u64::MAX - word);
+        assert_eq!(completion.outcome, Outcome::Old(1000 + word));
+    }
+    assert_eq!(verbs.outstanding(), 0);
+}
+
+#[test]
+fn no_more_than_the_depth_is_under_way() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs_with_depth(4).unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    for user_data in 0..4 {
+        verbs
+            .post(&counter, ADD, Mode::TwoPhase, user_data)
+            .unwrap();
+    }
+    let error = verbs.post(&counter, ADD, Mode::TwoPhase, 4).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::QueueFull {
+                outstanding: 4,
+                depth: 4
+            }
+        ),
+        "{error}"
+    );
+    // Ended is not enough: only what was taken makes room, so completions cannot pile up either.
+    eventually("all are executed", || own.load(0).unwrap() == 4);
+    assert!(verbs.post(&counter, ADD, Mode::TwoPhase, 4).is_err());
+    assert_eq!(take(&mut verbs, 4).len(), 4);
+    verbs.post(&counter, ADD, Mode::TwoPhase, 4).unwrap();
+    assert_eq!(take(&mut verbs, 1)[0].user_data, 4);
+    assert_eq!(own.load(0).unwrap(), 5);
+}
+
+#[test]
+fn a_long_run_at_every_depth_is_exact() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let host = nodes.attach("b");
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut expected = 0;
+    for (depth, count) in [(1, 200), (7, 2000), (256, 5000), (4096, 5000)] {
+        let device = nodes.attach("a");
+        let mut verbs = device.verbs_with_depth(depth).unwrap();
+        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        let mut completions = vec![Completion::default(); 64];
+        let (mut posted, mut ended) = (0, 0);
+        while ended < count {
+            while posted < count && verbs.post(&counter, ADD, Mode::TwoPhase, posted).is_ok() {
+                posted += 1;
+            }
+            let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            assert!(
+                completions[..taken]
+                    .iter()
+                    .all(|completion| matches!(completion.outcome, Outcome::Old(_)))
+            );
+            ended += taken as u64;
+        }
+        expected += count;
+        assert_eq!(own.load(0).unwrap(), expected, "depth {depth}");
+    }
+}
+
+#[test]
+fn blocking_calls_leave_the_completions_of_others_for_poll() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let _own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    for user_data in 0..10 {
+        verbs
+            .post(&counter, ADD, Mode::TwoPhase, user_data)
+            .unwrap();
+    }
+    verbs.fetch_add(&counter, 0, 1).unwrap();
+    let mut user_data: Vec<_> = take(&mut verbs, 10)
+        .iter()
+        .map(|completion| completion.user_data)
+        .collect();
+    user_data.sort_unstable();
+    assert_eq!(user_data, (0..10).collect::<Vec<_>>());
+    let mut completions = [Completion::default()];
+    assert_eq!(
+        verbs.poll_blocking(&mut completions).unwrap(),
+        0,
+        "nothing is under way, so there is nothing to wait for"
+    );
+    assert!(matches!(
+        verbs.wait(VerbId::from_number(77)),
+        Err(Error::Invalid(_))
+    ));
+}
+
+#[test]
+fn two_clients_on_both_nodes_count_exactly() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let host = nodes.attach("b");
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    thread::scope(|scope| {
+        for node in ["a", "a", "b", "b"] {
+            let nodes = &nodes;
+            scope.spawn(move || {
+                let device = nodes.attach(node);
+                let mut verbs = device.verbs().unwrap();
+                let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+                for _ in 0..500 {
+                    verbs.fetch_add_deadline(&counter, 0, 1, soon()).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(own.load(0).unwrap(), 2000);
+}
+
+/// A queue with one verb whose outcome nobody can know: the only cable is pulled.
+fn doubted(nodes: &Nodes, verbs: &mut Verbs<'_>, counter: &RemoteRegion) -> VerbId {
+    nodes.set_port("p0", false);
+    let before = Instant::now();
+    let error = verbs
+        .fetch_add_deadline(counter, 0, 1, before + Duration::from_millis(100))
+        .unwrap_err();
+    assert!(before.elapsed() >= Duration::from_millis(100));
+    let Error::InDoubt { id } = error else {
+        panic!("{error}")
+    };
+    id
+}
+
+#[test]
+fn a_deadline_leaves_doubt_and_a_later_wait_ends_it() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    for round in 0..5 {
+        let id = doubted(&nodes, &mut verbs, &counter);
+        assert_eq!(verbs.outstanding(), 1);
+        let error = verbs
+            .wait_deadline(id, Instant::now() + Duration::from_millis(5))
+            .unwrap_err();
+        assert!(
+            matches!(error, Error::InDoubt { id: same } if same == id),
+            "{error}"
+        );
+        nodes.set_port("p0", true);
+        assert_eq!(
+            verbs.wait_deadline(id, soon()).unwrap(),
+            Outcome::Old(round)
+        );
+        assert_eq!(own.load(0).unwrap(), round + 1, "exactly once");
+        assert!(
+            matches!(verbs.wait(id), Err(Error::Invalid(_))),
+            "it ended once"
+        );
+    }
+}
+
+#[test]
+fn a_deadline_leaves_doubt_and_a_later_poll_ends_it() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let id = doubted(&nodes, &mut verbs, &counter);
+    nodes.set_port("p0", true);
+    let taken = take(&mut verbs, 1);
+    assert!(taken.iter().all(|completion| completion.id == id));
+    assert_eq!(taken.last().unwrap().outcome, Outcome::Old(0));
+    assert_eq!(own.load(0).unwrap(), 1);
+}
+
+#[test]
+fn verbs_survive_a_cut_of_one_of_two_cables() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let mut seen = Vec::new();
+    let mut completions = vec![Completion::default(); 64];
+    for turn in 0..400 {
+        match turn {
+            100 => nodes.set_port("p0", false),
+            200 => nodes.set_port("p0", true),
+            300 => nodes.set_port("p1", false),
+            _ => {}
+        }
+        while verbs.post(&counter, ADD, Mode::TwoPhase, 0).is_ok() {}
+        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        seen.extend(
+            completions[..taken]
+                .iter()
+                .filter(|completion| completion.outcome.is_final())
+                .cloned(),
+        );
+    }
+    let under_way = verbs.outstanding();
+    seen.extend(
+        take(&mut verbs, under_way)
+            .into_iter()
+            .filter(|completion| completion.outcome.is_final()),
+    );
+    let mut values: Vec<_> = seen
+        .iter()
+        .map(|completion| match completion.outcome {
+            Outcome::Old(value) => value,
+            ref other => panic!("{other:?}"),
+        })
+        .collect();
+    values.sort_unstable();
+    assert!(
+        values.iter().copied().eq(0..own.load(0).unwrap()),
+        "each value was handed out exactly once"
+    );
+}

@@ -1,0 +1,321 @@
+//! Every verb, on the own node and on another one, and every refusal.
+
+use covalent_verbs::{
+    CommitWord, Completion, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX, Mismatch, Mode, Outcome,
+    READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target, Verb, Verbs, WRITE_BYTES_MAX,
+};
+
+use crate::nodes::{Nodes, soon};
+
+fn word(offset_bytes: u64, expected: u64, new: u64) -> CommitWord {
+    CommitWord {
+        offset_bytes,
+        expected,
+        new,
+    }
+}
+
+/// All verbs of one client on a region that nobody else uses.
+fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
+    assert_eq!(remote.size_bytes(), own.size_bytes());
+    assert_eq!(remote.rights(), Rights::ALL);
+    assert_eq!(verbs.fetch_add(remote, 0, 5).unwrap(), 0);
+    assert_eq!(
+        verbs
+            .fetch_add_deadline(remote, 0, u64::MAX, soon())
+            .unwrap(),
+        5
+    );
+    assert_eq!(own.load(0).unwrap(), 4);
+    assert_eq!(verbs.swap(remote, 0, 0xf0f0).unwrap(), 4);
+    assert_eq!(
+        verbs.swap_deadline(remote, 0, 0xff00, soon()).unwrap(),
+        0xf0f0
+    );
+    assert_eq!(verbs.fetch_and(remote, 0, 0x0ff0).unwrap(), 0xff00);
+    assert_eq!(verbs.fetch_or(remote, 0, 0x000f).unwrap(), 0x0f00);
+    assert_eq!(verbs.fetch_xor(remote, 0, 0x0001).unwrap(), 0x0f0f);
+    assert_eq!(
+        verbs
+            .fetch_and_deadline(remote, 0, u64::MAX, soon())
+            .unwrap(),
+        0x0f0e
+    );
+    assert_eq!(
+        verbs.fetch_or_deadline(remote, 0, 0, soon()).unwrap(),
+        0x0f0e
+    );
+    assert_eq!(
+        verbs.fetch_xor_deadline(remote, 0, 0, soon()).unwrap(),
+        0x0f0e
+    );
+    assert_eq!(
+        verbs.compare_and_swap(remote, 0, 0x0f0e, 1).unwrap(),
+        Ok(0x0f0e)
+    );
+    assert_eq!(
+        verbs.compare_and_swap(remote, 0, 0x0f0e, 2).unwrap(),
+        Err(1)
+    );
+    assert_eq!(
+        verbs
+            .compare_and_swap_deadline(remote, 0, 1, 2, soon())
+            .unwrap(),
+        Ok(1)
+    );
+
+    let data: Vec<u8> = (0..WRITE_BYTES_MAX).map(|at| at as u8).collect();
+    verbs.write(remote, 101, &data).unwrap();
+    assert_eq!(
+        *verbs.read(remote, 101, READ_BYTES_MAX as u32).unwrap(),
+        data
+    );
+    verbs.write_deadline(remote, 101, &[7], soon()).unwrap();
+    // As long as a word, and yet bytes.
+    assert_eq!(
+        *verbs.read_deadline(remote, 101, 8, soon()).unwrap(),
+        [7, 1, 2, 3, 4, 5, 6, 7]
+    );
+    let mut bytes = [0; 2];
+    own.read(101, &mut bytes).unwrap();
+    assert_eq!(bytes, [7, 1]);
+
+    let last = own.size_bytes() - 8;
+    assert_eq!(
+        verbs
+            .multi_commit(remote, &[word(8, 0, 1), word(last, 0, 2)])
+            .unwrap(),
+        Ok(())
+    );
+    assert_eq!(
+        verbs
+            .multi_commit(remote, &[word(8, 1, 3), word(last, 9, 4)])
+            .unwrap(),
+        Err(Mismatch { index: 1, found: 2 })
+    );
+    assert_eq!(
+        (own.load(8).unwrap(), own.load(last).unwrap()),
+        (1, 2),
+        "all or nothing"
+    );
+    let many: Vec<_> = (0..MULTI_COMMIT_WORDS_MAX as u64)
+        .map(|at| word(1024 + 8 * at, 0, at + 1))
+        .collect();
+    assert_eq!(
+        verbs.multi_commit_deadline(remote, &many, soon()).unwrap(),
+        Ok(())
+    );
+    assert!(
+        many.iter()
+            .all(|word| own.load(word.offset_bytes).unwrap() == word.new)
+    );
+}
+
+#[test]
+fn on_the_own_node() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("b");
+    let own = device.register_region("own", 4096, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    for target in [
+        Target::Local,
+        Target::Name("b"),
+        Target::Guid(device.node().guid),
+    ] {
+        let remote = verbs.open_region(target, "own").unwrap();
+        assert_eq!((remote.node(), remote.rkey()), (None, own.rkey()));
+    }
+    let remote = verbs.open_region(Target::Local, "own").unwrap();
+    all_verbs(&mut verbs, &remote, &own);
+}
+
+#[test]
+fn on_another_node() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("theirs", 4096, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let remote = verbs.open_region(Target::Name("b"), "theirs").unwrap();
+    assert_eq!(remote.node(), Some(host.node().guid));
+    assert_eq!(
+        verbs
+            .open_region_deadline(Target::Guid(host.node().guid), "theirs", soon())
+            .unwrap(),
+        remote
+    );
+    all_verbs(&mut verbs, &remote, &own);
+    // Both ways of travelling.
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        let id = verbs
+            .post(
+                &remote,
+                Verb::FetchAdd {
+                    offset_bytes: 2048,
+                    delta: 1,
+                },
+                mode,
+                0,
+            )
+            .unwrap();
+        assert!(matches!(
+            verbs.wait_deadline(id, soon()).unwrap(),
+            Outcome::Old(_)
+        ));
+    }
+    assert_eq!(own.load(2048).unwrap(), 2);
+}
+
+fn refused(result: covalent_verbs::Result<u64>) -> Refusal {
+    match result {
+        Err(Error::VerbRefused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the executing node refuses. Nothing of it changes anything, and the queue goes on.
+fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Region) {
+    let mut verbs = device.verbs().unwrap();
+    let good = verbs.open_region(target, own.name()).unwrap();
+    let key = |rkey| RemoteRegion::from_key(good.node(), rkey, good.size_bytes(), Rights::ALL);
+    assert_eq!(
+        refused(verbs.fetch_add(&key(good.rkey() ^ 0x5555_5555), 0, 1)),
+        Refusal::UnknownRegion
+    );
+    assert_eq!(
+        refused(verbs.fetch_add(&good, own.size_bytes(), 1)),
+        Refusal::OutOfBounds
+    );
+    assert_eq!(
+        refused(verbs.fetch_add(&good, u64::MAX - 7, 1)),
+        Refusal::OutOfBounds
+    );
+    let error = verbs.read(&good, own.size_bytes() - 4, 8).unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        "{error}"
+    );
+    let error = verbs.write(&good, u64::MAX, &[0; 8]).unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        "{error}"
+    );
+    let error = verbs
+        .multi_commit(&good, &[word(0, 0, 1), word(own.size_bytes(), 0, 1)])
+        .unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        "{error}"
+    );
+
+    let looked_at = verbs.open_region(target, read_only.name()).unwrap();
+    assert_eq!(
+        looked_at.rights(),
+        Rights {
+            read: true,
+            write: false,
+            atomic: false
+        }
+    );
+    assert_eq!(*verbs.read(&looked_at, 0, 8).unwrap(), [0; 8]);
+    assert_eq!(refused(verbs.fetch_add(&looked_at, 0, 1)), Refusal::NoRight);
+    let error = verbs.write(&looked_at, 0, &[1]).unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::NoRight)),
+        "{error}"
+    );
+
+    let error = verbs.open_region(target, "nobody's").unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::UnknownRegion)),
+        "{error}"
+    );
+    assert_eq!((own.load(0).unwrap(), read_only.load(0).unwrap()), (0, 0));
+    assert_eq!(verbs.fetch_add(&good, 0, 1).unwrap(), 0);
+    assert_eq!(verbs.outstanding(), 0);
+}
+
+#[test]
+fn the_executing_node_refuses_bad_keys_bounds_and_rights() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let read_only = Rights {
+        read: true,
+        write: false,
+        atomic: false,
+    };
+    for (host, target, number) in [(&a, Target::Local, 0), (&b, Target::Name("b"), 1)] {
+        let own = host
+            .register_region(&format!("own{number}"), 64, Rights::ALL)
+            .unwrap();
+        let looked_at = host
+            .register_region(&format!("looked-at{number}"), 64, read_only)
+            .unwrap();
+        refusals(&a, target, &own, &looked_at);
+    }
+}
+
+#[test]
+fn what_no_node_would_execute_is_not_posted() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("a");
+    let _region = device.register_region("own", 4096, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let own = verbs.open_region(Target::Local, "own").unwrap();
+    let too_many = vec![word(0, 0, 0); MULTI_COMMIT_WORDS_MAX + 1];
+    let invalid = [
+        Verb::FetchAdd {
+            offset_bytes: 4,
+            delta: 1,
+        },
+        Verb::CompareAndSwap {
+            offset_bytes: 7,
+            expected: 0,
+            new: 0,
+        },
+        Verb::Read {
+            offset_bytes: 0,
+            len_bytes: 0,
+        },
+        Verb::Read {
+            offset_bytes: 0,
+            len_bytes: READ_BYTES_MAX as u32 + 1,
+        },
+        Verb::Write {
+            offset_bytes: 0,
+            data: &[],
+        },
+        Verb::Write {
+            offset_bytes: 0,
+            data: &[0; WRITE_BYTES_MAX + 1],
+        },
+        Verb::MultiCommit { words: &[] },
+        Verb::MultiCommit { words: &too_many },
+        Verb::MultiCommit {
+            words: &[word(12, 0, 0)],
+        },
+    ];
+    for verb in invalid {
+        let error = verbs.post(&own, verb, Mode::TwoPhase, 0).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{verb:?}: {error}");
+    }
+    assert_eq!(verbs.outstanding(), 0);
+    assert!(matches!(device.verbs_with_depth(0), Err(Error::Invalid(_))));
+}
+
+#[test]
+fn nodes_that_nobody_knows_are_named() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("a");
+    let mut verbs = device.verbs().unwrap();
+    let error = verbs.open_region(Target::Name("c"), "bank").unwrap_err();
+    assert!(
+        matches!(&error, Error::UnknownNode { name, known } if name == "c" && known == "a, b"),
+        "{error}"
+    );
+    let nobody = Guid::new(0xdead).unwrap();
+    let error = verbs.open_region(Target::Guid(nobody), "bank").unwrap_err();
+    assert!(matches!(error, Error::NoSuchPeer), "{error}");
+    // The queue goes on.
+    let mut completions = [Completion::default()];
+    assert_eq!(verbs.poll(&mut completions).unwrap(), 0);
+}
