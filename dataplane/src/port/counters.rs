@@ -72,10 +72,10 @@ impl Tally {
             passed_to_kernel_packets: 0,
             drops,
             refusals: vec![
-                ("port_full", self.refused_full),
-                ("frame_too_long", self.refused_too_long),
-                ("frame_too_short", self.refused_runt),
-                ("port_down", self.refused_down),
+                ("full", self.refused_full),
+                ("too_long", self.refused_too_long),
+                ("runt", self.refused_runt),
+                ("down", self.refused_down),
             ],
         }
     }

@@ -1,21 +1,74 @@
 //! The packet memory of one lane.
 
-use covalent_api::config::Config;
+use covalent_api::config::{HugePages, PortConfig, PortKind};
 
-use super::PortError;
+use super::{
+    PortError,
+    af_xdp::{
+        preflight,
+        umem::{PacketMemory, Plan},
+    },
+};
 
 /// The packet memory that the AF_XDP ports of one lane share. Lanes share nothing, so each lane has its own.
+///
+/// Made once for a lane, before its ports are opened. The ports keep what they need of it: it may be dropped after that.
 #[derive(Debug, Default)]
-pub struct LaneMemory {}
+pub struct LaneMemory {
+    plan: Plan,
+    packets: Option<PacketMemory>,
+}
 
 impl LaneMemory {
-    /// Plans the memory that the AF_XDP ports of `lane` need together. Nothing is allocated before the first of them is opened, and
+    /// Plans the memory that those AF_XDP ports among `ports` need together that `lane` owns. Nothing is allocated before the first of them is opened, and
     /// nothing at all for a lane that has none.
     ///
     /// # Errors
     /// [`PortError::Setup`] when an interface is missing or has fewer queues than configured.
-    pub fn for_lane(config: &Config, lane: u32) -> Result<Self, PortError> {
-        let _ = (config, lane);
-        Ok(Self::default())
+    pub fn for_lane(ports: &[PortConfig], lane: u32) -> Result<Self, PortError> {
+        let mut plan = Plan::default();
+        for port in ports.iter().filter(|port| port.lane == lane) {
+            if let PortKind::AfXdp {
+                interface,
+                queues,
+                ring_slots,
+                ..
+            } = &port.kind
+            {
+                plan.add_port(
+                    preflight::queue_count(&port.name, interface, *queues)?,
+                    *ring_slots,
+                );
+            }
+        }
+        Ok(Self {
+            plan,
+            packets: None,
+        })
+    }
+
+    /// Resident bytes that the AF_XDP ports of the lane take together once they are open.
+    #[must_use]
+    pub fn planned_bytes(&self) -> u64 {
+        self.plan.bytes()
+    }
+
+    /// The memory itself, registered with the kernel when it is first wanted.
+    pub(super) fn packets(
+        &mut self,
+        port: &str,
+        pages: HugePages,
+    ) -> Result<&mut PacketMemory, PortError> {
+        if self.packets.is_none() {
+            preflight::locked_memory(port, self.plan)?;
+            let made = PacketMemory::new(self.plan, pages)
+                .map_err(|error| preflight::explain_memory(port, self.plan, error))?;
+            self.packets = Some(made);
+        }
+        self.packets.as_mut().ok_or_else(|| PortError::Setup {
+            port: port.to_owned(),
+            problem: "its lane has no packet memory".to_owned(),
+            remedy: "plan the lane's memory from the same configuration".to_owned(),
+        })
     }
 }

@@ -1,15 +1,19 @@
 //! Ports: where frames come from and go to.
 //!
 //! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
-//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets (`af_xdp`), shared memory between
-//! two processes (`cable`) and capture files (`pcap`); one conformance suite (`tests/ports.rs`) holds all of them to it.
+//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), shared memory between
+//! two processes ([`cable`]) and capture files ([`pcap`]); one conformance suite (`tests/ports.rs`) holds all of them to it.
 //!
 //! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
 //! the one exception, once per burst.
 
+pub mod af_xdp;
+pub mod cable;
 mod counters;
 mod error;
+mod mac;
 mod memory;
+pub mod pcap;
 mod steer;
 
 use std::os::fd::RawFd;
@@ -58,8 +62,8 @@ pub trait Port: Send {
     /// A frame is borrowed from the port's memory for the visit only; that memory goes back to the port before this returns.
     ///
     /// # Errors
-    /// [`PortError::LinkDown`] while nothing can arrive, [`PortError::Gone`] when nothing ever will. Frames visited before the
-    /// failure stay valid.
+    /// [`PortError::Gone`] when nothing will ever arrive again. A port that is merely down receives nothing and says so in
+    /// [`Port::carrier`].
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
 
     /// Copies `frame` into the port's memory. It leaves at the next [`Port::flush`] at the latest.
@@ -80,7 +84,7 @@ pub trait Port: Send {
     fn tx_space(&mut self) -> usize;
 
     /// Whether nothing of ours is still inside the port: every frame taken has left and its memory is back.
-    fn tx_idle(&self) -> bool;
+    fn tx_idle(&mut self) -> bool;
 
     /// Descriptors that become readable when frames arrive. Empty for a port that never waits.
     fn wait_fds(&self) -> Vec<RawFd>;
@@ -90,7 +94,8 @@ pub trait Port: Send {
     /// After `true`, anything that arrives makes a descriptor readable; no wake-up is lost between this call and the wait.
     fn prepare_sleep(&mut self) -> bool;
 
-    /// Takes [`Port::prepare_sleep`] back, whether or not the lane waited. Drains the descriptors.
+    /// Takes [`Port::prepare_sleep`] back; follows each of those calls, whatever it returned and whether or not the lane waited.
+    /// Drains the descriptors.
     fn finish_sleep(&mut self);
 
     /// Everything counted since the port was opened. Not for the packet path: it may make system calls and allocate.
@@ -112,7 +117,7 @@ pub trait Port: Send {
     /// Tells the port what the network interface's own carrier is. Ignored by ports that see their carrier themselves.
     fn set_carrier(&mut self, up: bool);
 
-    /// Whether the port is enabled and has a carrier.
+    /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
 }
 
@@ -129,12 +134,36 @@ pub fn open(
     link: &LinkConfig,
     memory: &mut LaneMemory,
 ) -> Result<Box<dyn Port>, PortError> {
-    let _ = (dataplane, link, memory);
     match &config.kind {
-        PortKind::AfXdp { .. } | PortKind::Cable { .. } | PortKind::Pcap { .. } => Err(PortError::Setup {
-            port: config.name.clone(),
-            problem: "this kind of port is not built in".to_owned(),
-            remedy: "choose another kind".to_owned(),
-        }),
+        PortKind::AfXdp {
+            interface,
+            queues,
+            ring_slots,
+            xdp,
+            copy,
+        } => {
+            let wanted = af_xdp::Wanted {
+                port: &config.name,
+                interface,
+                queues: *queues,
+                ring_slots: *ring_slots,
+                xdp: *xdp,
+                copy: *copy,
+                link: config.link,
+            };
+            Ok(Box::new(af_xdp::AfXdpPort::open(
+                &wanted, dataplane, link, memory,
+            )?))
+        }
+        PortKind::Cable { path, ring_slots } => Ok(Box::new(cable::CablePort::open(
+            &config.name,
+            path,
+            *ring_slots,
+        )?)),
+        PortKind::Pcap { input, output } => Ok(Box::new(pcap::PcapPort::open(
+            &config.name,
+            input.as_deref(),
+            output.as_deref(),
+        )?)),
     }
 }

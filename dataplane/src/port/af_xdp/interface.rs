@@ -1,0 +1,191 @@
+//! What the kernel says of a network interface, asked in the network namespace of the calling thread.
+//!
+//! `/sys/class/net` would be easier to read but shows the namespace in which it was mounted, so the questions go through the
+//! interface ioctls (netdevice(7)) and ethtool's `GCHANNELS`, which need no privilege.
+
+use std::{io, os::fd::AsRawFd, ptr};
+
+use nix::{
+    errno::Errno,
+    net::if_::if_nametoindex,
+    sys::socket::{AddressFamily, SockFlag, SockType, socket},
+};
+
+/// ethtool's "how many queues are there" (`ETHTOOL_GCHANNELS` in `linux/ethtool.h`).
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// An interface as it was when it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Interface {
+    /// Its name.
+    pub(super) name: String,
+    /// Its index in this network namespace.
+    pub(super) index: u32,
+    /// Its hardware address.
+    pub(super) mac: [u8; 6],
+    /// Its MTU in bytes: the longest frame without the Ethernet header.
+    pub(super) mtu_bytes: u32,
+    /// Whether it is up and has a carrier.
+    pub(super) carrier: bool,
+    /// Receive queues in use by the driver; 1 where the driver does not tell.
+    pub(super) rx_queues: u32,
+}
+
+impl Interface {
+    /// Asks about the interface called `name`.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name in this network namespace; else what the kernel answered.
+    pub(super) fn inspect(name: &str) -> io::Result<Self> {
+        let index = if_nametoindex(name).map_err(|errno| match errno {
+            Errno::ENXIO => Errno::ENODEV,
+            other => other,
+        })?;
+        let asker = Asker::new(name)?;
+        let flags = i32::from(asker.flags()?);
+        let ready = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            mac: asker.mac()?,
+            mtu_bytes: asker.mtu_bytes()?,
+            carrier: flags & ready == ready,
+            rx_queues: asker.rx_queues().unwrap_or(1).max(1),
+        })
+    }
+}
+
+/// `struct ethtool_channels` of `linux/ethtool.h`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    rx_max: u32,
+    tx_max: u32,
+    other_max: u32,
+    combined_max: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// A socket to ask through, and the name to ask about.
+struct Asker {
+    socket: std::os::fd::OwnedFd,
+    name: [libc::c_char; libc::IFNAMSIZ],
+}
+
+impl Asker {
+    fn new(name: &str) -> io::Result<Self> {
+        let mut bytes = [0; libc::IFNAMSIZ];
+        if name.len() >= bytes.len() {
+            return Err(Errno::ENODEV.into());
+        }
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from.cast_signed();
+        }
+        let socket = socket(
+            AddressFamily::Inet,
+            SockType::Datagram,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )?;
+        Ok(Self {
+            socket,
+            name: bytes,
+        })
+    }
+
+    fn ask(
+        &self,
+        request: libc::Ioctl,
+        argument: libc::__c_anonymous_ifr_ifru,
+    ) -> io::Result<libc::__c_anonymous_ifr_ifru> {
+        let mut question = libc::ifreq {
+            ifr_name: self.name,
+            ifr_ifru: argument,
+        };
+        // SAFETY: each `request` used in this file reads and writes one `ifreq`, which lives until the call returns; where it
+        // carries a pointer, the caller keeps what it points to alive and exclusive.
+        let answer = unsafe {
+            libc::ioctl(
+                self.socket.as_raw_fd(),
+                request,
+                ptr::from_mut(&mut question),
+            )
+        };
+        Errno::result(answer)?;
+        Ok(question.ifr_ifru)
+    }
+
+    fn flags(&self) -> io::Result<libc::c_short> {
+        let answer = self.ask(libc::SIOCGIFFLAGS, empty())?;
+        // SAFETY: SIOCGIFFLAGS fills `ifr_flags`, and every bit pattern of it is valid.
+        Ok(unsafe { answer.ifru_flags })
+    }
+
+    fn mtu_bytes(&self) -> io::Result<u32> {
+        let answer = self.ask(libc::SIOCGIFMTU, empty())?;
+        // SAFETY: SIOCGIFMTU fills `ifr_mtu`, and every bit pattern of it is valid.
+        Ok(unsafe { answer.ifru_mtu }.cast_unsigned())
+    }
+
+    fn mac(&self) -> io::Result<[u8; 6]> {
+        let answer = self.ask(libc::SIOCGIFHWADDR, empty())?;
+        // SAFETY: SIOCGIFHWADDR fills `ifr_hwaddr`, and every bit pattern of it is valid.
+        let address = unsafe { answer.ifru_hwaddr };
+        let mut mac = [0; 6];
+        for (to, from) in mac.iter_mut().zip(address.sa_data) {
+            *to = from.cast_unsigned();
+        }
+        Ok(mac)
+    }
+
+    fn rx_queues(&self) -> io::Result<u32> {
+        let mut channels = Channels {
+            command: ETHTOOL_GCHANNELS,
+            ..Channels::default()
+        };
+        self.ask(
+            libc::SIOCETHTOOL,
+            libc::__c_anonymous_ifr_ifru {
+                ifru_data: ptr::from_mut(&mut channels).cast(),
+            },
+        )?;
+        Ok(channels.rx.saturating_add(channels.combined))
+    }
+}
+
+fn empty() -> libc::__c_anonymous_ifr_ifru {
+    libc::__c_anonymous_ifr_ifru {
+        ifru_data: ptr::null_mut(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_to_every_namespace() {
+        let loopback = Interface::inspect("lo").expect("every namespace has lo");
+        assert_eq!(loopback.name, "lo");
+        assert!(loopback.index > 0);
+        assert_eq!(loopback.mac, [0; 6]);
+        assert!(loopback.mtu_bytes >= 1500, "{}", loopback.mtu_bytes);
+        assert_eq!(loopback.rx_queues, 1);
+    }
+
+    #[test]
+    fn a_missing_or_impossible_name_is_no_such_device() {
+        for name in [
+            "covalent-none",
+            "a-name-longer-than-any-interface-may-have",
+            "",
+        ] {
+            let error = Interface::inspect(name).expect_err("there is no such interface");
+            assert_eq!(error.raw_os_error(), Some(libc::ENODEV), "{name}: {error}");
+        }
+    }
+}

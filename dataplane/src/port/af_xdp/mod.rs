@@ -1,0 +1,380 @@
+//! AF_XDP sockets on a network interface: the kernel's fast path to and from a driver's queues.
+//!
+//! ```text
+//!   wire ─► driver queue q ─► XDP program ─┬─ ours ───► XSKS[q] ─► rx ring of queue q ─► lane
+//!                                          └─ others ─► kernel's network stack
+//!   lane ─► tx ring of queue 0 ─► driver ─► wire
+//! ```
+//! One socket on each receive queue; the lane polls them all. Frames are sent on queue 0 alone, so they leave in order whatever the
+//! number of queues. The program and its maps belong to this process: they vanish with it, however it ends.
+//!
+//! When the interface goes down, frames already in the transmit ring stay there and leave when it is up again. When it is removed,
+//! [`PortError::Gone`] says so and nothing crashes.
+//!
+//! Source: the kernel's `Documentation/networking/af_xdp.rst`.
+
+pub(super) mod interface;
+pub(super) mod preflight;
+mod queue;
+mod rules;
+pub(super) mod umem;
+
+use std::os::fd::RawFd;
+
+use covalent_api::{
+    config::{CopyMode, DataplaneConfig, LinkConfig, XdpMode},
+    status::PortMode,
+};
+
+use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_programs};
+
+use self::{
+    interface::Interface,
+    queue::{Doorbell, Queue, QueueSpec},
+    umem::{CHUNK_FRAME_BYTES, PacketMemory},
+};
+use super::{
+    ETHERNET_HEADER_BYTES, LaneMemory, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
+    TxRefusal,
+};
+
+/// What an AF_XDP port is configured to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) port: &'a str,
+    pub(super) interface: &'a str,
+    pub(super) queues: u32,
+    pub(super) ring_slots: u32,
+    pub(super) xdp: XdpMode,
+    pub(super) copy: CopyMode,
+    /// Whether frames of the link's EtherType are for the dataplane.
+    pub(super) link: bool,
+}
+
+/// See the module's documentation.
+pub struct AfXdpPort {
+    info: PortInfo,
+    // Before the queues, so that the program lets go of the sockets before they close.
+    steering: Steering,
+    queues: Vec<Queue>,
+    /// The queue that the next burst begins with, so that a busy one does not starve the others.
+    next_queue: usize,
+    enabled: bool,
+    interface_carrier: bool,
+    gone: bool,
+    tally: Tally,
+    dropped_disabled: u64,
+    dropped_by_device: u64,
+}
+
+impl AfXdpPort {
+    /// Opens sockets on the interface's queues and attaches the XDP program, in this order: check, load, bind, fill, attach.
+    pub(super) fn open(
+        wanted: &Wanted<'_>,
+        dataplane: &DataplaneConfig,
+        link: &LinkConfig,
+        memory: &mut LaneMemory,
+    ) -> Result<Self, PortError> {
+        let port = wanted.port;
+        preflight::ring_slots(port, wanted.ring_slots)?;
+        preflight::capabilities(port)?;
+        let interface = preflight::interface(port, wanted.interface)?;
+        let queue_count = preflight::queues(port, &interface, wanted.queues)?;
+        preflight::mtu(port, &interface)?;
+
+        let steering_failed = |source: EbpfError| PortError::Steering {
+            port: port.to_owned(),
+            source: Box::new(source),
+        };
+        let others = attached_programs(interface.index).map_err(steering_failed)?;
+        if let Some(owner) = others.into_iter().next() {
+            // The kernel would refuse too, but only after sockets were bound.
+            return Err(steering_failed(EbpfError::Busy {
+                interface: interface.name,
+                owner: Some(owner),
+            }));
+        }
+        let mut steering = Steering::load().map_err(steering_failed)?;
+        if wanted.link {
+            steering
+                .set_link_ethertype(link.ethertype)
+                .map_err(steering_failed)?;
+        }
+
+        let packets = memory.packets(port, dataplane.huge_pages)?;
+        let page_bytes = packets.page_bytes();
+        let mut queues = Vec::with_capacity(queue_count as usize);
+        for index in 0..queue_count {
+            let queue = open_queue(wanted, &interface, index, dataplane.burst, packets)?;
+            steering
+                .set_socket(index, queue.fd())
+                .map_err(steering_failed)?;
+            queues.push(queue);
+        }
+        let mode = match wanted.xdp {
+            XdpMode::Auto => AttachMode::Auto,
+            XdpMode::Native => AttachMode::Native,
+            XdpMode::Generic => AttachMode::Generic,
+        };
+        let effective = steering
+            .attach(interface.index, &interface.name, mode)
+            .map_err(steering_failed)?;
+
+        Ok(Self {
+            info: PortInfo {
+                name: port.to_owned(),
+                kind: "af_xdp",
+                interface: Some(interface.name),
+                mac: interface.mac,
+                frame_bytes_max: (interface.mtu_bytes + ETHERNET_HEADER_BYTES as u32)
+                    .min(CHUNK_FRAME_BYTES),
+                mode: PortMode {
+                    xdp: match effective {
+                        EffectiveMode::Native => "native",
+                        EffectiveMode::Generic => "generic",
+                    }
+                    .to_owned(),
+                    zero_copy: queues.iter().all(Queue::zero_copy),
+                    need_wakeup: true,
+                    page_bytes,
+                    queues: queue_count,
+                },
+            },
+            steering,
+            queues,
+            next_queue: 0,
+            enabled: true,
+            interface_carrier: interface.carrier,
+            gone: false,
+            tally: Tally::default(),
+            dropped_disabled: 0,
+            dropped_by_device: 0,
+        })
+    }
+
+    fn gone(&mut self) -> PortError {
+        self.gone = true;
+        PortError::Gone {
+            port: self.info.name.clone(),
+            reason: format!(
+                "interface `{}` was removed; restart the daemon when it is back",
+                self.info.interface.as_deref().unwrap_or_default()
+            ),
+        }
+    }
+
+    fn link_down(&self) -> PortError {
+        PortError::LinkDown {
+            port: self.info.name.clone(),
+        }
+    }
+
+    /// The queue that sends.
+    fn sender(&mut self) -> &mut Queue {
+        &mut self.queues[0]
+    }
+}
+
+fn open_queue(
+    wanted: &Wanted<'_>,
+    interface: &Interface,
+    index: u32,
+    burst: u32,
+    packets: &mut PacketMemory,
+) -> Result<Queue, PortError> {
+    let slots = wanted.ring_slots;
+    let tx_slots = if index == 0 { slots } else { 0 };
+    let (Some(rx_chunks), Some(tx_chunks)) = (packets.take(slots), packets.take(tx_slots)) else {
+        return Err(preflight::refuse(
+            wanted.port,
+            format!(
+                "interface `{}` has more queues than when the daemon started",
+                interface.name
+            ),
+            "start the daemon again, or set `queues`",
+        ));
+    };
+    let spec = QueueSpec {
+        umem: packets.umem(),
+        interface: &interface.name,
+        index,
+        ring_slots: slots,
+        burst: burst.clamp(1, slots),
+        copy: wanted.copy,
+        rx_chunks,
+        tx_chunks,
+    };
+    Queue::open(spec).map_err(|error| {
+        preflight::explain_bind(
+            wanted.port,
+            interface,
+            index,
+            wanted.copy == CopyMode::ZeroCopy,
+            error,
+        )
+    })
+}
+
+impl Port for AfXdpPort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let Self {
+            queues,
+            tally,
+            next_queue,
+            enabled,
+            dropped_disabled,
+            ..
+        } = self;
+        let mut seen = 0;
+        for turn in 0..queues.len() {
+            let at = (*next_queue + turn) % queues.len();
+            seen += queues[at].receive(max - seen, &mut |frame| {
+                if *enabled {
+                    tally.received(frame.len());
+                    visit(frame);
+                } else {
+                    *dropped_disabled += 1;
+                }
+            });
+            if seen == max {
+                break;
+            }
+        }
+        *next_queue = (*next_queue + 1) % queues.len();
+        Ok(if *enabled { seen } else { 0 })
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
+        let refusal = if len < ETHERNET_HEADER_BYTES {
+            TxRefusal::Runt { len }
+        } else if len > max {
+            TxRefusal::TooLong { len, max }
+        } else if !self.carrier() {
+            TxRefusal::Down
+        } else if self.sender().stage(frame) {
+            self.tally.taken(len);
+            return Ok(());
+        } else {
+            TxRefusal::Full
+        };
+        Err(self.tally.refused(refusal))
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        match self.sender().ring() {
+            Doorbell::Rung => Ok(()),
+            Doorbell::Dropped => {
+                self.dropped_by_device += 1;
+                Err(self.link_down())
+            }
+            Doorbell::Down => Err(self.link_down()),
+            Doorbell::Gone => Err(self.gone()),
+        }
+    }
+
+    fn tx_space(&mut self) -> usize {
+        if !self.carrier() {
+            return 0;
+        }
+        let sender = self.sender();
+        sender.reclaim();
+        sender.spare()
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        self.queues[0].is_idle()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        self.queues.iter().map(Queue::raw_fd).collect()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        // Sockets are level-triggered: a frame that arrives after this check makes the wait return at once.
+        if self.queues.iter_mut().any(Queue::has_received) {
+            return false;
+        }
+        if !self.carrier() {
+            return true;
+        }
+        let sender = self.sender();
+        !sender.has_staged() && !sender.has_unsent()
+    }
+
+    fn finish_sleep(&mut self) {}
+
+    fn counters(&self) -> PortCounters {
+        let mut drops = KernelDrops::default();
+        for queue in &self.queues {
+            // A socket whose interface was removed still answers; one that does not has nothing to add.
+            if let Ok(counts) = queue.statistics() {
+                drops.add(&counts, queue.zero_copy());
+            }
+        }
+        let mut counters = self.tally.with_drops(vec![
+            ("rx_ring_full", drops.rx_ring_full),
+            ("fill_ring_empty", drops.fill_ring_empty),
+            ("rx_dropped", drops.rx_other),
+            ("rx_invalid_descriptor", drops.rx_invalid),
+            ("tx_invalid_descriptor", drops.tx_invalid),
+            ("tx_dropped_by_device", self.dropped_by_device),
+            ("port_disabled", self.dropped_disabled),
+        ]);
+        counters.passed_to_kernel_packets = self
+            .steering
+            .counters()
+            .map_or(0, |counts| counts.to_kernel());
+        counters
+    }
+
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
+        rules::apply(&mut self.steering, change).map_err(|source| PortError::Steering {
+            port: self.info.name.clone(),
+            source: Box::new(source),
+        })
+    }
+
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
+        if self.gone {
+            return Err(self.gone());
+        }
+        self.enabled = enabled;
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, up: bool) {
+        self.interface_carrier = up;
+    }
+
+    fn carrier(&self) -> bool {
+        self.enabled && self.interface_carrier && !self.gone
+    }
+}
+
+/// The kernel's counts of all queues together, each frame under one cause.
+#[derive(Debug, Default)]
+struct KernelDrops {
+    rx_ring_full: u64,
+    fill_ring_empty: u64,
+    rx_other: u64,
+    rx_invalid: u64,
+    tx_invalid: u64,
+}
+
+impl KernelDrops {
+    fn add(&mut self, counts: &xsk_rs::socket::XdpStatistics, zero_copy: bool) {
+        let empty = counts.rx_fill_ring_empty_descs();
+        self.rx_ring_full += counts.rx_ring_full();
+        self.fill_ring_empty += empty;
+        // In copy mode the kernel counts a frame that found the fill ring empty a second time as dropped.
+        let twice = if zero_copy { 0 } else { empty };
+        self.rx_other += counts.rx_dropped().saturating_sub(twice);
+        self.rx_invalid += counts.rx_invalid_descs();
+        self.tx_invalid += counts.tx_invalid_descs();
+    }
+}

@@ -1,0 +1,273 @@
+//! A port made of shared memory between two processes: no NIC, no privilege, no copy through the kernel.
+//!
+//! ```text
+//!   lane ─► pipe ─────────────► peer's lane          a thread beside the lane meets the peer at a
+//!   lane ◄───────────── pipe ◄─ peer's lane          Unix socket and hands over each new cable
+//! ```
+//! The two processes meet at a path: whoever comes first listens there, the other connects and is given its end. Either may come
+//! later, stop or restart; the port has a carrier while both ends are there and enabled. The peer is not trusted: its cursors are
+//! checked by the cable, and each frame is copied once before anybody looks at it, so it cannot change under the reader.
+
+mod greeting;
+mod meeting;
+
+use std::{
+    os::fd::{AsFd, AsRawFd, RawFd},
+    path::Path,
+};
+
+use covalent_api::status::PortMode;
+use covalent_pipe::QUANTUM_BYTES;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+use self::meeting::{Meeting, Met};
+use super::{
+    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    mac,
+};
+
+/// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
+const FRAME_BYTES_MAX: usize = 1514;
+
+/// What the longest frame takes of the ring.
+const FRAME_ROOM_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct CablePort {
+    info: PortInfo,
+    meeting: Meeting,
+    /// The cable to the peer of this moment.
+    met: Option<Met>,
+    /// One descriptor to wait on, whatever cable is in use.
+    waits: Epoll,
+    enabled: bool,
+    /// The carrier as the lane was last told.
+    carrier: bool,
+    frame: Box<[u8; FRAME_BYTES_MAX]>,
+    tally: Tally,
+    dropped_down: u64,
+    dropped_too_short: u64,
+    dropped_too_long: u64,
+    violations: u64,
+}
+
+impl CablePort {
+    /// Begins to meet the peer at `path`. The port has no carrier until the peer is there.
+    ///
+    /// # Errors
+    /// [`PortError::Setup`] when the socket cannot lie at `path`; [`PortError::Io`] when descriptors or threads have run out.
+    pub fn open(port: &str, path: &Path, ring_slots: u32) -> Result<Self, PortError> {
+        let io = |doing| {
+            let port = port.to_owned();
+            move |source: std::io::Error| PortError::Io {
+                port,
+                doing,
+                source,
+            }
+        };
+        greeting::check_path(port, path)?;
+        let waits = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .map_err(|errno| io("making an epoll")(errno.into()))?;
+        let meeting = Meeting::begin(port, path, ring_slots, FRAME_BYTES_MAX as u32)
+            .map_err(io("starting to meet the peer"))?;
+        waits
+            .add(meeting.arrivals(), EpollEvent::new(EpollFlags::EPOLLIN, 0))
+            .map_err(|errno| io("waiting for the peer")(errno.into()))?;
+        Ok(Self {
+            info: PortInfo {
+                name: port.to_owned(),
+                kind: "cable",
+                interface: None,
+                mac: mac::locally_administered(),
+                frame_bytes_max: FRAME_BYTES_MAX as u32,
+                mode: PortMode {
+                    xdp: "none".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+            },
+            meeting,
+            met: None,
+            waits,
+            enabled: true,
+            carrier: false,
+            frame: Box::new([0; FRAME_BYTES_MAX]),
+            tally: Tally::default(),
+            dropped_down: 0,
+            dropped_too_short: 0,
+            dropped_too_long: 0,
+            violations: 0,
+        })
+    }
+
+    /// Takes over a new cable, lets go of a dead one, and looks at the carrier.
+    fn look(&mut self) {
+        if let Some(mut met) = self.meeting.take() {
+            self.leave();
+            // A lane that cannot wait on the cable would sleep for ever, so it gives it up and the peer comes again.
+            if self
+                .waits
+                .add(met.end.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 1))
+                .is_ok()
+            {
+                met.end.set_enabled(self.enabled);
+                self.met = Some(met);
+            } else {
+                self.meeting.again(met.generation);
+            }
+        }
+        if self
+            .met
+            .as_ref()
+            .is_some_and(|met| met.end.peer_gone() || self.meeting.has_lost(met.generation))
+        {
+            self.leave();
+        }
+        self.carrier = self.enabled && self.met.as_ref().is_some_and(|met| met.end.carrier());
+    }
+
+    /// Lets go of the cable in use.
+    fn leave(&mut self) {
+        if let Some(met) = self.met.take() {
+            // Closing the end removes it as well; this keeps a clone of it elsewhere from waking us.
+            let _ = self.waits.delete(met.end.as_fd());
+            self.meeting.again(met.generation);
+        }
+    }
+}
+
+impl Port for CablePort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        self.look();
+        let Some(met) = &mut self.met else {
+            return Ok(0);
+        };
+        let mut shown = 0;
+        for _ in 0..max {
+            let Ok(peeked) = met.end.peek() else {
+                self.violations += 1;
+                self.leave();
+                self.look();
+                return Ok(shown);
+            };
+            let Some(shared) = peeked else { break };
+            let len = shared.len();
+            let fits = (ETHERNET_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&len);
+            if self.carrier && fits {
+                // The peer may still write to the ring; what is judged must be what is used.
+                self.frame[..len].copy_from_slice(shared);
+                met.end.advance();
+                self.tally.received(len);
+                visit(&self.frame[..len]);
+                shown += 1;
+                continue;
+            }
+            met.end.advance();
+            match len {
+                0..ETHERNET_HEADER_BYTES => self.dropped_too_short += 1,
+                _ if !fits => self.dropped_too_long += 1,
+                _ => self.dropped_down += 1,
+            }
+        }
+        met.end.release();
+        Ok(shown)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        let len = frame.len();
+        let refusal = match &mut self.met {
+            _ if len < ETHERNET_HEADER_BYTES => TxRefusal::Runt { len },
+            _ if len > FRAME_BYTES_MAX => TxRefusal::TooLong {
+                len,
+                max: FRAME_BYTES_MAX,
+            },
+            Some(met) if self.carrier => {
+                // Its length is checked above, so want of room is the only reason left.
+                if met.end.push(frame).is_ok() {
+                    self.tally.taken(len);
+                    return Ok(());
+                }
+                TxRefusal::Full
+            }
+            _ => TxRefusal::Down,
+        };
+        Err(self.tally.refused(refusal))
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        if let Some(met) = &mut self.met {
+            met.end.publish();
+        }
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        match &mut self.met {
+            Some(met) if self.carrier => (met.end.free_bytes() / FRAME_ROOM_BYTES) as usize,
+            _ => 0,
+        }
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        self.met.as_mut().is_none_or(|met| met.end.is_idle())
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        vec![self.waits.0.as_raw_fd()]
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        if self.meeting.has_arrivals() {
+            return false;
+        }
+        match &mut self.met {
+            Some(met) => {
+                let quiet = met.end.prepare_sleep(self.carrier);
+                quiet && !met.end.peer_gone() && !self.meeting.has_lost(met.generation)
+            }
+            None => true,
+        }
+    }
+
+    fn finish_sleep(&mut self) {
+        self.meeting.drain_arrivals();
+        if let Some(met) = &mut self.met {
+            met.end.finish_sleep();
+        }
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.tally.with_drops(vec![
+            ("port_disabled", self.dropped_down),
+            ("frame_too_short", self.dropped_too_short),
+            ("frame_too_long", self.dropped_too_long),
+            ("peer_violation", self.violations),
+        ])
+    }
+
+    fn steer(&mut self, _change: &SteerChange) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
+        self.enabled = enabled;
+        if let Some(met) = &mut self.met {
+            met.end.set_enabled(enabled);
+        }
+        self.look();
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, _up: bool) {}
+
+    fn carrier(&self) -> bool {
+        self.carrier
+    }
+}

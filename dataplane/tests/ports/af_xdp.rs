@@ -1,0 +1,492 @@
+//! The suite on AF_XDP over a virtual cable, and what only AF_XDP promises.
+
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    thread,
+};
+
+use caps::{CapSet, Capability};
+use covalent_api::{
+    config::{CopyMode, DataplaneConfig, HugePages, LinkConfig, PortConfig, PortKind, XdpMode},
+    rule::{Action, Match, Transport},
+};
+use covalent_dataplane::port::{LaneMemory, Port, PortError, SteerChange, TxRefusal, open};
+
+use crate::{
+    frames::frame,
+    namespace::{in_new_namespace, ip, run_with_env, veth_pair},
+    pair::{LivePair, Way, collect, until},
+    suite,
+};
+
+const RING_SLOTS: u32 = 512;
+
+fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
+    PortConfig {
+        name: format!("port-{interface}"),
+        lane: 0,
+        link: true,
+        kind: PortKind::AfXdp {
+            interface: interface.to_owned(),
+            queues,
+            ring_slots,
+            xdp: XdpMode::Auto,
+            copy: CopyMode::Auto,
+        },
+    }
+}
+
+/// Opens the ports as one lane does: with shared packet memory.
+fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let dataplane = DataplaneConfig {
+        huge_pages: HugePages::Never,
+        ..DataplaneConfig::default()
+    };
+    let mut memory = LaneMemory::for_lane(ports, 0)?;
+    ports
+        .iter()
+        .map(|port| open(port, &dataplane, &LinkConfig::default(), &mut memory))
+        .collect()
+}
+
+/// Each end with memory of its own, as two daemons have.
+fn pair() -> LivePair {
+    let end = |interface| {
+        open_lane(&[af_xdp(interface, 0, RING_SLOTS)])
+            .unwrap()
+            .remove(0)
+    };
+    LivePair {
+        near: end("near0"),
+        far: end("far0"),
+    }
+}
+
+fn on_veth(queues: u32, test: impl FnOnce(&mut LivePair) + Send) {
+    in_new_namespace(|| {
+        veth_pair(queues);
+        test(&mut pair());
+    });
+}
+
+fn problem(ports: &[PortConfig]) -> String {
+    open_lane(ports)
+        .map(|_| ())
+        .expect_err("must be refused")
+        .to_string()
+}
+
+#[test]
+fn frames_keep_order_and_bytes() {
+    on_veth(1, |pair| suite::order_and_bytes(pair, 20_000));
+}
+
+#[test]
+fn frames_keep_order_and_bytes_over_two_queues() {
+    on_veth(2, |pair| suite::order_and_bytes(pair, 20_000));
+}
+
+#[test]
+fn every_size_crosses() {
+    on_veth(1, |pair| suite::every_size(pair));
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused() {
+    on_veth(1, |pair| suite::refusals(pair));
+}
+
+#[test]
+fn a_full_port_pushes_back_and_recovers() {
+    on_veth(2, suite::back_pressure);
+}
+
+#[test]
+fn a_million_frames_leak_nothing() {
+    on_veth(2, |pair| suite::nothing_leaks(pair, 1_000_000));
+}
+
+#[test]
+fn counters_conserve() {
+    on_veth(1, suite::counters_conserve);
+}
+
+#[test]
+fn disabling_is_pulling_the_cable() {
+    on_veth(1, suite::disabling);
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    in_new_namespace(|| {
+        veth_pair(1);
+        suite::no_lost_wake_up(pair(), 5_000);
+    });
+}
+
+#[test]
+fn work_forbids_sleep() {
+    on_veth(2, suite::work_forbids_sleep);
+}
+
+#[test]
+fn the_mode_is_read_back() {
+    on_veth(2, |pair| {
+        let info = pair.near.info();
+        assert_eq!(info.kind, "af_xdp");
+        assert_eq!(info.interface.as_deref(), Some("near0"));
+        assert_eq!(info.frame_bytes_max, 1514);
+        assert_ne!(info.mac, [0; 6]);
+        let mode = &info.mode;
+        assert_eq!(
+            (
+                mode.xdp.as_str(),
+                mode.zero_copy,
+                mode.need_wakeup,
+                mode.page_bytes,
+                mode.queues
+            ),
+            ("native", false, true, 4096, 2)
+        );
+    });
+}
+
+#[test]
+fn generic_mode_carries_too_when_asked_for() {
+    in_new_namespace(|| {
+        veth_pair(1);
+        let end = |interface| {
+            let mut config = af_xdp(interface, 1, RING_SLOTS);
+            if let PortKind::AfXdp { xdp, copy, .. } = &mut config.kind {
+                (*xdp, *copy) = (XdpMode::Generic, CopyMode::Copy);
+            }
+            open_lane(&[config]).unwrap().remove(0)
+        };
+        let mut pair = LivePair {
+            near: end("near0"),
+            far: end("far0"),
+        };
+        assert_eq!(pair.near.info().mode.xdp, "generic");
+        suite::order_and_bytes(&mut pair, 2_000);
+    });
+}
+
+#[test]
+fn zero_copy_where_there_is_none_is_refused_and_nothing_is_left_behind() {
+    in_new_namespace(|| {
+        veth_pair(1);
+        let mut config = af_xdp("near0", 0, RING_SLOTS);
+        if let PortKind::AfXdp { copy, .. } = &mut config.kind {
+            *copy = CopyMode::ZeroCopy;
+        }
+        let text = problem(&[config]);
+        assert!(
+            text.contains("`near0` has no zero-copy mode") && text.contains("copy = \"auto\""),
+            "{text}"
+        );
+        suite::order_and_bytes(&mut pair(), 100);
+    });
+}
+
+#[test]
+fn two_interfaces_of_a_lane_share_one_memory() {
+    in_new_namespace(|| {
+        veth_pair(2);
+        let mut ports = open_lane(&[
+            af_xdp("near0", 0, RING_SLOTS),
+            af_xdp("far0", 0, RING_SLOTS),
+        ])
+        .unwrap();
+        let far = ports.remove(1);
+        let mut pair = LivePair {
+            near: ports.remove(0),
+            far,
+        };
+        suite::order_and_bytes(&mut pair, 5_000);
+        suite::back_pressure(&mut pair);
+    });
+}
+
+#[test]
+fn frames_that_the_receiver_leaves_lying_are_counted_by_cause() {
+    on_veth(1, |pair| {
+        let count = u64::from(RING_SLOTS) * 4;
+        let mut sent = 0;
+        until("all are sent", || {
+            while sent < count && pair.near.tx(&frame(sent, 64)).is_ok() {
+                sent += 1;
+            }
+            pair.near.flush().unwrap();
+            sent == count && pair.near.tx_idle()
+        });
+        let mut arrived = Vec::new();
+        until("the rest is received", || {
+            collect(&mut *pair.far, 64, &mut arrived) == 0
+        });
+        let counters = pair.far.counters();
+        let dropped: u64 = counters.drops.iter().map(|(_, count)| count).sum();
+        assert_eq!(counters.rx_packets + dropped, count, "{:?}", counters.drops);
+        assert!(dropped > 0, "the rings hold less than was sent");
+        let again: Vec<_> = (0..1_000).map(|number| frame(number, 64)).collect();
+        assert!(
+            pair.carry(&again, suite::WINDOW) == again,
+            "the port recovers"
+        );
+    });
+}
+
+#[test]
+fn a_closed_port_opens_again_at_once() {
+    in_new_namespace(|| {
+        veth_pair(1);
+        for _ in 0..5 {
+            let mut pair = pair();
+            suite::order_and_bytes(&mut pair, 100);
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_goes_down_and_up_is_survived() {
+    on_veth(1, |pair| {
+        let before: Vec<_> = (0..100).map(|number| frame(number, 64)).collect();
+        assert!(pair.carry(&before, suite::WINDOW) == before);
+        ip(&["link", "set", "near0", "down"]);
+        // The carrier watch has not told the port yet.
+        pair.near.tx(&frame(7, 64)).unwrap();
+        let told = pair.near.flush();
+        assert!(matches!(told, Err(PortError::LinkDown { .. })), "{told:?}");
+        pair.near.set_carrier(false);
+        assert!(!pair.near.carrier());
+        assert_eq!(pair.near.tx(&frame(8, 64)), Err(TxRefusal::Down));
+        assert!(
+            pair.near.prepare_sleep(),
+            "a lane must not spin on a dead link"
+        );
+        pair.near.finish_sleep();
+
+        ip(&["link", "set", "near0", "up"]);
+        pair.near.set_carrier(true);
+        let mut arrived = Vec::new();
+        until("frames flow again", || {
+            let _ = pair.near.tx(&frame(9, 64));
+            let _ = pair.near.flush();
+            collect(&mut *pair.far, 64, &mut arrived);
+            arrived.contains(&frame(9, 64))
+        });
+        until("all is quiet", || {
+            pair.near.flush().unwrap();
+            pair.near.tx_idle() && collect(&mut *pair.far, 64, &mut arrived) == 0
+        });
+        assert!(pair.carry(&before, suite::WINDOW) == before);
+    });
+}
+
+#[test]
+fn a_peer_that_goes_down_shows_as_a_failed_link() {
+    on_veth(1, |pair| {
+        ip(&["link", "set", "far0", "down"]);
+        pair.near.tx(&frame(7, 64)).unwrap();
+        let told = pair.near.flush();
+        assert!(matches!(told, Err(PortError::LinkDown { .. })), "{told:?}");
+        until("its chunk comes back", || {
+            let _ = pair.near.flush();
+            pair.near.tx_idle()
+        });
+    });
+}
+
+#[test]
+fn an_interface_that_is_removed_is_reported_gone() {
+    on_veth(1, |pair| {
+        ip(&["link", "del", "near0"]);
+        pair.near.tx(&frame(7, 64)).unwrap();
+        let told = pair.near.flush();
+        assert!(matches!(told, Err(PortError::Gone { .. })), "{told:?}");
+        assert!(
+            told.unwrap_err()
+                .to_string()
+                .contains("`near0` was removed")
+        );
+        assert!(!pair.near.carrier());
+        assert_eq!(pair.near.tx(&frame(7, 64)), Err(TxRefusal::Down));
+        assert_eq!(collect(&mut *pair.near, 8, &mut Vec::new()), 0);
+        pair.near.counters();
+        assert!(pair.near.prepare_sleep());
+        assert!(pair.near.set_enabled(true).is_err());
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_is_explained() {
+    in_new_namespace(|| {
+        veth_pair(2);
+        let text = problem(&[af_xdp("none0", 0, RING_SLOTS)]);
+        assert!(
+            text.contains("no interface `none0` in this network namespace"),
+            "{text}"
+        );
+        let text = problem(&[af_xdp("near0", 3, RING_SLOTS)]);
+        assert!(
+            text.contains("`queues = 3`, but interface `near0` has 2"),
+            "{text}"
+        );
+        let text = problem(&[af_xdp("near0", 0, 100)]);
+        assert!(text.contains("`ring_slots = 100`"), "{text}");
+        ip(&["link", "set", "near0", "mtu", "9000"]);
+        let text = problem(&[af_xdp("near0", 0, RING_SLOTS)]);
+        assert!(
+            text.contains("MTU 9000") && text.contains("ip link set near0 mtu 1770"),
+            "{text}"
+        );
+        ip(&["link", "set", "near0", "mtu", "1770"]);
+        let port = open_lane(&[af_xdp("near0", 0, RING_SLOTS)])
+            .unwrap()
+            .remove(0);
+        assert_eq!(port.info().frame_bytes_max, 1784);
+        let text = problem(&[af_xdp("near0", 0, RING_SLOTS)]);
+        assert!(
+            text.contains("already has an XDP program") && text.contains("steer"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn missing_capabilities_are_named() {
+    in_new_namespace(|| {
+        veth_pair(1);
+        let text = thread::spawn(|| {
+            caps::clear(None, CapSet::Effective).unwrap();
+            problem(&[af_xdp("near0", 0, RING_SLOTS)])
+        })
+        .join()
+        .unwrap();
+        assert!(
+            text.contains("CAP_NET_RAW")
+                && text.contains("CAP_BPF")
+                && text.contains("run as root"),
+            "{text}"
+        );
+        let text = thread::spawn(|| {
+            caps::drop(None, CapSet::Effective, Capability::CAP_IPC_LOCK).unwrap();
+            nix::sys::resource::setrlimit(
+                nix::sys::resource::Resource::RLIMIT_MEMLOCK,
+                4096,
+                8 << 20,
+            )
+            .unwrap();
+            problem(&[af_xdp("near0", 0, RING_SLOTS)])
+        })
+        .join()
+        .unwrap();
+        assert!(
+            text.contains("has 2048 KiB, but only 4 KiB may be locked"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn traffic_of_others_passes_to_the_kernel_and_rules_bring_it_here() {
+    on_veth(2, |pair| {
+        // Both ends are in one namespace: a route and a neighbour through the cable keep the kernel from short-cutting.
+        ip(&["addr", "add", "10.9.0.1/24", "dev", "near0"]);
+        ip(&[
+            "neigh",
+            "add",
+            "10.9.0.2",
+            "lladdr",
+            "02:00:00:00:00:02",
+            "dev",
+            "near0",
+        ]);
+        let socket = UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 0)).unwrap();
+        let to = (Ipv4Addr::new(10, 9, 0, 2), 4242);
+
+        let mut arrived = Vec::new();
+        socket.send_to(b"for the kernel", to).unwrap();
+        until("the program counts it", || {
+            pair.far.counters().passed_to_kernel_packets == 1
+        });
+        assert_eq!(collect(&mut *pair.far, 8, &mut arrived), 0);
+
+        let rule = Match::Port {
+            transport: Transport::Udp,
+            dst_port: 4242,
+        };
+        pair.far
+            .steer(&SteerChange::Insert(rule.clone(), Action::Dataplane))
+            .unwrap();
+        // Many flows, so that the kernel spreads them over both queues.
+        for _ in 0..32 {
+            let flow = UdpSocket::bind((Ipv4Addr::new(10, 9, 0, 1), 0)).unwrap();
+            flow.send_to(b"for the dataplane", to).unwrap();
+        }
+        until("all arrive", || {
+            collect(&mut *pair.far, 8, &mut arrived);
+            arrived.len() == 32
+        });
+        assert!(
+            arrived
+                .iter()
+                .all(|frame| frame.ends_with(b"for the dataplane"))
+        );
+
+        pair.far.steer(&SteerChange::Remove(rule)).unwrap();
+        socket.send_to(b"for the kernel", to).unwrap();
+        until("the program counts it", || {
+            pair.far.counters().passed_to_kernel_packets == 2
+        });
+
+        pair.far
+            .steer(&SteerChange::Default(Action::Dataplane))
+            .unwrap();
+        socket.send_to(b"for the dataplane", to).unwrap();
+        until("it arrives", || {
+            collect(&mut *pair.far, 8, &mut arrived) == 1
+        });
+        pair.far.steer(&SteerChange::Remove(Match::Any)).unwrap();
+        socket.send_to(b"for the kernel", to).unwrap();
+        until("the program counts it", || {
+            pair.far.counters().passed_to_kernel_packets == 3
+        });
+    });
+}
+
+#[test]
+fn packet_memory_of_a_usual_node_is_small() {
+    // In a process of its own: what other tests hold at the same time is not this node's.
+    if std::env::var_os(ALONE).is_none() {
+        let name = "af_xdp::packet_memory_of_a_usual_node_is_small";
+        run_with_env(
+            &std::env::current_exe().unwrap().display().to_string(),
+            &["--exact", name],
+            ALONE,
+        );
+        return;
+    }
+    in_new_namespace(|| {
+        veth_pair(2);
+        let config = [af_xdp("near0", 0, 2048), af_xdp("far0", 0, 2048)];
+        let memory = LaneMemory::for_lane(&config, 0).unwrap();
+        assert_eq!(memory.planned_bytes(), 24 << 20);
+        let before = resident_bytes();
+        let ports = open_lane(&config).unwrap();
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < 32 << 20, "{} KiB", grown >> 10);
+        drop(ports);
+    });
+}
+
+/// Set in a process that runs one test only.
+const ALONE: &str = "COVALENT_TEST_ALONE";
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}

@@ -1,0 +1,14 @@
+//! One conformance suite for every kind of port, and what only one kind promises.
+//!
+//! The suite ([`suite`]) is generic over a pair of ports that face each other ([`pair::Pair`]). Tests on AF_XDP need root: each runs in
+//! a network namespace of its own that no name keeps alive, so it vanishes with the test's thread however that ends.
+
+#![allow(clippy::unwrap_used, reason = "a test's failure is its report")]
+
+mod af_xdp;
+mod cable;
+mod frames;
+mod namespace;
+mod pair;
+mod pcap;
+mod suite;

@@ -1,0 +1,92 @@
+//! Two ports that face each other.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use covalent_dataplane::port::{Port, TxRefusal};
+
+/// How long a test waits for something that must come. Reaching it is a failure, never a measurement.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A way from one port to another.
+pub trait Way {
+    /// The end that sends.
+    fn near(&mut self) -> &mut dyn Port;
+
+    /// Sends `frames` with at most `window` on their way and returns what arrived at the other end, in order. Stops waiting when
+    /// nothing came for long.
+    fn carry(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>>;
+}
+
+/// Two ports that are connected while both are open, in both directions.
+pub struct LivePair {
+    pub near: Box<dyn Port>,
+    pub far: Box<dyn Port>,
+}
+
+impl LivePair {
+    /// Waits until both ends have a carrier. Nothing may be on its way.
+    pub fn wait_for_carrier(&mut self) {
+        until("both ends have a carrier", || {
+            for port in [&mut self.near, &mut self.far] {
+                port.rx_burst(1, &mut |frame| {
+                    panic!("a frame of {} bytes came from nowhere", frame.len())
+                })
+                .unwrap();
+            }
+            self.near.carrier() && self.far.carrier()
+        });
+    }
+}
+
+impl Way for LivePair {
+    fn near(&mut self) -> &mut dyn Port {
+        &mut *self.near
+    }
+
+    fn carry(&mut self, frames: &[Vec<u8>], window: usize) -> Vec<Vec<u8>> {
+        let mut arrived = Vec::with_capacity(frames.len());
+        let mut sent = 0;
+        let mut last_news = Instant::now();
+        while arrived.len() < frames.len() {
+            let before = (sent, arrived.len());
+            while sent < frames.len() && sent - arrived.len() < window {
+                match self.near.tx(&frames[sent]) {
+                    Ok(()) => sent += 1,
+                    Err(TxRefusal::Full) => break,
+                    Err(other) => panic!(
+                        "frame {sent} of {} bytes was refused: {other}",
+                        frames[sent].len()
+                    ),
+                }
+            }
+            self.near.flush().unwrap();
+            collect(&mut *self.far, 64, &mut arrived);
+            if before != (sent, arrived.len()) {
+                last_news = Instant::now();
+            } else if last_news.elapsed() > PATIENCE {
+                break;
+            } else {
+                sleep(Duration::from_micros(20));
+            }
+        }
+        arrived
+    }
+}
+
+/// Receives once into `arrived`.
+pub fn collect(port: &mut dyn Port, max: usize, arrived: &mut Vec<Vec<u8>>) -> usize {
+    port.rx_burst(max, &mut |frame| arrived.push(frame.to_vec()))
+        .unwrap()
+}
+
+/// Waits until `done` holds, running it again and again.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        sleep(Duration::from_micros(50));
+    }
+}
