@@ -64,6 +64,7 @@ impl Lane {
         // Room for every pipe at once, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
         core.sources.reserve(core.pipes.len());
+        core.passed_over.reserve(core.pipes.len());
         if let Some(owner) = core.sessions.get_mut(session) {
             let number = number as usize;
             if owner.pipes.len() <= number {

@@ -31,6 +31,8 @@ pub struct Core {
     pub touched: Vec<usize>,
     /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
     pub sources: VecDeque<usize>,
+    /// Slots of pipes that found their port full in this round: first in the next one. Room as for [`Core::sources`].
+    pub passed_over: Vec<usize>,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Verbs under way at other nodes.

@@ -133,6 +133,7 @@ impl Lane {
             pipes: Slots::new(),
             touched: Vec::new(),
             sources: std::collections::VecDeque::new(),
+            passed_over: Vec::new(),
             engine: VerbEngine::new(),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             submitted: 0,

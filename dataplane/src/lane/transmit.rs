@@ -94,13 +94,19 @@ impl Lane {
             };
             moved += count;
             waits |= served == Served::Full;
-            if served == Served::Empty {
-                if let Some(pipe) = self.core.pipes.get_mut(slot) {
-                    pipe.queued = false;
+            match served {
+                Served::Empty => {
+                    if let Some(pipe) = self.core.pipes.get_mut(slot) {
+                        pipe.queued = false;
+                    }
                 }
-            } else {
-                self.core.sources.push_back(slot);
+                // Those before it took all the room: it goes first when there is some again.
+                Served::Full if count == 0 => self.core.passed_over.push(slot),
+                _ => self.core.sources.push_back(slot),
             }
+        }
+        while let Some(slot) = self.core.passed_over.pop() {
+            self.core.sources.push_front(slot);
         }
         (moved, waits)
     }

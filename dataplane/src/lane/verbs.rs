@@ -65,16 +65,12 @@ impl Lane {
             return Ok(false);
         };
         let mut message = [0; SUBMIT_BYTES_MAX];
-        let length = match pipe.nic.peek_tx() {
+        let (copied, is_whole) = match pipe.nic.peek_tx() {
             Ok(Some(shared)) => {
                 // Copied before it is looked at: the application may go on writing.
                 let length = shared.len().min(SUBMIT_BYTES_MAX);
                 message[..length].copy_from_slice(&shared[..length]);
-                if shared.len() > SUBMIT_BYTES_MAX {
-                    0
-                } else {
-                    length
-                }
+                (&message[..length], length == shared.len())
             }
             Ok(None) => return Ok(false),
             Err(violation) => {
@@ -82,18 +78,13 @@ impl Lane {
                 return Ok(false);
             }
         };
-        let user_data = message
-            .first_chunk()
-            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        match Submit::decode(&message[..length]) {
+        match Submit::decode(copied) {
+            _ if !is_whole => core.end_malformed(session, copied),
             Ok(submit) if submit.target == 0 || submit.target == self.settings.guid => {
                 self.execute_here(session, submit.user_data, submit.request);
             }
             Ok(submit) => self.submit_to_peer(session, &submit)?,
-            Err(_) => {
-                core.submitted += 1;
-                core.end(session, user_data, CompletionOutcome::Malformed);
-            }
+            Err(_) => core.end_malformed(session, copied),
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
             pipe.nic.advance_tx();
@@ -103,7 +94,6 @@ impl Lane {
 
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
         let core = &mut self.core;
-        core.submitted += 1;
         match core.engine.admit(request) {
             Ok(()) => {
                 let mut reply = Reply::new();
@@ -144,7 +134,6 @@ impl Lane {
             }
             Err(error) => {
                 core.pending.remove(token);
-                core.submitted += 1;
                 let outcome = match error {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
@@ -173,8 +162,18 @@ impl super::core::Core {
                 >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
     }
 
+    /// Ends a verb that was never under way elsewhere.
     fn end(&mut self, session: usize, user_data: u64, outcome: CompletionOutcome<'_>) {
+        self.submitted += 1;
         self.completed += 1;
         self.tell(session, &Completion { user_data, outcome });
+    }
+
+    /// Answers a message that is no submission under the user data that it has, if it is long enough to have any.
+    fn end_malformed(&mut self, session: usize, message: &[u8]) {
+        let user_data = message
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        self.end(session, user_data, CompletionOutcome::Malformed);
     }
 }

@@ -122,16 +122,16 @@ impl Client {
         }
     }
 
-    /// Sends what can be sent without waiting. A connection that failed is found closed by the next poll.
+    /// Sends what can be sent without waiting.
     pub fn send(&mut self) {
         while let Some(message) = self.outgoing.front() {
             let fds: Vec<_> = message.fds.iter().map(AsFd::as_fd).collect();
             match self.connection.send(&message.bytes, &fds) {
                 Ok(()) => self.outgoing.sent(),
                 Err(SeqpacketError::WouldBlock) => return,
-                Err(_) => {
-                    // Nobody is there to be told.
-                    self.closing = true;
+                Err(error) => {
+                    // Nobody is there to be told; the next poll finds the hang-up. Any other failure ends the connection here.
+                    self.closing |= !matches!(error, SeqpacketError::Closed);
                     self.outgoing = Outgoing::default();
                     return;
                 }

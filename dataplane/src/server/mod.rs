@@ -212,6 +212,9 @@ impl Server {
     }
 
     fn admit(&mut self, connection: Connection) -> io::Result<()> {
+        if self.clients.len() >= CLIENTS_MAX {
+            self.evict();
+        }
         connection.set_nonblocking(true)?;
         let credentials = connection.peer_credentials()?;
         let mut client = Client::new(connection, credentials);
@@ -241,6 +244,9 @@ impl Server {
         };
         client.send();
         if client.closing {
+            if hung_up {
+                self.hang_up(number);
+            }
             return;
         }
         if client.busy {
@@ -282,7 +288,7 @@ impl Server {
 
     /// Forgets a client, and has everything that it held reclaimed.
     fn remove_client(&mut self, number: u64, class: &'static str, reason: Option<String>) {
-        let Some(client) = self.clients.remove(&number) else {
+        let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
         debug!(
@@ -291,7 +297,11 @@ impl Server {
             class,
             "client gone"
         );
-        if let Some(session) = client.session {
+        self.end_session(client.session.take(), class, reason);
+    }
+
+    fn end_session(&mut self, session: Option<u64>, class: &'static str, reason: Option<String>) {
+        if let Some(session) = session {
             self.detach(
                 session,
                 class,
@@ -300,7 +310,7 @@ impl Server {
         }
     }
 
-    /// Closes clients that were turned away and have read why, or do not read.
+    /// Ends clients that were turned away: what they held is reclaimed at once; they themselves go when they have read why.
     fn sweep(&mut self) {
         let closing: Vec<u64> = self
             .clients
@@ -309,6 +319,25 @@ impl Server {
             .map(|(&number, _)| number)
             .collect();
         for number in closing {
+            let Some(client) = self.clients.get_mut(&number) else {
+                continue;
+            };
+            let session = client.session.take();
+            if !client.has_outgoing() {
+                self.remove_client(number, "closed", None);
+            }
+            self.end_session(session, "closed", None);
+        }
+    }
+
+    /// Makes room for a new client where somebody who was turned away does not read why.
+    fn evict(&mut self) {
+        let closing = self
+            .clients
+            .iter()
+            .find(|(_, client)| client.closing)
+            .map(|(&number, _)| number);
+        if let Some(number) = closing {
             self.remove_client(number, "closed", None);
         }
     }

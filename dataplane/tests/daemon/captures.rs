@@ -1,0 +1,108 @@
+//! Real traffic, once-malicious frames included.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use covalent_api::rule::Match;
+use covalent_dataplane::flow::{FlowTable, parse};
+use pcap_file::pcap::PcapReader;
+
+use super::{client::App, node::pair};
+
+/// Every Ethernet frame of every capture, at most `length_max` bytes long.
+///
+/// # Panics
+/// If the folder is absent: this test then has nothing to stand on, and says which folder it wanted.
+fn frames(length_max: usize) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let mut files = Vec::new();
+    for part in ["captures", "enso"] {
+        let folder = folder.join(part);
+        let entries = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("captures wanted in {}: {error}", folder.display()));
+        files.extend(entries.map(|entry| entry.expect("a directory entry").path()));
+    }
+    files.retain(|path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "pcap")
+    });
+    files.sort();
+    assert!(files.len() > 100, "the folder holds the captures");
+    let mut frames = Vec::new();
+    for path in files {
+        let Ok(mut reader) = File::open(&path)
+            .map_err(drop)
+            .and_then(|file| PcapReader::new(file).map_err(drop))
+        else {
+            continue;
+        };
+        if reader.header().datalink != pcap_file::DataLink::ETHERNET {
+            continue;
+        }
+        while let Some(Ok(packet)) = reader.next_packet() {
+            if (1..=length_max).contains(&packet.data.len()) {
+                frames.push(packet.data.into_owned());
+            }
+        }
+    }
+    assert!(frames.len() > 1000, "{} frames", frames.len());
+    frames
+}
+
+#[test]
+fn the_flow_table_finds_a_target_for_every_frame() {
+    let frames = frames(usize::MAX);
+    let mut table = FlowTable::default();
+    for (target, net) in [(4, "0.0.0.0/0"), (6, "::/0")] {
+        table
+            .insert(
+                &Match::Prefix {
+                    dst: net.parse().expect("a prefix"),
+                },
+                target,
+            )
+            .expect("free");
+    }
+    table.insert(&Match::Any, 0).expect("free");
+    let mut counts = std::collections::BTreeMap::new();
+    for frame in &frames {
+        let target = table.lookup(frame).expect("`any` matches every frame");
+        *counts.entry(target).or_insert(0) += 1;
+        let version = parse(frame)
+            .and_then(|key| key.ip)
+            .map_or(0, |ip| if ip.dst.is_ipv4() { 4 } else { 6 });
+        assert_eq!(target, version);
+    }
+    println!("{} frames: {counts:?}", frames.len());
+    assert!(
+        counts.len() == 3 && counts.values().all(|&count| count > 50),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn every_frame_crosses_two_nodes_unchanged() {
+    let frames: Vec<_> = frames(1514)
+        .into_iter()
+        .filter(|frame| {
+            // Runts cannot be sent, and link frames are the link's own.
+            frame.len() >= 14 && frame[12..14] != [0x88, 0xb5]
+        })
+        .collect();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::Any);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    for window in frames.chunks(400) {
+        for frame in window {
+            sender.send(pipe, &mut tx, frame);
+        }
+        let received = receiver.receive(rx_pipe, &mut rx, window.len());
+        assert!(received == window, "a frame was changed");
+    }
+}

@@ -1,0 +1,405 @@
+//! A small application: requests over the socket, pipes and rings by the pipe crate alone.
+
+use std::{
+    os::fd::OwnedFd,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    request::{PipeKind, Reply, Request, Rights},
+    rule::Match,
+    status::NodeStatus,
+};
+use covalent_pipe::{
+    Direction, PipeMemory,
+    app::{RxPipe, RxTxPipe, TxPipe},
+    event::EventFd,
+    region::RegionMemory,
+    seqpacket::{Connection, SeqpacketError},
+    session::{AppSession, SessionMemory},
+};
+use covalent_protocol::{
+    Mode,
+    verb::{
+        self, Verb,
+        envelope::{Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
+    },
+};
+
+use super::node::PATIENCE;
+
+/// Ring size of the tests' pipes.
+pub const CAPACITY_BYTES: u64 = 1 << 20;
+
+/// A greeted connection.
+pub struct Client {
+    pub connection: Connection,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(socket: &Path) -> Self {
+        let connection = Connection::connect(socket).expect("the daemon listens");
+        let mut client = Self {
+            connection,
+            buffer: vec![0; MAX_DATAGRAM_BYTES],
+        };
+        let hello = Request::Hello {
+            version: API_VERSION,
+            program: "test".to_owned(),
+        };
+        let (reply, _) = client.ask(&hello);
+        assert!(matches!(reply, Reply::Welcome { .. }), "{reply:?}");
+        client
+    }
+
+    pub fn send(&self, request: &Request) {
+        let bytes = datagram::encode(request).expect("a request fits");
+        self.connection
+            .send(&bytes, &[])
+            .expect("the daemon receives");
+    }
+
+    /// The next message, or `None` once the daemon hung up.
+    pub fn receive(&mut self) -> Option<(Reply, Vec<OwnedFd>)> {
+        assert!(
+            self.connection.wait(Some(PATIENCE)).expect("poll works"),
+            "the daemon answers in time"
+        );
+        match self.connection.recv(&mut self.buffer) {
+            Ok((length, fds)) => Some((
+                datagram::decode(&self.buffer[..length]).expect("the daemon speaks the protocol"),
+                fds,
+            )),
+            Err(SeqpacketError::Closed) => None,
+            Err(SeqpacketError::Io(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn ask(&mut self, request: &Request) -> (Reply, Vec<OwnedFd>) {
+        self.send(request);
+        self.receive().expect("the daemon answers")
+    }
+
+    /// Asks for something that is to be refused, and gives the reason.
+    pub fn refused(&mut self, request: &Request) -> String {
+        match self.ask(request).0 {
+            Reply::Refused { reason } => reason,
+            other => panic!("{request:?} was not refused: {other:?}"),
+        }
+    }
+
+    /// Asks for something that has nothing to tell.
+    pub fn done(&mut self, request: &Request) {
+        let (reply, _) = self.ask(request);
+        assert_eq!(reply, Reply::Done, "{request:?}");
+    }
+
+    pub fn status(&mut self) -> NodeStatus {
+        match self.ask(&Request::Status).0 {
+            Reply::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// An application with a session.
+pub struct App {
+    pub client: Client,
+    pub session: u64,
+    pub rings: AppSession,
+    pub wake: EventFd,
+    pub lane: EventFd,
+}
+
+impl App {
+    pub fn attach(socket: &Path) -> Self {
+        let mut client = Client::connect(socket);
+        let (reply, fds) = client.ask(&Request::OpenSession { lane: 0 });
+        let Reply::Session { session, slots } = reply else {
+            panic!("{reply:?}")
+        };
+        let [memory, wake, lane]: [OwnedFd; 3] = fds.try_into().expect("three descriptors");
+        let memory = SessionMemory::open(memory, slots).expect("session memory");
+        Self {
+            client,
+            session,
+            rings: AppSession::new(memory),
+            wake: wake.into(),
+            lane: lane.into(),
+        }
+    }
+
+    pub fn open(&mut self, kind: PipeKind, port: Option<&str>) -> (u32, PipeMemory) {
+        let port = port.map(ToOwned::to_owned);
+        let (reply, fds) = self.client.ask(&Request::OpenPipe {
+            kind,
+            capacity_bytes: CAPACITY_BYTES,
+            port,
+        });
+        let Reply::Pipe { pipe, .. } = reply else {
+            panic!("{reply:?}")
+        };
+        let direction = match kind {
+            PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
+            PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
+            PipeKind::RxTx => Direction::RxTx,
+        };
+        let fds: [OwnedFd; 2] = fds.try_into().expect("two descriptors");
+        (
+            pipe,
+            PipeMemory::open(fds, direction, CAPACITY_BYTES).expect("pipe memory"),
+        )
+    }
+
+    pub fn rx(&mut self, port: Option<&str>) -> (u32, RxPipe) {
+        let (pipe, memory) = self.open(PipeKind::Rx, port);
+        (pipe, RxPipe::new(memory).expect("an RX pipe"))
+    }
+
+    pub fn tx(&mut self, port: &str) -> (u32, TxPipe) {
+        let (pipe, memory) = self.open(PipeKind::Tx, Some(port));
+        (pipe, TxPipe::new(memory).expect("a TX pipe"))
+    }
+
+    pub fn rx_tx(&mut self, port: &str) -> (u32, RxTxPipe) {
+        let (pipe, memory) = self.open(PipeKind::RxTx, Some(port));
+        (pipe, RxTxPipe::new(memory).expect("an RX/TX pipe"))
+    }
+
+    pub fn bind(&mut self, pipe: u32, matches: Match) {
+        self.client.done(&Request::Bind { pipe, matches });
+    }
+
+    pub fn register(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
+        let request = Request::RegisterRegion {
+            name: name.to_owned(),
+            size_bytes,
+            rights: Rights::ALL,
+        };
+        let (reply, mut fds) = self.client.ask(&request);
+        let Reply::Region { rkey, .. } = reply else {
+            panic!("{reply:?}")
+        };
+        let fd = fds.pop().expect("one descriptor");
+        (
+            rkey,
+            RegionMemory::open(fd, size_bytes).expect("region memory"),
+        )
+    }
+
+    /// Rings the doorbell of `pipe`, waking the lane if it sleeps.
+    pub fn ring(&mut self, pipe: u32) {
+        if self.rings.ring(pipe).expect("an honest daemon") {
+            self.lane.notify().expect("the daemon lives");
+        }
+    }
+
+    /// Sleeps until the daemon has something to tell, as an application would, for at most `timeout`.
+    pub fn sleep(&mut self, timeout: Duration) {
+        if self.rings.prepare_sleep() {
+            self.wake.wait(Some(timeout)).expect("poll works");
+        }
+        self.rings.cancel_sleep();
+        let _ = self.wake.drain();
+        while self
+            .rings
+            .next_notification()
+            .expect("an honest daemon")
+            .is_some()
+        {}
+    }
+
+    /// Sends `frame`, waiting for room.
+    pub fn send(&mut self, pipe: u32, tx: &mut TxPipe, frame: &[u8]) {
+        let deadline = Instant::now() + PATIENCE;
+        while tx.send(frame).is_err() {
+            assert!(Instant::now() < deadline, "no room to send in time");
+            if tx.publish() {
+                self.ring(pipe);
+            }
+            std::thread::yield_now();
+        }
+        if tx.publish() {
+            self.ring(pipe);
+        }
+    }
+
+    /// Receives `count` packets, sleeping in between.
+    pub fn receive(&mut self, pipe: u32, rx: &mut RxPipe, count: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::with_capacity(count);
+        let deadline = Instant::now() + PATIENCE;
+        while packets.len() < count {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {count} packets came in time",
+                packets.len()
+            );
+            if let Some(batch) = rx.recv() {
+                let wanted = count - packets.len();
+                packets.extend(batch.iter().take(wanted).map(<[u8]>::to_vec));
+                batch.free(wanted);
+                continue;
+            }
+            if rx.doorbell_needed() {
+                self.ring(pipe);
+                continue;
+            }
+            // The doorbell above may have been answered by a notification for what is here already.
+            self.sleep(Duration::from_millis(50));
+        }
+        packets
+    }
+}
+
+/// An application's verbs.
+pub struct Verbs {
+    pub app: App,
+    submit_pipe: u32,
+    submit: TxPipe,
+    complete_pipe: u32,
+    complete: RxPipe,
+}
+
+/// A completion, owned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Committed {
+        status: verb::Status,
+        index: u16,
+        data: Vec<u8>,
+    },
+    Other(String),
+}
+
+impl Ended {
+    /// The word of a verb that must have been done.
+    pub fn word(&self) -> u64 {
+        match self {
+            Self::Committed {
+                status: verb::Status::Ok,
+                data,
+                ..
+            } => u64::from_le_bytes(data.as_slice().try_into().expect("a word")),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Verbs {
+    pub fn new(mut app: App) -> Self {
+        let (submit_pipe, memory) = app.open(PipeKind::VerbSubmit, None);
+        let submit = TxPipe::new(memory).expect("a TX pipe");
+        let (complete_pipe, memory) = app.open(PipeKind::VerbComplete, None);
+        let complete = RxPipe::new(memory).expect("an RX pipe");
+        Self {
+            app,
+            submit_pipe,
+            submit,
+            complete_pipe,
+            complete,
+        }
+    }
+
+    /// Submits; `false` if there is no room now.
+    pub fn post(
+        &mut self,
+        target: u64,
+        mode: Mode,
+        user_data: u64,
+        rkey: u32,
+        offset: u64,
+        verb: Verb<'_>,
+    ) -> bool {
+        let request = verb::Request { rkey, offset, verb };
+        let mut encoded = vec![0; request.encoded_bytes()];
+        request.encode(&mut encoded).expect("room for the request");
+        self.post_bytes(&Submit {
+            user_data,
+            target,
+            mode,
+            request: &encoded,
+        })
+    }
+
+    pub fn post_bytes(&mut self, submit: &Submit<'_>) -> bool {
+        let mut message = [0; SUBMIT_BYTES_MAX];
+        let length = submit
+            .encode(&mut message)
+            .expect("room for the submission");
+        self.post_raw(&message[..length])
+    }
+
+    pub fn post_raw(&mut self, message: &[u8]) -> bool {
+        if self.submit.send(message).is_err() {
+            return false;
+        }
+        if self.submit.publish() {
+            self.app.ring(self.submit_pipe);
+        }
+        true
+    }
+
+    /// Takes the completions that are there.
+    pub fn poll(&mut self) -> Vec<(u64, Ended)> {
+        let mut ended = Vec::new();
+        if let Some(batch) = self.complete.recv() {
+            for packet in batch.iter() {
+                let completion = Completion::decode(packet).expect("a completion");
+                let how = match completion.outcome {
+                    CompletionOutcome::Committed(reply) => {
+                        let reply = verb::Reply::decode(reply).expect("a reply");
+                        Ended::Committed {
+                            status: reply.status,
+                            index: reply.index,
+                            data: reply.data.to_vec(),
+                        }
+                    }
+                    other => Ended::Other(format!("{other:?}")),
+                };
+                ended.push((completion.user_data, how));
+            }
+            batch.free_all();
+        }
+        if ended.is_empty() && self.complete.doorbell_needed() {
+            self.app.ring(self.complete_pipe);
+        }
+        ended
+    }
+
+    /// Waits for completions, sleeping.
+    pub fn wait(&mut self) -> Vec<(u64, Ended)> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.poll();
+            if !ended.is_empty() {
+                return ended;
+            }
+            assert!(Instant::now() < deadline, "no completion came in time");
+            self.app.sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Submits one verb and waits for its end.
+    pub fn run(
+        &mut self,
+        target: u64,
+        mode: Mode,
+        rkey: u32,
+        offset: u64,
+        verb: Verb<'_>,
+    ) -> Ended {
+        assert!(
+            self.post(target, mode, 77, rkey, offset, verb),
+            "room for one verb"
+        );
+        let mut ended = self.wait();
+        assert_eq!(ended.len(), 1, "{ended:?}");
+        let (user_data, how) = ended.remove(0);
+        assert_eq!(user_data, 77);
+        how
+    }
+}

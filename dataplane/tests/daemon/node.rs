@@ -1,0 +1,85 @@
+//! Nodes under test: configurations in a temporary directory, and pairs of running daemons.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{config::Config, status::NodeStatus};
+use covalent_dataplane::Daemon;
+
+use super::client::Client;
+
+/// How long a test waits for something that must happen. Far beyond what it takes.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node's place and configuration.
+pub struct Node {
+    pub config: Config,
+    pub daemon: Option<Daemon>,
+}
+
+impl Node {
+    /// A node called `name` in `dir` with a cable port for each name in `cables`, meeting its peer at `dir/<cable>`.
+    pub fn new(dir: &Path, name: &str, cables: &[&str], more: &str) -> Self {
+        let mut text = format!(
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
+             [link]\nidle_pace_ms = 5\n{more}\n",
+            dir.display()
+        );
+        for cable in cables {
+            text += &format!(
+                "[[port]]\nname = \"{cable}\"\nkind = \"cable\"\npath = \"{}/{cable}\"\nring_slots = 1024\n",
+                dir.display()
+            );
+        }
+        Self {
+            config: Config::parse(&text, "test").expect("the test's configuration is valid"),
+            daemon: None,
+        }
+    }
+
+    pub fn start(mut self) -> Self {
+        self.daemon = Some(Daemon::start(self.config.clone()).expect("the node starts"));
+        self
+    }
+
+    pub fn guid(&self) -> u64 {
+        self.daemon.as_ref().expect("the node runs").guid().bits()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.config.socket_path())
+    }
+
+    pub fn status(&self) -> NodeStatus {
+        self.client().status()
+    }
+}
+
+/// Two running nodes `a` and `b`, joined by `cables`, with all links up.
+pub fn pair(dir: &Path, cables: &[&str]) -> (Node, Node) {
+    pair_with(dir, cables, "")
+}
+
+/// As [`pair`], with more text in both configurations.
+pub fn pair_with(dir: &Path, cables: &[&str], more: &str) -> (Node, Node) {
+    let a = Node::new(dir, "a", cables, more).start();
+    let b = Node::new(dir, "b", cables, more).start();
+    for node in [&a, &b] {
+        let mut client = node.client();
+        eventually("all links are up", || {
+            client.status().links.iter().all(|link| link.state == "up")
+        });
+    }
+    (a, b)
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

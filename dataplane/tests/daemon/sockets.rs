@@ -1,0 +1,154 @@
+//! Wrong peers on the socket.
+
+use std::{fs, time::Duration};
+
+use covalent_api::{
+    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    request::{Reply, Request},
+};
+use covalent_pipe::seqpacket::Connection;
+
+use super::{
+    client::Client,
+    node::{Node, eventually},
+};
+
+/// Sends `bytes` as the first message and gives the reason for which the daemon closes the connection.
+fn turned_away(node: &Node, bytes: &[u8]) -> String {
+    let connection = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
+    connection.send(bytes, &[]).expect("the daemon receives");
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let (length, _) = connection.recv(&mut buffer).expect("a reason");
+    let Ok(Reply::Refused { reason }) = datagram::decode(&buffer[..length]) else {
+        panic!("no refusal")
+    };
+    assert!(
+        connection.recv(&mut buffer).is_err(),
+        "the connection is closed"
+    );
+    reason
+}
+
+#[test]
+fn wrong_peers_hear_why_and_are_closed_and_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let version = datagram::encode(&Request::Hello {
+        version: 99,
+        program: "old".into(),
+    })
+    .expect("fits");
+    let reason = turned_away(&node, &version);
+    assert!(
+        reason.contains("99") && reason.contains(&API_VERSION.to_string()),
+        "{reason}"
+    );
+    for garbage in [
+        &b"not json"[..],
+        b"{}",
+        b"{\"request\":\"unheard_of\"}",
+        &[0xff; 5000],
+        b"\0",
+    ] {
+        turned_away(&node, garbage);
+    }
+    let reason = turned_away(&node, &vec![b' '; MAX_DATAGRAM_BYTES + 1]);
+    assert!(reason.contains("65536"), "{reason}");
+    let early = datagram::encode(&Request::Status).expect("fits");
+    assert!(turned_away(&node, &early).contains("hello"));
+    let refused = node.status().peers_refused;
+    assert_eq!(
+        (refused["version"], refused["bad_message"]),
+        (1, 7),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut steady = node.client();
+    let mut bad = node.client();
+    bad.connection
+        .send(b"garbage", &[])
+        .expect("the daemon receives");
+    assert!(matches!(bad.receive(), Some((Reply::Refused { .. }, _))));
+    assert!(bad.receive().is_none());
+    let descriptors = fs::read_dir("/proc/self/fd").expect("procfs").count();
+    for _ in 0..50 {
+        // Descriptors that come unasked are closed.
+        let client = node.client();
+        let file = fs::File::open("/dev/null").expect("a file");
+        let bytes = datagram::encode(&Request::Status).expect("fits");
+        client
+            .connection
+            .send(&bytes, &[std::os::fd::AsFd::as_fd(&file)])
+            .expect("the daemon receives");
+    }
+    steady.status();
+    eventually("descriptors are closed", || {
+        fs::read_dir("/proc/self/fd").expect("procfs").count() <= descriptors + 4
+    });
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_told_and_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut slow = node.client();
+    slow.done(&Request::Subscribe);
+    let mut quick = node.client();
+    quick.done(&Request::Subscribe);
+    let mut sequences = Vec::new();
+    for _ in 0..1500 {
+        node.client().ask(&Request::OpenSession { lane: 0 });
+        while quick
+            .connection
+            .wait(Some(Duration::ZERO))
+            .expect("poll works")
+        {
+            match quick.receive() {
+                Some((Reply::Event(event), _)) => sequences.push(event.sequence),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(sequences.len() > 2000, "{} events came", sequences.len());
+    assert!(
+        sequences.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+        "no event is missed by who reads"
+    );
+    let mut last = None;
+    while let Some((reply, _)) = slow.receive() {
+        last = Some(reply);
+    }
+    let Some(Reply::Refused { reason }) = last else {
+        panic!("the slow one is told: {last:?}")
+    };
+    assert!(reason.contains("subscribe again"), "{reason}");
+}
+
+#[test]
+fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_first() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let guid = node.guid();
+    let socket = node.config.socket_path();
+    let mut second = node.config.clone();
+    let error = covalent_dataplane::Daemon::start(second.clone())
+        .expect_err("in use")
+        .to_string();
+    assert!(error.contains("state"), "{error}");
+    second.node.state_dir = dir.path().join("other-state");
+    let error = covalent_dataplane::Daemon::start(second)
+        .expect_err("in use")
+        .to_string();
+    assert!(error.contains("another daemon"), "{error}");
+    Client::connect(&socket);
+    let config = node.config.clone();
+    node.daemon.expect("runs").stop();
+    assert!(!socket.exists());
+    let again = covalent_dataplane::Daemon::start(config).expect("starts again");
+    assert_eq!(again.guid().bits(), guid, "the identity is kept");
+}

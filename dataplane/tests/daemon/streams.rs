@@ -1,0 +1,261 @@
+//! Packets from pipe to pipe.
+
+use std::{sync::mpsc::sync_channel, thread};
+
+use covalent_api::{
+    request::Request,
+    rule::{Match, Transport},
+};
+
+use super::{
+    client::App,
+    node::{eventually, pair},
+};
+
+/// A frame whose bytes follow from `number`.
+pub fn numbered(number: u32, length: usize) -> Vec<u8> {
+    let mut frame: Vec<u8> = (0..length)
+        .map(|at| (at as u32).wrapping_mul(31).wrapping_add(number) as u8)
+        .collect();
+    frame[12..14].copy_from_slice(&[0x12, 0x34]);
+    if length >= 18 {
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+    }
+    frame
+}
+
+/// Lengths over the whole range, odd ones too.
+pub fn lengths() -> impl Iterator<Item = usize> {
+    [14, 15, 60, 63, 64, 65, 127, 128, 590, 1024, 1513, 1514]
+        .into_iter()
+        .cycle()
+}
+
+#[test]
+fn a_stream_arrives_byte_for_byte_and_in_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let frames: Vec<_> = (0..20_000)
+        .zip(lengths())
+        .map(|(number, length)| numbered(number, length))
+        .collect();
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
+    let socket = a.config.socket_path();
+    let sent = frames.clone();
+    // No more under way than the RX pipe has room for: it drops what comes beyond that.
+    let (open, window) = sync_channel(4);
+    let sender = thread::spawn(move || {
+        let mut app = App::attach(&socket);
+        let (pipe, mut tx) = app.tx("p0");
+        for burst in sent.chunks(100) {
+            open.send(()).expect("the receiver lives");
+            for frame in burst {
+                app.send(pipe, &mut tx, frame);
+            }
+        }
+        app
+    });
+    for burst in frames.chunks(100) {
+        let received = receiver.receive(rx_pipe, &mut rx, burst.len());
+        assert!(received == burst, "the stream is not what was sent");
+        window.recv().expect("the sender lives");
+    }
+    let _app = sender.join().expect("the sender ends well");
+    let (tx, rx) = (a.status(), b.status());
+    assert_eq!(tx.pipes[0].tx_packets, 20_000);
+    assert_eq!(rx.pipes[0].rx_packets, 20_000);
+    assert_eq!(rx.pipes[0].drops["full"], 0);
+    assert_eq!(rx.ports[0].drops["no_pipe"], 0);
+    assert!(
+        rx.pipes[0].notifications_suppressed > 0,
+        "notifications are reactive"
+    );
+}
+
+#[test]
+fn an_echo_in_place_returns_every_byte() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut echo = App::attach(&b.config.socket_path());
+    let (echo_pipe, mut rx_tx) = echo.rx_tx("p0");
+    echo.bind(echo_pipe, Match::Any);
+    let mut app = App::attach(&a.config.socket_path());
+    let (tx_pipe, mut tx) = app.tx("p0");
+    let (rx_pipe, mut rx) = app.rx(Some("p0"));
+    app.bind(rx_pipe, Match::Any);
+    let frames: Vec<_> = (0..500)
+        .zip(lengths())
+        .map(|(number, length)| numbered(number, length))
+        .collect();
+    for burst in frames.chunks(50) {
+        for frame in burst {
+            app.send(tx_pipe, &mut tx, frame);
+        }
+        let mut echoed = 0;
+        while echoed < burst.len() {
+            if let Some(mut batch) = rx_tx.recv_mut() {
+                while let Some(mut packet) = batch.next_packet() {
+                    packet[0] ^= 0xff;
+                    echoed += 1;
+                }
+                if batch.send_all() {
+                    echo.ring(echo_pipe);
+                }
+            } else if rx_tx.doorbell_needed() {
+                echo.ring(echo_pipe);
+                std::thread::yield_now();
+            }
+        }
+        for (mut packet, frame) in app
+            .receive(rx_pipe, &mut rx, burst.len())
+            .into_iter()
+            .zip(burst)
+        {
+            packet[0] ^= 0xff;
+            assert!(packet == *frame, "the echo is not what was sent");
+        }
+    }
+    assert_eq!(b.status().ports[0].tx_packets - link_frames(&b), 500);
+}
+
+/// Frames that a node's link put on its only port: at most its records.
+fn link_frames(node: &super::node::Node) -> u64 {
+    let status = node.status();
+    status.ports[0].tx_packets - status.pipes.iter().map(|pipe| pipe.tx_packets).sum::<u64>()
+}
+
+#[test]
+fn the_most_specific_binding_receives_and_the_rest_is_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (udp_pipe, mut udp) = receiver.rx(None);
+    receiver.bind(
+        udp_pipe,
+        Match::Port {
+            transport: Transport::Udp,
+            dst_port: 80,
+        },
+    );
+    let (net_pipe, mut net) = receiver.rx(None);
+    receiver.bind(
+        net_pipe,
+        Match::Prefix {
+            dst: "10.0.0.0/8".parse().expect("a prefix"),
+        },
+    );
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    let frame = |port: u16, last: u8| {
+        let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([1, 1, 1, 1], [10, 0, 0, last], 9)
+            .udp(7, port);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &[last; 10]).expect("memory");
+        frame
+    };
+    for last in 0..10 {
+        sender.send(pipe, &mut tx, &frame(80, last));
+        sender.send(pipe, &mut tx, &frame(81, last));
+        sender.send(pipe, &mut tx, &numbered(u32::from(last), 60));
+    }
+    let expected = |port| (0..10).map(|last| frame(port, last)).collect::<Vec<_>>();
+    assert_eq!(receiver.receive(udp_pipe, &mut udp, 10), expected(80));
+    assert_eq!(receiver.receive(net_pipe, &mut net, 10), expected(81));
+    eventually("the rest is counted", || {
+        b.status().ports[0].drops["no_pipe"] == 10
+    });
+}
+
+#[test]
+fn a_full_pipe_drops_and_counts_and_takes_again_once_it_is_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::Any);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    // One pipe holds one mebibyte less one quantum, and a frame of 1514 bytes takes 24 quanta.
+    let fits = ((1 << 20) - 64) / (24 * 64);
+    for number in 0..fits + 100 {
+        sender.send(pipe, &mut tx, &numbered(number, 1514));
+    }
+    eventually("the overflow is counted", || {
+        b.status().pipes[0].drops["full"] == 100
+    });
+    assert_eq!(
+        receiver.receive(rx_pipe, &mut rx, fits as usize).len(),
+        fits as usize
+    );
+    sender.send(pipe, &mut tx, &numbered(1, 64));
+    assert_eq!(receiver.receive(rx_pipe, &mut rx, 1), [numbered(1, 64)]);
+}
+
+#[test]
+fn frames_that_the_port_cannot_take_are_refused_and_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::Any);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    let max = a.status().ports[0].frame_bytes_max as usize;
+    // This application does not ask the library, which would refuse them.
+    for _ in 0..3 {
+        sender.send(pipe, &mut tx, &numbered(0, max + 1));
+        sender.send(pipe, &mut tx, &[0; 13]);
+    }
+    sender.send(pipe, &mut tx, &numbered(7, max));
+    assert_eq!(receiver.receive(rx_pipe, &mut rx, 1), [numbered(7, max)]);
+    let refusals = &a.status().ports[0].refusals;
+    assert_eq!(
+        (refusals["too_long"], refusals["runt"]),
+        (3, 3),
+        "{refusals:?}"
+    );
+}
+
+#[test]
+fn pipes_share_a_port_fairly() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::Any);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (greedy_pipe, mut greedy) = sender.tx("p0");
+    let (modest_pipe, mut modest) = sender.tx("p0");
+    // Both fill their pipes while the cable is out, so that both stand in line when it is back.
+    sender.client.done(&Request::SetPort {
+        port: "p0".to_owned(),
+        enabled: false,
+    });
+    let mut filled = 0;
+    while filled < 10_000 && greedy.send(&numbered(filled, 64)).is_ok() {
+        filled += 1;
+    }
+    modest.send(&numbered(u32::MAX, 64)).expect("room");
+    assert!(greedy.publish() && modest.publish());
+    sender.ring(greedy_pipe);
+    sender.ring(modest_pipe);
+    // A lane answers at its loop boundary: after two answers it has heard the bells.
+    a.status();
+    a.status();
+    sender.client.done(&Request::SetPort {
+        port: "p0".to_owned(),
+        enabled: true,
+    });
+    let received = receiver.receive(rx_pipe, &mut rx, 1 + filled as usize);
+    let place = received
+        .iter()
+        .position(|frame| *frame == numbered(u32::MAX, 64))
+        .expect("it arrives");
+    assert!(
+        place < 2000,
+        "the modest pipe waited for {place} of {filled} frames"
+    );
+}

@@ -1,0 +1,299 @@
+//! Verbs on regions here and there, and through failures of links.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use covalent_api::request::Request;
+use covalent_protocol::{
+    Mode,
+    verb::{MultiCommit, Status, Verb, Word},
+};
+
+use super::{
+    client::{App, Ended, Verbs},
+    node::{PATIENCE, pair},
+};
+
+#[test]
+fn local_verbs_are_executed_on_the_lane_and_seen_by_the_owner() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, _b) = pair(dir.path(), &["p0"]);
+    let mut app = App::attach(&a.config.socket_path());
+    let (rkey, memory) = app.register("bank", 4096);
+    let mut verbs = Verbs::new(app);
+    for target in [0, a.guid()] {
+        let old = verbs.run(target, Mode::OnePhase, rkey, 8, Verb::FetchAdd { delta: 5 });
+        assert_eq!(old.word(), if target == 0 { 0 } else { 5 });
+    }
+    assert_eq!(memory.load(8), Some(10));
+    assert_eq!(memory.store(8, 100), Some(()));
+    let cas = verbs.run(
+        0,
+        Mode::OnePhase,
+        rkey,
+        8,
+        Verb::CompareAndSwap {
+            expected: 100,
+            new: 1,
+        },
+    );
+    assert_eq!(cas.word(), 100);
+    let refused = verbs.run(0, Mode::OnePhase, rkey, 4096, Verb::Swap { new: 1 });
+    assert_eq!(refused, Ended::Other("Refused(OutOfBounds)".into()));
+    let refused = verbs.run(0, Mode::OnePhase, rkey + 1, 0, Verb::Swap { new: 1 });
+    assert_eq!(refused, Ended::Other("Refused(UnknownRegion)".into()));
+    let nobody = verbs.run(0xdead, Mode::OnePhase, rkey, 0, Verb::Swap { new: 1 });
+    assert_eq!(nobody, Ended::Other("NoSuchPeer".into()));
+    let status = a.status();
+    assert_eq!((status.verbs.submitted, status.verbs.completed), (6, 6));
+    assert_eq!(status.verbs.executed["fetch_add"], 2);
+    assert_eq!(status.verbs.refused["unknown_region"], 1);
+}
+
+#[test]
+fn malformed_submissions_are_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, _b) = pair(dir.path(), &["p0"]);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let messages: [(&[u8], u64); 4] = [
+        (&[1], 0),
+        (&[9; 24], 0x0909_0909_0909_0909),
+        (&[3; 2000], 0x0303_0303_0303_0303),
+        (&[4; 60], 0x0404_0404_0404_0404),
+    ];
+    for (message, user_data) in messages {
+        assert!(verbs.post_raw(message));
+        let ended = verbs.wait();
+        assert_eq!(ended, [(user_data, Ended::Other("Malformed".into()))]);
+    }
+}
+
+#[test]
+fn remote_verbs_go_both_ways_in_both_modes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    for (host, client) in [(&a, &b), (&b, &a)] {
+        let mut owner = App::attach(&host.config.socket_path());
+        let (rkey, memory) = owner.register("bank", 4096);
+        let mut verbs = Verbs::new(App::attach(&client.config.socket_path()));
+        let lookup = verbs.run(
+            host.guid(),
+            Mode::OnePhase,
+            0,
+            0,
+            Verb::Lookup { name: "bank" },
+        );
+        let Ended::Committed {
+            status: Status::Ok,
+            data,
+            ..
+        } = lookup
+        else {
+            panic!("{lookup:?}")
+        };
+        assert_eq!(data[8..12], rkey.to_le_bytes());
+        for (round, mode) in [Mode::OnePhase, Mode::TwoPhase].into_iter().enumerate() {
+            let old = verbs.run(host.guid(), mode, rkey, 16, Verb::FetchAdd { delta: 7 });
+            assert_eq!(old.word(), 7 * round as u64);
+            let data = vec![round as u8 + 1; 512];
+            let wrote = verbs.run(host.guid(), mode, rkey, 101, Verb::Write { data: &data });
+            assert_eq!(
+                wrote,
+                Ended::Committed {
+                    status: Status::Ok,
+                    index: 0,
+                    data: vec![]
+                }
+            );
+            let read = verbs.run(host.guid(), mode, rkey, 101, Verb::Read { len: 512 });
+            assert_eq!(
+                read,
+                Ended::Committed {
+                    status: Status::Ok,
+                    index: 0,
+                    data
+                }
+            );
+            let words = [Word {
+                offset: 0,
+                expected: round as u64,
+                new: round as u64 + 1,
+            }];
+            let words = MultiCommit::new(&words).expect("one word");
+            let committed = verbs.run(host.guid(), mode, rkey, 0, Verb::MultiCommit(words));
+            assert_eq!(
+                committed,
+                Ended::Committed {
+                    status: Status::Ok,
+                    index: 0,
+                    data: vec![]
+                }
+            );
+        }
+        assert_eq!(memory.load(16), Some(14));
+        assert_eq!(memory.load(0), Some(2));
+    }
+}
+
+/// Submits `total` fetch-and-adds of 1 with up to 64 under way; calls `at` with the count done so far.
+fn count_up(
+    verbs: &mut Verbs,
+    target: u64,
+    rkey: u32,
+    total: u64,
+    mut at: impl FnMut(u64),
+) -> (u64, u64) {
+    let mut seen = BTreeMap::new();
+    let (mut posted, mut done, mut doubts) = (0, 0, 0);
+    let deadline = Instant::now() + PATIENCE * 2;
+    while done < total {
+        assert!(Instant::now() < deadline, "{done} of {total} verbs in time");
+        while posted < total && posted - done < 64 {
+            let mode = if posted.is_multiple_of(2) {
+                Mode::TwoPhase
+            } else {
+                Mode::OnePhase
+            };
+            if !verbs.post(target, mode, posted, rkey, 0, Verb::FetchAdd { delta: 1 }) {
+                break;
+            }
+            posted += 1;
+        }
+        let ended = verbs.poll();
+        if ended.is_empty() {
+            verbs.app.sleep(Duration::from_millis(5));
+        }
+        for (user_data, how) in ended {
+            if how == Ended::Other("InDoubt".into()) {
+                doubts += 1;
+                continue;
+            }
+            // Each old value is handed out once: nothing was lost, nothing was done twice.
+            assert_eq!(
+                seen.insert(how.word(), user_data),
+                None,
+                "an old value came twice"
+            );
+            done += 1;
+        }
+        at(done);
+    }
+    assert_eq!(
+        seen.keys().copied().collect::<Vec<_>>(),
+        (0..total).collect::<Vec<_>>()
+    );
+    (done, doubts)
+}
+
+#[test]
+fn a_cut_link_loses_and_doubles_nothing_while_another_one_stands() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0", "p1"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (rkey, memory) = owner.register("bank", 64);
+    let mut control = a.client();
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut next = 1;
+    count_up(&mut verbs, b.guid(), rkey, 20_000, |done| {
+        // Cut and restore each link in turn, many times on the way.
+        while done >= next * 1000 && next < 20 {
+            let port = if (next - 1) / 2 % 2 == 0 { "p0" } else { "p1" };
+            control.done(&Request::SetPort {
+                port: port.to_owned(),
+                enabled: next.is_multiple_of(2),
+            });
+            next += 1;
+        }
+    });
+    assert_eq!(memory.load(0), Some(20_000));
+    let status = a.status();
+    let failures: u64 = status
+        .links
+        .iter()
+        .flat_map(|link| link.failures.values())
+        .sum();
+    assert!(failures >= 9, "the cuts were seen: {failures}");
+    assert_eq!(b.status().verbs.executed["fetch_add"], 20_000);
+    assert!(
+        status
+            .links
+            .iter()
+            .any(|link| link.last_failover_ns.is_some_and(|gap| gap > 0))
+    );
+}
+
+#[test]
+fn verbs_wait_in_doubt_for_the_only_link_and_end_exactly_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (rkey, memory) = owner.register("bank", 64);
+    let mut control = a.client();
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut next = 1;
+    let mut restore_at = None;
+    count_up(&mut verbs, b.guid(), rkey, 3_000, |done| {
+        if restore_at.is_some_and(|at| Instant::now() >= at) {
+            control.done(&Request::SetPort {
+                port: "p0".to_owned(),
+                enabled: true,
+            });
+            restore_at = None;
+        }
+        if restore_at.is_none() && done >= next * 500 && next < 6 {
+            control.done(&Request::SetPort {
+                port: "p0".to_owned(),
+                enabled: false,
+            });
+            restore_at = Some(Instant::now() + Duration::from_millis(20));
+            next += 1;
+        }
+    });
+    assert_eq!(memory.load(0), Some(3_000));
+    assert_eq!(a.status().verbs.in_doubt, 0);
+}
+
+#[test]
+fn many_verbs_without_reading_completions_are_held_back_and_none_is_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (rkey, _memory) = owner.register("bank", 4096);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut posted = 0;
+    // The answers are 64 times as long as the completion pipe could hold if they were all let in.
+    while posted < 8000
+        && verbs.post(
+            b.guid(),
+            Mode::OnePhase,
+            posted,
+            rkey,
+            0,
+            Verb::Read { len: 512 },
+        )
+    {
+        posted += 1;
+    }
+    assert!(posted > 2000);
+    std::thread::sleep(Duration::from_millis(100));
+    let mut ended = 0;
+    while ended < posted {
+        for (user_data, how) in verbs.wait() {
+            assert!(user_data < posted);
+            assert!(
+                matches!(
+                    how,
+                    Ended::Committed {
+                        status: Status::Ok,
+                        ..
+                    }
+                ),
+                "{how:?}"
+            );
+            ended += 1;
+        }
+    }
+    assert_eq!(ended, posted);
+}
