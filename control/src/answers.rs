@@ -74,7 +74,17 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
             },
             Err(problem) => return Err(problem),
         };
-        channel.send(&reply).await?;
+        match channel.send(&reply).await {
+            // Hundreds of links may not fit; whoever asked shall read why, not guess from a closed socket.
+            Err(ChannelError::Datagram(problem)) => {
+                channel
+                    .send(&ControlReply::Refused {
+                        reason: problem.to_string(),
+                    })
+                    .await?;
+            }
+            result => result?,
+        }
     }
 }
 

@@ -99,7 +99,7 @@ pub struct Control {
     stop: oneshot::Sender<()>,
     pages: JoinHandle<io::Result<()>>,
     /// Aborted when control ends.
-    tasks: Vec<Task>,
+    _tasks: [Task; 2],
 }
 
 /// A task that ends with its owner.
@@ -149,7 +149,7 @@ impl Control {
             // A dropped sender means the same.
             let _ = stopped.await;
         });
-        let tasks = vec![
+        let tasks = [
             Task(tokio::spawn(answers::serve(incoming, knowledge))),
             Task(tokio::spawn(interfaces::watch(
                 table,
@@ -169,7 +169,7 @@ impl Control {
             interfaces,
             stop,
             pages: tokio::spawn(pages.into_future()),
-            tasks,
+            _tasks: tasks,
         })
     }
 
@@ -200,8 +200,6 @@ impl Control {
             () = stop => {}
             ended = &mut self.pages => return ended.map_err(io::Error::other)?,
         }
-        // New clients find nobody from here on.
-        self.tasks.clear();
         let _ = self.stop.send(());
         match timeout(LAST_ANSWERS, &mut self.pages).await {
             Ok(ended) => ended.map_err(io::Error::other)?,

@@ -76,7 +76,7 @@ impl Keeper {
                 Err(problem) => problem,
             };
             if problem != complaint {
-                warn!(socket = %self.at.socket.display(), "daemon: {problem}");
+                warn!(socket = %self.at.socket.display(), "no daemon: {problem}; trying again until it is there");
                 complaint = problem;
             }
             if self
