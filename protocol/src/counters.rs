@@ -77,8 +77,6 @@ drop_counters! {
     late,
     /// Handshake frames that say nothing new.
     stale_init,
-    /// Handshake frames of a peer's earlier life.
-    retired_incarnation,
     /// Handshake frames of this node itself: the cable leads back.
     own_guid,
     /// Handshake frames of a peer for which there is no room in the tables.

@@ -2,9 +2,6 @@
 
 use crate::{Name, transaction::List};
 
-/// Earlier lives of a peer that are remembered, so that a late handshake of one is not taken for another restart.
-const RETIRED_MAX: usize = 4;
-
 /// One node that was heard of.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -18,8 +15,8 @@ pub(crate) struct Peer {
     pub queue: List,
     /// Open on a link that failed, and not being asked about now.
     pub unresolved: List,
-    retired: [Option<u64>; RETIRED_MAX],
-    retired_next: usize,
+    /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
+    pub latches_lost: bool,
 }
 
 impl Peer {
@@ -31,21 +28,8 @@ impl Peer {
             links_up: 0,
             queue: List::new(),
             unresolved: List::new(),
-            retired: [None; RETIRED_MAX],
-            retired_next: 0,
+            latches_lost: false,
         }
-    }
-
-    /// Whether `incarnation` is one of its earlier lives.
-    pub fn is_retired(&self, incarnation: u64) -> bool {
-        self.retired.contains(&Some(incarnation))
-    }
-
-    /// It lives anew.
-    pub fn reincarnate(&mut self, incarnation: u64) {
-        self.retired[self.retired_next] = Some(self.incarnation);
-        self.retired_next = (self.retired_next + 1) % RETIRED_MAX;
-        self.incarnation = incarnation;
     }
 
     /// Whether nothing here would be lost with it.

@@ -308,7 +308,7 @@ fn both_sides_initiate_through_repeated_cuts() {
     for round in 0..200 {
         for _ in 0..6 {
             token += 1;
-            let mode = if token % 3 == 0 {
+            let mode = if token.is_multiple_of(3) {
                 Mode::OnePhase
             } else {
                 Mode::TwoPhase

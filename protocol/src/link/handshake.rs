@@ -148,6 +148,11 @@ impl Handshake {
         }
     }
 
+    /// Whether this side proposed `epoch` since the handshake started.
+    pub fn proposed(&self, epoch: u32) -> bool {
+        self.said.is_some_and(|(said, _)| said == epoch)
+    }
+
     /// Notes what was sent.
     pub const fn sent(&mut self, epoch: u32) {
         self.due = false;

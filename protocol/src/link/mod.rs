@@ -1,5 +1,6 @@
 //! One end of one cable.
 
+pub(crate) mod ball;
 pub(crate) mod feedback;
 pub(crate) mod handshake;
 pub(crate) mod outbound;
@@ -87,6 +88,8 @@ pub(crate) struct Link {
     /// The epoch in force, or proposed while in handshake.
     pub epoch: u32,
     pub handshake: Handshake,
+    /// While the link is up.
+    /// The peer, exactly while the link is up.
     pub attachment: Option<Attachment>,
     pub feedback: Feedback,
     pub outbound: Outbound,
@@ -130,16 +133,6 @@ impl Link {
     #[inline]
     pub fn slots(&self) -> u8 {
         self.outbound.slots()
-    }
-
-    /// The peer's index while the link is up.
-    #[inline]
-    pub fn up_peer(&self) -> Option<Attachment> {
-        if self.state == LinkState::Up {
-            self.attachment
-        } else {
-            None
-        }
     }
 
     /// Enters an epoch: nothing was said and nothing heard in it.

@@ -6,6 +6,7 @@ use crate::{
     event::DownReason,
     link::{
         Due,
+        ball::Ball,
         outbound::{OutSlot, Progress},
     },
     wire::{MAX_PAYLOAD_BYTES, message::Message, record},
@@ -82,16 +83,22 @@ impl Node {
         Ok(())
     }
 
-    /// The ball. A peer that owes nothing has answered everything that it heard.
+    /// The ball. Its sender must be the one of the handshake, and if it owes nothing it must have answered everything
+    /// that it heard.
     ///
     /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
     /// the other does not know of would otherwise wait for ever on a link that is up.
     pub(super) fn on_ball(&mut self, at: usize, message: &Message<'_>) -> Result<(), DownReason> {
-        let owes = message
-            .record_bytes()
-            .first()
-            .is_none_or(|bytes| record::payload(bytes)[0] != 0);
-        if owes {
+        let ball = Ball::read(message).ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let peer = &self.peers[attachment.peer];
+        if (ball.guid, ball.port, ball.slots) != (peer.guid, attachment.port, attachment.granted) {
+            return Err(DownReason::PeerMoved);
+        }
+        if ball.incarnation != peer.incarnation {
+            return Err(DownReason::PeerRestarted);
+        }
+        if ball.owes {
             return Ok(());
         }
         let link = &self.links[at];

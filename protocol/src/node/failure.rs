@@ -12,7 +12,7 @@ impl Node {
     /// Declares a link failed, if it is up, and tells the callers of the exchanges that cannot be resolved now.
     #[cold]
     pub(super) fn fail(&mut self, link: usize, reason: DownReason, host: &mut impl Host) {
-        let Some(attachment) = self.links[link].up_peer() else {
+        let Some(attachment) = self.links[link].attachment else {
             return;
         };
         self.take_down(link, reason, host);
@@ -21,7 +21,7 @@ impl Node {
 
     /// Declares a link failed, if it is up: its epoch is over, and what was open on it waits to be asked about.
     pub(super) fn take_down(&mut self, at: usize, reason: DownReason, host: &mut impl Host) {
-        let Some(attachment) = self.links[at].up_peer() else {
+        let Some(attachment) = self.links[at].attachment else {
             return;
         };
         self.detach(at);

@@ -23,11 +23,6 @@ impl Node {
             drops.own_guid += 1;
             return;
         }
-        let known = self.peers.iter().position(|peer| peer.guid == hello.guid);
-        if known.is_some_and(|peer| self.peers[peer].is_retired(hello.incarnation)) {
-            drops.retired_incarnation += 1;
-            return;
-        }
         match self.links[link].state {
             LinkState::Down => self.links[link].counters.drops.not_up += 1,
             LinkState::Init => self.agree(link, hello, source, host),
@@ -64,58 +59,83 @@ impl Node {
     }
 
     /// Takes a step towards an epoch that both ends hold.
-    fn agree(&mut self, link: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
+    ///
+    /// Nothing is believed before the peer echoes a proposal of *this* link: that proves that it lived when the proposal
+    /// was made. What is still under way from an earlier life of it cannot do that, because [`Self::void_agreements`]
+    /// makes new proposals whenever a new life is found.
+    fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
+        let link = &mut self.links[at];
+        if is_later(link.epoch, hello.epoch) {
+            // The peer is behind: tell it.
+            link.handshake.due = true;
+            return;
+        }
+        link.epoch = hello.epoch;
+        link.handshake
+            .hear(hello.incarnation, hello.epoch, link.epoch);
+        let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
+        if !echoed || !link.handshake.proposed(link.epoch) {
+            return;
+        }
         let Some(peer) = self.meet_peer(hello.guid, hello.incarnation, hello.name) else {
-            self.links[link].counters.drops.no_room += 1;
+            self.links[at].counters.drops.no_room += 1;
             return;
         };
         if self.peers[peer].incarnation != hello.incarnation {
-            self.on_peer_restarted(peer, hello.incarnation, host);
+            self.on_peer_restarted(peer, hello.incarnation, at, host);
         }
         self.peers[peer].name = hello.name;
-        if is_later(self.links[link].epoch, hello.epoch) {
-            // The peer is behind: tell it.
-            self.links[link].handshake.due = true;
-            return;
-        }
-        self.links[link].epoch = hello.epoch;
-        self.attach(link, peer, hello, source, host);
-        let this = &mut self.links[link];
-        this.handshake
-            .hear(hello.incarnation, hello.epoch, this.epoch);
-        if hello.heard == Some((self.config.incarnation, this.epoch)) {
-            this.enter_epoch();
-            self.peers[peer].links_up += 1;
-            host.link_event(LinkEvent::Up {
-                port: this.port,
-                peer: hello.guid,
-                name: hello.name,
-                peer_port: hello.port,
-                epoch: this.epoch,
-            });
-        }
+        self.attach(at, peer, hello, source, host);
+        self.links[at].enter_epoch();
+        self.peers[peer].links_up += 1;
+        host.link_event(LinkEvent::Up {
+            port: self.links[at].port,
+            peer: hello.guid,
+            name: hello.name,
+            peer_port: hello.port,
+            epoch: hello.epoch,
+        });
     }
 
-    /// A peer lives anew: it forgot the exchanges that it started and the outcomes of those that this side started.
-    fn on_peer_restarted(&mut self, peer: usize, incarnation: u64, host: &mut impl Host) {
+    /// A peer lives anew, as its handshake on the link `at` proved: it forgot the exchanges that it started and the
+    /// outcomes of those that this side started.
+    fn on_peer_restarted(
+        &mut self,
+        peer: usize,
+        incarnation: u64,
+        at: usize,
+        host: &mut impl Host,
+    ) {
         for link in 0..self.links.len() {
             if self.links[link]
                 .attachment
                 .is_some_and(|attachment| attachment.peer == peer)
             {
                 self.take_down(link, DownReason::PeerRestarted, host);
-                self.detach(link);
             }
         }
+        self.void_agreements(at);
         self.latches
             .iter_mut()
             .filter(|set| set.owner.is_some_and(|(owner, _)| owner == peer))
             .for_each(|set| set.clear());
-        self.peers[peer].reincarnate(incarnation);
+        self.peers[peer].incarnation = incarnation;
+        self.peers[peer].latches_lost = false;
         while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
             let link = self.release_slot(transaction);
             self.links[link].counters.forgotten += 1;
             self.finish(transaction, Outcome::PeerRestarted, host);
+        }
+    }
+
+    /// Starts the handshakes under way on the links other than `except` anew. Something is about to be forgotten, and
+    /// what a peer says in an epoch that was agreed on before must not find the link up afterwards.
+    pub(super) fn void_agreements(&mut self, except: usize) {
+        for (at, link) in self.links.iter_mut().enumerate() {
+            if at != except && link.state == LinkState::Init {
+                link.epoch = link.epoch.wrapping_add(1);
+                link.handshake.restart();
+            }
         }
     }
 }

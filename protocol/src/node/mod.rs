@@ -186,7 +186,6 @@ impl Node {
                 link.handshake.due = true;
             }
             (LinkState::Init, false) => {
-                self.detach(link);
                 let link = &mut self.links[link];
                 link.state = LinkState::Down;
                 // The peer may already hold the epoch that was being agreed on.

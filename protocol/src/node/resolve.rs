@@ -76,7 +76,7 @@ impl Node {
         let payload = message.payload(&mut self.scratch);
         let port = u16::from_le_bytes([payload[0], payload[1]]);
         let commit = payload[2] != 0;
-        if let Some(set) = self.set_of(attachment.peer, port) {
+        if let Some(set) = self.remembered_set(attachment.peer, port) {
             let Self {
                 links,
                 peers,

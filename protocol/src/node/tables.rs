@@ -5,7 +5,7 @@ use crate::{
     Host, Name,
     event::DownReason,
     latch::LatchSet,
-    link::{Attachment, LinkState, handshake::Hello},
+    link::{Attachment, handshake::Hello},
     peer::Peer,
     wire::frame::BROADCAST,
 };
@@ -68,30 +68,23 @@ impl Node {
         source: Option<[u8; 6]>,
         host: &mut impl Host,
     ) {
-        if let Some(set) = self.set_of(peer, hello.port)
-            && let Some(other) = self.latches[set].link.filter(|&other| other != link)
-        {
+        let known = self.set_of(peer, hello.port);
+        if let Some(other) = known.and_then(|set| self.latches[set].link) {
             // A port has one cable: the one where it was before is gone.
-            if self.links[other].state == LinkState::Up {
-                self.fail(other, DownReason::PeerMoved, host);
-            } else {
-                self.detach(other);
-            }
+            self.fail(other, DownReason::PeerMoved, host);
         }
-        self.detach(link);
-        let set = self
-            .set_of(peer, hello.port)
-            .unwrap_or_else(|| self.free_set(link));
+        let set = known.unwrap_or_else(|| self.make_room(link));
         self.takes += 1;
         let latches = &mut self.latches[set];
         latches.owner = Some((peer, hello.port));
         latches.link = Some(link);
         latches.taken_at = self.takes;
+        let mac = source.unwrap_or(BROADCAST);
         self.links[link].attachment = Some(Attachment {
             peer,
             set,
             port: hello.port,
-            mac: source.unwrap_or(BROADCAST),
+            mac,
             granted: hello.slots,
         });
     }
@@ -109,10 +102,24 @@ impl Node {
         }
     }
 
-    /// A set of latches that no link uses, emptied. One of the link's own, so that a stranger who shows up on one cable
-    /// under many names takes no memory from the peers of the others; else, when those were carried to other cables,
-    /// any. The one used the longest time ago loses its memory, which its owner is told if it ever asks.
-    fn free_set(&mut self, link: usize) -> usize {
+    /// The latches of a port of a peer, which need not be cabled. `None` when they had to make room for others, or
+    /// there is no room for them now: then nothing is known of the port.
+    pub(super) fn remembered_set(&mut self, peer: usize, port: u16) -> Option<usize> {
+        if let Some(set) = self.set_of(peer, port) {
+            return Some(set);
+        }
+        if self.peers[peer].latches_lost {
+            return None;
+        }
+        let set = self.latches.iter().position(|set| set.owner.is_none())?;
+        self.latches[set].owner = Some((peer, port));
+        Some(set)
+    }
+
+    /// A set of latches for whoever is cabled to `link` now. It is one of the link's own, so that a stranger who shows
+    /// up on one cable under many names takes no memory from the peers of the others; only when those were carried to
+    /// other cables it is any. The one used the longest time ago loses its memory.
+    fn make_room(&mut self, link: usize) -> usize {
         let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
         let unused = self
             .latches
@@ -123,6 +130,10 @@ impl Node {
             |(at, set): &(usize, &LatchSet)| (!own.contains(at), set.owner.is_some(), set.taken_at);
         // There are more sets than links, so one is unused.
         let at = unused.min_by_key(order).map_or(0, |(at, _)| at);
+        if let Some((loser, _)) = self.latches[at].owner {
+            self.peers[loser].latches_lost = true;
+            self.void_agreements(link);
+        }
         self.latches[at].clear();
         at
     }

@@ -7,7 +7,7 @@
 use super::{LinkState, Mode, Node, resolve};
 use crate::{
     latch::Standing,
-    link::{Attachment, Due, handshake::Hello, outbound::Progress},
+    link::{Attachment, Due, ball::Ball, handshake::Hello, outbound::Progress},
     transaction::Asked,
     wire::{
         frame::{BROADCAST, FrameWriter},
@@ -29,7 +29,7 @@ impl Node {
         if link.state != LinkState::Down && link.handshake.due {
             return true;
         }
-        let Some(attachment) = link.up_peer() else {
+        let Some(attachment) = link.attachment else {
             return false;
         };
         let peer = &self.peers[attachment.peer];
@@ -55,7 +55,7 @@ impl Node {
             self.write_handshake(at, &mut writer);
             BROADCAST
         } else {
-            let attachment = link.up_peer()?;
+            let attachment = link.attachment?;
             // Whatever is blocked stays where it is; nothing overtakes it.
             let _blocked = self.write_messages(at, attachment, &mut writer);
             self.write_ball(at, &mut writer);
@@ -278,8 +278,14 @@ impl Node {
     fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &mut self.links[at];
         if link.ball_due && writer.records() == 0 && link.feedback.may_send_ball() {
-            let owes = [u8::from(link.owes())];
-            link.write(writer, Kind::Ball, 0, 0, &owes);
+            let ball = Ball {
+                owes: link.owes(),
+                slots: self.config.slots,
+                port: link.port,
+                guid: self.config.guid,
+                incarnation: self.config.incarnation,
+            };
+            link.write(writer, Kind::Ball, 0, 0, &ball.to_bytes());
         }
     }
 }

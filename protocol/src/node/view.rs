@@ -10,11 +10,11 @@ pub struct LinkView<'a> {
     pub port: u16,
     /// Where it stands.
     pub state: LinkState,
-    /// The peer's GUID, once it was heard in this epoch or the handshake for it.
+    /// The peer's GUID while the link is up.
     pub peer: Option<u64>,
-    /// The peer's name, once heard.
+    /// The peer's name while the link is up.
     pub peer_name: Option<&'a Name>,
-    /// The peer's index of its port, once heard.
+    /// The peer's index of its port while the link is up.
     pub peer_port: Option<u16>,
     /// The epoch in force, or the proposed one while the link is not up.
     pub epoch: u32,

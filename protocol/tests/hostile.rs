@@ -1,0 +1,503 @@
+//! Peers that lie under a valid CRC. The worst that they get is a failed link, and a link that fails comes back.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use covalent_protocol::{
+    DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, LinkState, Mode,
+    wire::{
+        frame::FrameWriter,
+        record::Header,
+        slice::{self, Kind},
+    },
+};
+use proptest::{collection::vec, prelude::*};
+use support::{A, B, Bench, Ending, GUIDS, forge, headers, kinds};
+
+/// A record that B could say next, but for what `change` does to it, arrives at A.
+fn say(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
+    let mut header = Header {
+        kind: Kind::Ball,
+        yours: 0,
+        epoch: bench.link(A, 0).epoch,
+        record_sequence: (bench.link(A, 0).counters.rx_records) as u32,
+        slot_sequence: 0,
+        slot: 0,
+        payload_bytes: payload.len() as u8,
+        records: 1,
+        index: 0,
+    };
+    change(&mut header);
+    let mut buffer = [0; FRAME_BYTES_MAX];
+    let mut writer = FrameWriter::new(&mut buffer).unwrap();
+    header.write(payload, writer.next_record().unwrap());
+    let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+    bench.inject(A, 0, &buffer[..len]);
+}
+
+/// A ball as B says it.
+fn ball(owes: bool) -> Vec<u8> {
+    let mut bytes = vec![u8::from(owes), 4, 0, 0];
+    bytes.extend(0xbu64.to_le_bytes());
+    bytes.extend(101u64.to_le_bytes());
+    bytes
+}
+
+/// A handshake frame of a node that calls itself `guid`, for the epoch that the link at `side` proposes or holds next.
+fn hello(
+    bench: &Bench,
+    side: usize,
+    cable: usize,
+    template: &[u8],
+    guid: u64,
+    echo: bool,
+) -> Vec<u8> {
+    let link = bench.link(side, cable);
+    let epoch = (link.epoch + u32::from(link.state == LinkState::Up)).to_le_bytes();
+    let mut frame = template.to_vec();
+    forge(&mut frame, 0, |record| {
+        record[8..12].copy_from_slice(&epoch);
+        record[24..32].copy_from_slice(&guid.to_le_bytes());
+        record[32..40].copy_from_slice(&1u64.to_le_bytes());
+        record[40..48].copy_from_slice(&(100 + side as u64).to_le_bytes());
+        record[48..52].copy_from_slice(&epoch);
+        record[55] = u8::from(echo) | 0b10;
+    });
+    forge(&mut frame, 1, |record| {
+        record[8..12].copy_from_slice(&epoch)
+    });
+    frame
+}
+
+/// The stranger `guid` makes the link at `side` believe that it is the neighbour.
+fn stranger(bench: &mut Bench, side: usize, cable: usize, template: &[u8], guid: u64) {
+    for echo in [false, true] {
+        let frame = hello(bench, side, cable, template, guid, echo);
+        bench.inject(side, cable, &frame);
+        bench.tick();
+        bench.send(side);
+    }
+    assert_eq!(bench.link(side, cable).peer, Some(guid));
+    bench.lose(cable);
+}
+
+/// The link came back and everything about it works: each slot, both directions, both modes.
+fn assert_reconverges(bench: &mut Bench) {
+    bench.run(12);
+    bench.assert_up();
+    let before = bench.sides.each_ref().map(|side| side.host.completed.len());
+    for token in 0..32 {
+        let mode = if token % 2 == 0 {
+            Mode::OnePhase
+        } else {
+            Mode::TwoPhase
+        };
+        bench.submit(A, mode, b"afterwards", 1_000_000 + token);
+        bench.submit(B, mode, b"afterwards", 1_000_000 + token);
+    }
+    bench.run(12);
+    for (side, before) in bench.sides.iter().zip(before) {
+        assert_eq!(side.host.completed.len(), before + 32);
+        assert_eq!((side.node.room(), side.node.in_doubt()), (300, 0));
+    }
+}
+
+#[test]
+fn what_no_peer_says_fails_the_link_and_nothing_else() {
+    type Lie = (&'static str, Vec<u8>, fn(&mut Header));
+    let lies: Vec<Lie> = vec![
+        ("a slot beyond the grant", vec![1], |header| {
+            header.kind = Kind::Request;
+            (header.slot, header.slot_sequence) = (4, 1);
+        }),
+        ("a request without a payload", vec![], |header| {
+            header.kind = Kind::Tentative;
+            header.slot_sequence = 1;
+        }),
+        ("a commit of nothing", vec![], |header| {
+            header.kind = Kind::Commit
+        }),
+        ("an answer to nothing", vec![1], |header| {
+            header.kind = Kind::Reflecting
+        }),
+        ("a reply to nothing", vec![1], |header| {
+            header.kind = Kind::Committed
+        }),
+        ("a refusal of nothing", vec![1], |header| {
+            header.kind = Kind::Refused
+        }),
+        ("an answer to no question", vec![0; 8], |header| {
+            header.kind = Kind::Resolved
+        }),
+        ("half an answer", vec![0; 7], |header| {
+            header.kind = Kind::Resolved
+        }),
+        ("half a question", vec![0; 3], |header| {
+            header.kind = Kind::Resolve
+        }),
+        ("a question about no slot", vec![0; 4], |header| {
+            header.kind = Kind::Resolve;
+            header.slot = 255;
+        }),
+    ];
+    for (what, payload, change) in lies {
+        let mut bench = Bench::up(1);
+        say(&mut bench, &payload, change);
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            [DownReason::Violation],
+            "{what}"
+        );
+        assert!(
+            bench.sides[A].host.executed.is_empty() && bench.sides[A].host.completed.is_empty(),
+            "{what}"
+        );
+        assert_reconverges(&mut bench);
+    }
+}
+
+#[test]
+fn slot_sequences_advance_by_one() {
+    for (sequence, fails) in [
+        (2, false),
+        (1, true),
+        (0, true),
+        (3, true),
+        (u32::MAX, true),
+    ] {
+        let mut bench = Bench::up(1);
+        say(&mut bench, &[1], |header| {
+            header.kind = Kind::Request;
+            header.slot_sequence = 1;
+        });
+        bench.send(A);
+        let yours = headers(&bench.cables[0][B].pop_front().unwrap())[0].mine();
+        assert_ne!(yours, 0);
+        say(&mut bench, &[1], |header| {
+            header.kind = Kind::Request;
+            header.slot_sequence = sequence;
+            header.yours = yours;
+        });
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            if fails {
+                vec![DownReason::Violation]
+            } else {
+                vec![]
+            },
+            "{sequence}"
+        );
+        assert_reconverges(&mut bench);
+    }
+}
+
+#[test]
+fn a_slot_in_use_is_not_used_again() {
+    for second in [Kind::Request, Kind::Tentative, Kind::Commit] {
+        let mut bench = Bench::up(1);
+        for (kind, sequence, payload) in [(Kind::Tentative, 1, &[1][..]), (second, 2, &[2])] {
+            let (sequence, payload) = if kind == Kind::Commit {
+                (1, &[][..])
+            } else {
+                (sequence, payload)
+            };
+            say(&mut bench, payload, |header| {
+                header.kind = kind;
+                header.slot_sequence = sequence;
+            });
+        }
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            [DownReason::Violation],
+            "{second:?} before the answer was sent"
+        );
+        assert!(bench.sides[A].host.executed.is_empty());
+        assert_reconverges(&mut bench);
+    }
+}
+
+#[test]
+fn more_questions_than_slots_are_not_remembered() {
+    let mut bench = Bench::up(1);
+    for slot in 0..5 {
+        assert!(bench.sides[A].host.downs().is_empty());
+        say(&mut bench, &[0, 0, 0, 0], |header| {
+            header.kind = Kind::Resolve;
+            header.slot = slot % 4;
+            header.slot_sequence = 1;
+        });
+    }
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::Violation]);
+    assert_reconverges(&mut bench);
+}
+
+#[test]
+fn a_reflection_of_what_was_never_said_fails_the_link() {
+    let balls = |bench: &mut Bench| {
+        bench.tick();
+        bench.send(A);
+        bench.cables[0][B]
+            .drain(..)
+            .flat_map(|frame| headers(&frame))
+            .collect::<Vec<_>>()
+    };
+    let check = |yours: fn(u32) -> u32, fails: bool| {
+        let mut bench = Bench::up(1);
+        let said = balls(&mut bench);
+        assert_eq!(said.len(), 1);
+        say(&mut bench, &ball(false), |header| {
+            header.yours = yours(said[0].mine())
+        });
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            if fails {
+                vec![DownReason::ReflectionMismatch]
+            } else {
+                vec![]
+            }
+        );
+        assert_reconverges(&mut bench);
+    };
+    check(|mine| mine, false);
+    check(|_| 0, false);
+    check(|mine| mine ^ 1 << 8, true);
+    check(|mine| mine ^ 1 << 24, true);
+    check(|_| slice::mine(Kind::Commit, 0, 0), true);
+    check(|_| slice::mine(Kind::Ball, 255, 0), true);
+
+    // What was heard later cannot be unheard.
+    let mut bench = Bench::up(1);
+    let first = balls(&mut bench)[0].mine();
+    let second = balls(&mut bench)[0].mine();
+    say(&mut bench, &ball(false), |header| header.yours = second);
+    assert!(bench.sides[A].host.downs().is_empty());
+    say(&mut bench, &ball(false), |header| header.yours = first);
+    assert_eq!(
+        bench.sides[A].host.downs(),
+        [DownReason::ReflectionMismatch]
+    );
+}
+
+#[test]
+fn a_peer_that_owes_nothing_has_answered_everything() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::TwoPhase, b"x", 1);
+    bench.send(A);
+    let yours = headers(&bench.cables[0][B].pop_front().unwrap())[0].mine();
+    say(&mut bench, &ball(true), |header| header.yours = yours);
+    assert!(
+        bench.sides[A].host.downs().is_empty(),
+        "it says that it owes something"
+    );
+    say(&mut bench, &ball(false), |header| header.yours = yours);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::Unanswered]);
+    assert_reconverges(&mut bench);
+    assert_eq!(
+        bench.sides[B]
+            .host
+            .executed
+            .iter()
+            .filter(|(_, payload)| payload == b"x")
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_jump_of_the_record_sequence_fails_the_link() {
+    for jump in [1, 100, i32::MAX as u32] {
+        let mut bench = Bench::up(1);
+        say(&mut bench, &ball(false), |header| {
+            header.record_sequence += jump
+        });
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            [DownReason::SequenceGap],
+            "{jump}"
+        );
+        assert_reconverges(&mut bench);
+    }
+}
+
+/// The peer forged its slots far ahead: this side's exchanges look old to it. The slots catch up.
+#[test]
+fn slots_that_disagree_find_together() {
+    for sequence in [100, 0x7fff_ffff, 0xffff_fff0] {
+        let mut bench = Bench::up(1);
+        for slot in 0..4 {
+            say(&mut bench, &[0, 0, 0, 0], |header| {
+                header.kind = Kind::Resolve;
+                (header.slot, header.slot_sequence) = (slot, sequence);
+            });
+        }
+        // B never said that, so it fails the link over it.
+        bench.run(2);
+        for token in 0..8 {
+            bench.submit(B, Mode::TwoPhase, b"x", token);
+        }
+        bench.run(4);
+        assert_eq!(
+            bench.sides[B].host.completed.len(),
+            8,
+            "each ended, if only as unknown"
+        );
+        assert_reconverges(&mut bench);
+    }
+}
+
+/// A stranger on one cable shows up under many names. The peer on the other is not forgotten.
+#[test]
+fn a_stranger_takes_no_memory_from_others() {
+    let mut bench = Bench::up(2);
+    bench.pull(1);
+    bench.carrier_at(B, 1, true);
+    bench.carrier_at(A, 1, true);
+    bench.cut[1] = false;
+    bench.send_on(A, 1);
+    let hello = bench.cables[1][B].pop_front().unwrap();
+    bench.lose(1);
+    bench.cut[1] = true;
+    assert_eq!(kinds(&hello), [Kind::Init; 2]);
+
+    bench.submit(A, Mode::TwoPhase, b"mine", 1);
+    for side in [A, B, A] {
+        bench.send_on(side, 0);
+        assert!(bench.deliver(1 - side, 0));
+    }
+    assert_eq!(
+        bench.sides[B].host.executed.len(),
+        1,
+        "committed, but A does not know"
+    );
+    bench.pull(0);
+    for guid in 100..400 {
+        stranger(&mut bench, B, 1, &hello, guid);
+    }
+    assert!(
+        bench.sides[B].node.peers().count() <= 6,
+        "three for each link"
+    );
+    bench.plug(0);
+    bench.settle();
+    let reply = bench.sides[B].host.reply_to(b"mine");
+    assert_eq!(
+        bench.sides[A].host.completed,
+        [(1, Ending::Committed(reply))]
+    );
+    assert_eq!(bench.sides[B].host.executed.len(), 1);
+}
+
+#[test]
+fn latches_that_had_to_go_are_not_guessed() {
+    let mut bench = Bench::up(1);
+    bench.submit(A, Mode::TwoPhase, b"mine", 1);
+    for side in [A, B, A] {
+        bench.send_on(side, 0);
+        assert!(bench.deliver(1 - side, 0));
+    }
+    bench.pull(0);
+    bench.carrier_at(A, 0, true);
+    bench.cut[0] = false;
+    bench.send_on(A, 0);
+    let hello = bench.cables[0][B].pop_front().unwrap();
+    bench.carrier_at(B, 0, true);
+    // A's own cable is where the strangers come from, so A's place is taken.
+    for guid in 100..110 {
+        stranger(&mut bench, B, 0, &hello, guid);
+    }
+    bench.run(3);
+    assert_eq!(
+        bench.sides[A].host.completed,
+        [(1, Ending::PeerRestarted)],
+        "unknown is said, not guessed"
+    );
+    assert_eq!(bench.sides[B].host.executed.len(), 1);
+    bench.sides[A].host.completed.clear();
+    bench.run(2);
+    bench.assert_up();
+}
+
+/// One change to one frame under way.
+#[derive(Debug, Clone)]
+struct Mutation {
+    /// Steps before it.
+    steps: usize,
+    to: usize,
+    record: usize,
+    at: usize,
+    value: u8,
+    /// The frame itself arrives too, before or behind.
+    original: Option<bool>,
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    // Flags, sequences and payload are worth more tries than the rest.
+    let at = prop_oneof![0..56usize, 0..24usize, 16..40usize];
+    let value = prop_oneof![any::<u8>(), 0..12u8];
+    (
+        0..30usize,
+        0..2usize,
+        0..4usize,
+        at,
+        value,
+        any::<Option<bool>>(),
+    )
+        .prop_map(|(steps, to, record, at, value, original)| Mutation {
+            steps,
+            to,
+            record,
+            at,
+            value,
+            original,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_change_to_any_record_is_survived(mutations in vec(mutation(), 1..6), cut in any::<bool>()) {
+        let mut bench = Bench::new(1);
+        bench.carrier(0, true);
+        let mut token = 0;
+        for mutation in &mutations {
+            for step in 0..mutation.steps {
+                if step % 5 == 0 {
+                    token += 1;
+                    let mode = if token % 2 == 0 { Mode::OnePhase } else { Mode::TwoPhase };
+                    let peer = GUIDS[1 - step % 2];
+                    // Before the first handshake there is nobody to ask.
+                    let _ = bench.sides[step % 2].node.submit(peer, mode, &[7; 80], token);
+                }
+                bench.send(step % 2);
+                bench.deliver(1 - step % 2, 0);
+                if step % 11 == 10 {
+                    bench.tick();
+                }
+            }
+            bench.send(1 - mutation.to);
+            if let Some(mut frame) = bench.cables[0][mutation.to].pop_front() {
+                let original = frame.clone();
+                let record = mutation.record % ((frame.len() - 14) / 64);
+                forge(&mut frame, record, |record| record[mutation.at] = mutation.value);
+                if mutation.original == Some(true) {
+                    bench.inject(mutation.to, 0, &original);
+                }
+                bench.inject(mutation.to, 0, &frame);
+                if mutation.original == Some(false) {
+                    bench.inject(mutation.to, 0, &original);
+                }
+            }
+        }
+        if cut {
+            bench.pull(0);
+            bench.plug(0);
+        }
+        bench.run(12);
+        bench.assert_up();
+        for side in &mut bench.sides {
+            side.host.completed.clear();
+        }
+        assert_reconverges(&mut bench);
+    }
+}
