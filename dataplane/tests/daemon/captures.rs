@@ -75,7 +75,7 @@ fn the_flow_table_finds_a_target_for_every_frame() {
             .map_or(0, |ip| if ip.dst.is_ipv4() { 4 } else { 6 });
         assert_eq!(target, version);
     }
-    println!("{} frames: {counts:?}", frames.len());
+    eprintln!("{} frames: {counts:?}", frames.len());
     assert!(
         counts.len() == 3 && counts.values().all(|&count| count > 50),
         "{counts:?}"

@@ -25,7 +25,7 @@ fn lanes_at_rest_sleep() {
         before.into_iter().zip(lanes(&nodes))
     {
         let share = (cpu_after - cpu_before) as f64 / second.as_nanos() as f64;
-        println!(
+        eprintln!(
             "a resting lane took {:.2} % of a core and slept {} times",
             share * 100.0,
             sleeps_after - sleeps_before

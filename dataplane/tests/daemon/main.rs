@@ -1,9 +1,11 @@
 //! The daemon as a whole: two nodes in one process, joined by in-memory cables, and applications that speak to them over
-//! their sockets. Needs no privilege.
+//! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod namespace;
 mod node;
 
+mod af_xdp;
 mod captures;
 mod hostile;
 mod idle;

@@ -1,0 +1,265 @@
+//! The daemon on AF_XDP sockets over a virtual cable: what only a kernel below shows.
+
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    path::Path,
+    time::Duration,
+};
+
+use covalent_api::{
+    config::Config,
+    event::EventKind,
+    request::{Reply, Request},
+    rule::{Match, Transport},
+};
+use covalent_dataplane::Daemon;
+use covalent_protocol::{Mode, verb::Verb};
+
+use super::{
+    client::{App, Client, Verbs},
+    namespace::{ip, with_veth},
+    node::{Node, eventually},
+    streams::{lengths, numbered},
+};
+
+/// A node whose port `x0` is `interface`.
+fn node(dir: &Path, name: &str, interface: &str) -> Node {
+    let text = format!(
+        "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
+         [dataplane]\nhuge_pages = \"never\"\n[link]\nidle_pace_ms = 20\n\
+         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = 1024\n",
+        dir.display()
+    );
+    Node {
+        config: Config::parse(&text, "test").expect("a valid configuration"),
+        daemon: None,
+    }
+    .start()
+}
+
+fn pair(dir: &Path) -> (Node, Node) {
+    let (a, b) = (node(dir, "a", "near0"), node(dir, "b", "far0"));
+    for node in [&a, &b] {
+        await_link(node, "up");
+    }
+    (a, b)
+}
+
+fn await_link(node: &Node, state: &str) {
+    let mut client = node.client();
+    eventually(&format!("the link is {state}"), || {
+        client.status().links[0].state == state
+    });
+}
+
+/// The next event that `wanted` takes.
+fn await_event(client: &mut Client, wanted: impl Fn(&EventKind) -> bool) {
+    loop {
+        match client.receive() {
+            Some((Reply::Event(event), _)) if wanted(&event.kind) => return,
+            Some(_) => {}
+            None => panic!("the daemon hung up"),
+        }
+    }
+}
+
+#[test]
+fn streams_and_verbs_cross_and_survive_an_interface_that_goes_down() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = pair(dir.path());
+        let mut receiver = App::attach(&b.config.socket_path());
+        let (rx_pipe, mut rx) = receiver.rx(None);
+        receiver.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
+        let (rkey, memory) = receiver.register("bank", 64);
+        let mut sender = App::attach(&a.config.socket_path());
+        let (pipe, mut tx) = sender.tx("x0");
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        let mut control = a.client();
+        control.done(&Request::Subscribe);
+        for round in 0..3 {
+            let frames: Vec<_> = (0..500)
+                .zip(lengths())
+                .map(|(number, length)| numbered(number, length))
+                .collect();
+            for window in frames.chunks(100) {
+                for frame in window {
+                    sender.send(pipe, &mut tx, frame);
+                }
+                let received = receiver.receive(rx_pipe, &mut rx, window.len());
+                // The kernel may pad short frames; nothing else may change.
+                assert!(
+                    received
+                        .iter()
+                        .zip(window)
+                        .all(|(got, sent)| got.starts_with(sent)),
+                    "a frame was changed"
+                );
+            }
+            for count in 0..100 {
+                let old = verbs.run(
+                    b.guid(),
+                    Mode::TwoPhase,
+                    rkey,
+                    0,
+                    Verb::FetchAdd { delta: 1 },
+                );
+                assert_eq!(old.word(), round * 100 + count);
+            }
+            ip("link set near0 down");
+            await_event(&mut control, |event| {
+                matches!(event, EventKind::Carrier { up: false, .. })
+            });
+            await_link(&a, "down");
+            ip("link set near0 up");
+            await_link(&a, "up");
+            await_link(&b, "up");
+        }
+        assert_eq!(memory.load(0), Some(300));
+        let status = a.status();
+        assert_eq!(status.ports[0].mode.xdp, "native");
+        assert!(
+            status.links[0].failures["carrier_lost"] >= 3,
+            "{:?}",
+            status.links[0].failures
+        );
+    });
+}
+
+#[test]
+fn only_what_is_bound_is_taken_from_the_kernel_and_only_while_it_is() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = pair(dir.path());
+        ip("addr add 10.9.0.2/24 dev far0");
+        ip("neigh add 10.9.0.1 lladdr 02:00:00:00:00:01 dev far0");
+        let kernel = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 7000)).expect("a socket");
+        kernel
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a timeout");
+        let mac: [u8; 6] = nix::ifaddrs::getifaddrs()
+            .expect("interfaces")
+            .filter(|found| found.interface_name == "far0")
+            .find_map(|found| found.address?.as_link_addr()?.addr())
+            .expect("far0 has an address");
+        let frame = |text: &[u8]| {
+            let mut frame = Vec::new();
+            etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], mac)
+                .ipv4([10, 9, 0, 1], [10, 9, 0, 2], 9)
+                .udp(9, 7000)
+                .write(&mut frame, text)
+                .expect("memory");
+            frame
+        };
+        let mut sender = App::attach(&a.config.socket_path());
+        let (pipe, mut tx) = sender.tx("x0");
+        let mut heard = [0; 64];
+        let mut hears = |app: &mut App, tx: &mut _, text: &[u8]| {
+            app.send(pipe, tx, &frame(text));
+            let length = kernel
+                .recv(&mut heard)
+                .expect("the kernel's socket hears it");
+            assert_eq!(&heard[..length], text);
+        };
+        hears(&mut sender, &mut tx, b"before");
+        let mut receiver = App::attach(&b.config.socket_path());
+        let (rx_pipe, mut rx) = receiver.rx(None);
+        let matches = Match::Port {
+            transport: Transport::Udp,
+            dst_port: 7000,
+        };
+        receiver.bind(rx_pipe, matches.clone());
+        sender.send(pipe, &mut tx, &frame(b"while"));
+        let received = receiver.receive(rx_pipe, &mut rx, 1);
+        assert!(received[0].starts_with(&frame(b"while")));
+        receiver.client.done(&Request::Unbind {
+            pipe: rx_pipe,
+            matches: matches.clone(),
+        });
+        hears(&mut sender, &mut tx, b"after");
+        // An application that goes without a word gives its frames back too.
+        receiver.bind(rx_pipe, matches);
+        drop(receiver);
+        eventually("the binding is gone", || b.status().sessions == 0);
+        hears(&mut sender, &mut tx, b"at last");
+        assert!(b.status().ports[0].passed_to_kernel_packets >= 3);
+    });
+}
+
+#[test]
+fn a_removed_interface_is_an_event_and_the_daemon_lives() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = pair(dir.path());
+        let mut control = b.client();
+        control.done(&Request::Subscribe);
+        ip("link del near0");
+        await_event(&mut control, |event| {
+            matches!(event, EventKind::Carrier { up: false, .. })
+        });
+        for node in [&a, &b] {
+            await_link(node, "down");
+            assert!(!node.status().ports[0].carrier);
+        }
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        assert!(
+            verbs.post(
+                b.guid(),
+                Mode::OnePhase,
+                1,
+                1,
+                0,
+                Verb::FetchAdd { delta: 1 }
+            ),
+            "verbs wait"
+        );
+    });
+}
+
+#[test]
+fn two_daemons_on_one_interface_are_refused_with_the_name_of_the_program() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _first = node(dir.path(), "a", "near0");
+        let mut config = node(dir.path(), "b", "far0").config;
+        config.node.runtime_dir = dir.path().join("c");
+        config.node.state_dir = dir.path().join("c-state");
+        let covalent_api::config::PortKind::AfXdp { interface, .. } = &mut config.port[0].kind
+        else {
+            panic!("af_xdp")
+        };
+        *interface = "near0".to_owned();
+        let error = Daemon::start(config).expect_err("taken").to_string();
+        assert!(
+            error.contains("near0") && error.contains("steer"),
+            "{error}"
+        );
+        assert!(
+            !dir.path().join("c/covalentd.sock").exists(),
+            "nothing is left behind"
+        );
+    });
+}
+
+#[test]
+fn a_lane_on_af_xdp_at_rest_sleeps() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = pair(dir.path());
+        let cpu = || [&a, &b].map(|node| node.status().lanes[0].cpu_ns);
+        let before = cpu();
+        std::thread::sleep(Duration::from_secs(1));
+        for (before, after) in before.into_iter().zip(cpu()) {
+            let share = (after - before) as f64 / 1e9;
+            eprintln!(
+                "a resting lane on AF_XDP took {:.2} % of a core",
+                share * 100.0
+            );
+            assert!(
+                share < 0.10,
+                "a resting lane took {:.1} % of a core",
+                share * 100.0
+            );
+        }
+    });
+}

@@ -1,0 +1,43 @@
+//! A network namespace with a virtual cable in it, gone with the test.
+
+use std::{panic::resume_unwind, process::Command, thread};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    unistd::geteuid,
+};
+
+/// Runs `test` on a thread in a new network namespace that holds the interfaces `near0` and `far0`, joined and up, with
+/// IPv6 off so that nobody else speaks. Daemons that the test starts live in it too. Without root: skipped, with a word.
+pub fn with_veth(test: impl FnOnce() + Send) {
+    if !geteuid().is_root() {
+        eprintln!("skipped: making a network namespace needs root");
+        return;
+    }
+    let run = || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("root");
+        ip(
+            "link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 numtxqueues 2",
+        );
+        ip("link set near0 up");
+        ip("link set far0 up");
+        test();
+    };
+    if let Err(panic) = thread::scope(|scope| scope.spawn(run).join()) {
+        resume_unwind(panic);
+    }
+}
+
+/// Runs `ip` with these arguments in the namespace of the calling thread.
+pub fn ip(arguments: &str) {
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .expect("iproute2 is installed");
+    assert!(
+        output.status.success(),
+        "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
