@@ -13,6 +13,7 @@ mod node;
 mod port;
 mod steer;
 mod table;
+mod wording;
 
 use std::{
     io::Read,

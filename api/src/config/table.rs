@@ -16,7 +16,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::error::Problems;
+use super::{
+    error::Problems,
+    wording::{found, meant, names, shortened},
+};
 
 /// The values that a key may have, where they are few.
 pub(super) trait Choice: Copy + 'static {
@@ -311,52 +314,4 @@ fn read_whole<'t, R>(
     let result = read(&mut table);
     table.refuse_unknown();
     result
-}
-
-fn names<T: Choice>() -> String {
-    let names: Vec<String> = T::CHOICES
-        .iter()
-        .map(|(name, _)| format!("\"{name}\""))
-        .collect();
-    format!("one of {}", names.join(", "))
-}
-
-/// `; did you mean …?` if one of `names` is near, else nothing.
-fn meant<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> String {
-    // Nobody mistypes that much, and the comparison is quadratic.
-    const LENGTH_MAX: usize = 64;
-    if given.len() > LENGTH_MAX {
-        return String::new();
-    }
-    let given = given.to_lowercase().replace(['-', ' '], "_");
-    names
-        .map(|name| (strsim::normalized_damerau_levenshtein(&given, name), name))
-        .filter(|(likeness, name)| *likeness >= 0.6 || (given.len() >= 3 && name.contains(&given)))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
-}
-
-/// What stands in the file, for people: its type and its text.
-fn found(text: &str, value: &Spanned<DeValue<'_>>) -> String {
-    let kind = match value.get_ref() {
-        DeValue::String(_) => "the text",
-        DeValue::Integer(_) => "the number",
-        DeValue::Float(_) => "the fraction",
-        DeValue::Boolean(_) => "the truth value",
-        DeValue::Datetime(_) => "the date",
-        DeValue::Array(_) => return "a list".to_owned(),
-        DeValue::Table(_) => return "a table".to_owned(),
-    };
-    format!("{kind} {}", shortened(text.get(value.span()).unwrap_or("")))
-}
-
-/// At most 48 characters of the first line.
-fn shortened(text: &str) -> String {
-    const CHARACTERS_MAX: usize = 48;
-    let line = text.lines().next().unwrap_or("");
-    let mut short: String = line.chars().take(CHARACTERS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }

@@ -26,9 +26,12 @@ impl Backoff {
         wait
     }
 
-    /// An attempt succeeded.
-    pub(super) const fn reset(&mut self) {
-        self.next = FIRST;
+    /// An attempt succeeded, and the connection has ended after `lasted`. One that ended at once is as good as none: a daemon
+    /// that greets and hangs up must not be called fifty times a second.
+    pub(super) fn connected_for(&mut self, lasted: Duration) {
+        if lasted >= LONGEST {
+            self.next = FIRST;
+        }
     }
 }
 
@@ -46,7 +49,9 @@ mod tests {
                 .all(|pair| pair[1] == (pair[0] * 2).min(LONGEST))
         );
         assert_eq!(waits.last(), Some(&LONGEST));
-        backoff.reset();
+        backoff.connected_for(FIRST);
+        assert_eq!(backoff.take(), LONGEST);
+        backoff.connected_for(LONGEST);
         assert_eq!(backoff.take(), FIRST);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Keeper {
     table: watch::Sender<Neighbours>,
     own: OwnMetrics,
     events: Events,
-    /// Those who wait for the status that is under way. Empty means that none is, except for the first.
+    /// Those who wait for the status that is under way.
     waiting: Vec<Asker>,
     /// Whether a status was asked for and has not come.
     under_way: bool,
@@ -66,9 +66,11 @@ impl Keeper {
             };
             let problem = match connected {
                 Ok((channel, greeted)) => {
-                    backoff.reset();
                     complaint.clear();
-                    match self.follow(channel, greeted).await {
+                    let since = Instant::now();
+                    let ended = self.follow(channel, greeted).await;
+                    backoff.connected_for(since.elapsed());
+                    match ended {
                         Ok(Ending) => return,
                         Err(error) => error.to_string(),
                     }
