@@ -22,7 +22,7 @@ use crate::{
     spec::in_quanta,
     sync::{AtomicU32, AtomicU64, Ordering},
     violation::Cursor,
-    wake,
+    words::wake,
 };
 
 const WHAT: &str = "cable";

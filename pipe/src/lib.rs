@@ -1,19 +1,14 @@
 //! Ensō pipes in shared memory, their notification rings, and the socket that hands them over.
 
 mod cursor;
-mod mailbox;
-mod reactive;
 mod sync;
 mod violation;
-mod wake;
+#[cfg(not(loom))]
+mod words;
+#[cfg(loom)]
+pub mod words;
 
 pub use violation::{Cursor, Violation};
-
-/// The protocols over shared words, as the model checker runs them: nothing in them maps memory.
-#[cfg(loom)]
-pub mod model {
-    pub use crate::{mailbox, reactive, wake};
-}
 
 // Everything below stands on mapped memory, where the model checker's atomics cannot lie.
 #[cfg(not(loom))]

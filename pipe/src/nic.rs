@@ -5,11 +5,11 @@ use crate::{
     consumer::{Consumer, Span},
     memory::Shared,
     producer::Producer,
-    reactive::Reactive,
     spec::in_quanta,
     sync::Ordering,
     violation::Cursor,
-    wake,
+    words::reactive::Reactive,
+    words::wake,
 };
 
 /// The daemon's half of a pipe. `Send`; one thread drives it.

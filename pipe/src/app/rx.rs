@@ -2,7 +2,7 @@
 
 use crate::{
     Direction, PipeError, PipeMemory, Violation, consumer::Consumer, memory::Shared,
-    reactive::OUTSTANDING, sync::Ordering, violation::Cursor,
+    sync::Ordering, violation::Cursor, words::reactive::OUTSTANDING,
 };
 
 /// The application's half of an RX pipe: packets arrive back to back in contiguous memory.

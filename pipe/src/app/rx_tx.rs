@@ -7,9 +7,9 @@ use crate::{
     consumer::{Consumer, Span},
     control::DO_NOT_SEND,
     memory::Shared,
-    reactive::OUTSTANDING,
     sync::Ordering,
     violation::Cursor,
+    words::reactive::OUTSTANDING,
 };
 
 /// The application's half of an RX/TX pipe: packets arrive, are changed in place, and go back to be sent, with no copy.

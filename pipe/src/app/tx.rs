@@ -3,7 +3,7 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::{
-    Direction, PipeError, PipeMemory, Violation, memory::Shared, producer::Producer, wake,
+    Direction, PipeError, PipeMemory, Violation, memory::Shared, producer::Producer, words::wake,
 };
 
 /// The application's half of a TX pipe: packets written back to back, taken by the daemon.

@@ -3,9 +3,9 @@
 use super::memory::{SessionMemory, Words};
 use crate::{
     Violation,
-    mailbox::{Poster, Taker},
     sync::Ordering,
-    wake,
+    words::mailbox::{Poster, Taker},
+    words::wake,
 };
 
 /// The application's half of a session. `Send`; one thread drives it. No call blocks or makes a system call.

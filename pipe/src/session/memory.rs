@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{
     PipeError,
-    mailbox::{Mailbox, SLOT_WORDS},
     mapping::{Access, Mapping},
     memfd,
     sync::{AtomicU32, Ordering},
+    words::mailbox::{Mailbox, SLOT_WORDS},
 };
 
 const WHAT: &str = "session memory";

@@ -3,9 +3,9 @@
 use super::memory::{SessionMemory, Words};
 use crate::{
     Violation,
-    mailbox::{Poster, Taker},
     sync::Ordering,
-    wake,
+    words::mailbox::{Poster, Taker},
+    words::wake,
 };
 
 /// The daemon's half of a session. `Send`; one lane drives it. It trusts nothing that the application can write, never blocks, allocates or

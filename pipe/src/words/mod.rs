@@ -1,0 +1,5 @@
+//! The protocols over shared words. Nothing in them maps memory, so the model checker runs them as they are.
+
+pub mod mailbox;
+pub mod reactive;
+pub mod wake;
