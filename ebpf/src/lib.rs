@@ -1,1 +1,52 @@
 //! The XDP program that steers frames, and its typed loader.
+//!
+//! One [`Steering`] serves one interface: it loads the program, attaches it, and owns the maps through which the program
+//! learns its sockets and rules. The program sends a frame to the `AF_XDP` socket of the queue it arrived on, or passes
+//! it to the kernel; it drops nothing.
+//!
+//! ```no_run
+//! use covalent_ebpf::{Action, AttachMode, Key, Steering};
+//!
+//! # fn main() -> Result<(), covalent_ebpf::EbpfError> {
+//! let mut steering = Steering::load()?;
+//! steering.set_link_ethertype(0x88b5)?;
+//! steering.insert(&Key::Port { proto: 17, dst_port: 4789 }, Action::Dataplane)?;
+//! let mode = steering.attach(3, "eth0", AttachMode::Auto)?;
+//! println!("attached in {mode} mode");
+//! // steering.set_socket(queue, socket) for each queue, once its AF_XDP socket is bound.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The program is compiled from `ebpf/program`; the object that is embedded here is committed as
+//! `ebpf/object/steer.bpf.o`, so that building this crate needs no BPF toolchain.
+//!
+//! Kernel: Linux 5.9 or newer (XDP through a `bpf_link`). Changing rules after the process gave its capabilities away
+//! needs Linux 5.19.
+
+mod action;
+mod counters;
+mod error;
+mod interface;
+mod key;
+#[allow(dead_code, reason = "shared with the program, which uses the rest")]
+#[path = "../program/src/layout.rs"]
+mod layout;
+mod link;
+mod mode;
+mod owner;
+mod privilege;
+mod steering;
+mod tables;
+
+pub use action::Action;
+pub use counters::{Counters, Verdicts};
+pub use error::EbpfError;
+pub use key::{Key, KeyError};
+pub use layout::{
+    DESTINATIONS_MAX, ETHERTYPES_MAX, FIVE_TUPLES_MAX, PORTS_MAX, PREFIXES_MAX, QUEUES_MAX,
+};
+pub use mode::{AttachMode, AttachPoint, EffectiveMode};
+pub use owner::{AttachedProgram, attached_programs};
+pub use privilege::Refusal;
+pub use steering::Steering;

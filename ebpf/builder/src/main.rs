@@ -1,0 +1,116 @@
+//! Rebuilds `ebpf/object/steer.bpf.o` from `ebpf/program`, or with `--check` tells whether the two still agree.
+//!
+//! The program needs a `core` compiled for the BPF target. Debian ships one with its rustc for browsers, so no nightly
+//! compiler is involved: that compiler, LLVM 22 and the bpf-linker library (through `ebpf/builder/linker`) are all.
+
+mod compile;
+mod packages;
+mod provenance;
+mod toolchain;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use provenance::Provenance;
+
+/// Where things are.
+struct Layout {
+    builder: PathBuf,
+    program: PathBuf,
+    object: PathBuf,
+    provenance: PathBuf,
+}
+
+impl Layout {
+    fn new() -> Self {
+        let builder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let room = builder.parent().unwrap_or(&builder).to_path_buf();
+        Self {
+            program: room.join("program"),
+            object: room.join("object/steer.bpf.o"),
+            provenance: room.join("object/PROVENANCE"),
+            builder,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => rebuild(&Layout::new()),
+        ["--check"] => check(&Layout::new()),
+        _ => Err("usage: covalent-ebpf-builder [--check]".into()),
+    };
+    match result {
+        Ok(message) => {
+            eprintln!("{message}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn rebuild(layout: &Layout) -> Result<String, String> {
+    let object = build(layout)?;
+    let provenance = Provenance::of(&layout.program)?;
+    write(&layout.object, &object)?;
+    write(&layout.provenance, provenance.to_string().as_bytes())?;
+    Ok(format!(
+        "wrote {} ({} bytes)",
+        layout.object.display(),
+        object.len()
+    ))
+}
+
+fn check(layout: &Layout) -> Result<String, String> {
+    let recorded = Provenance::parse(&String::from_utf8_lossy(&read(&layout.provenance)?))?;
+    let here = Provenance::of(&layout.program)?;
+    if recorded.sources != here.sources {
+        return Err("the committed object was built from other sources than ebpf/program: run `make ebpf` and commit \
+                    ebpf/object"
+            .into());
+    }
+    let object = build(layout)?;
+    if object == read(&layout.object)? {
+        return Ok(format!(
+            "{} is what its source compiles to, byte for byte",
+            layout.object.display()
+        ));
+    }
+    if recorded.toolchain != here.toolchain {
+        // Another compiler makes other bytes of the same source, which is nobody's mistake.
+        return Ok(format!(
+            "warning: bytes not comparable. The committed object was built from these very sources, but by\n{}\nand \
+             this machine has\n{}\nRun `make ebpf` and commit ebpf/object to move to it.",
+            recorded.toolchain, here.toolchain
+        ));
+    }
+    Err("the committed object is not what this toolchain makes of its source, though it claims to be: run `make ebpf` \
+         and look at the difference with llvm-objdump-22 -d"
+        .into())
+}
+
+fn build(layout: &Layout) -> Result<Vec<u8>, String> {
+    packages::require()?;
+    let linker = compile::linker(&layout.builder)?;
+    let unstripped = compile::program(
+        &layout.program,
+        &layout.builder.join("target/program"),
+        &linker,
+    )?;
+    compile::strip(&unstripped)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
+}

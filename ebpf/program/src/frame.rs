@@ -1,0 +1,65 @@
+//! Bounds-checked access to the frame's bytes: the one place where they are read.
+
+use aya_ebpf::programs::XdpContext;
+
+use crate::layout::{Address, Network16};
+
+/// A type that any bytes are a value of and that needs no more than two-byte alignment.
+///
+/// # Safety
+/// The type must be `repr(C)` without padding, valid for every bit pattern and aligned to at most two bytes.
+pub unsafe trait Wire: Copy {}
+
+// SAFETY: bytes without padding, aligned to two.
+unsafe impl Wire for Network16 {}
+// SAFETY: bytes without padding, aligned to two.
+unsafe impl Wire for Address {}
+// SAFETY: a byte.
+unsafe impl Wire for u8 {}
+// SAFETY: an array has neither padding nor invalid values if its elements have none.
+unsafe impl<T: Wire, const N: usize> Wire for [T; N] {}
+
+impl Network16 {
+    /// The number in host byte order.
+    #[inline(always)]
+    pub const fn get(self) -> u16 {
+        u16::from_be_bytes(self.0)
+    }
+}
+
+/// The bytes of one frame, from the destination address on, without FCS.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    start: usize,
+    end: usize,
+}
+
+impl Frame {
+    /// The frame that the program was called for.
+    #[inline(always)]
+    pub fn new(context: &XdpContext) -> Self {
+        Self {
+            start: context.data(),
+            end: context.data_end(),
+        }
+    }
+
+    /// Whether the frame has bytes up to `offset`.
+    #[inline(always)]
+    pub fn reaches(&self, offset: usize) -> bool {
+        self.start + offset <= self.end
+    }
+
+    /// What lies `offset` bytes into the frame, or `None` if not all of it does. Offsets must be even.
+    #[inline(always)]
+    pub fn read<T: Wire>(&self, offset: usize) -> Option<T> {
+        const { assert!(align_of::<T>() <= 2) };
+        let at = self.start + offset;
+        if at + size_of::<T>() > self.end {
+            return None;
+        }
+        // SAFETY: the bytes lie between the frame's start and end (the verifier wants the very comparison above), any
+        // bytes are a `T`, and frames start at even addresses, so even offsets satisfy its alignment.
+        Some(unsafe { *(at as *const T) })
+    }
+}

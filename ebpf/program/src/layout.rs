@@ -1,0 +1,169 @@
+//! What the program and its loader share: map capacities, keys, settings and counters.
+//!
+//! This file is compiled twice, into the BPF program and into the loader, so the two cannot disagree.
+//! Addresses and ports are kept as they are on the wire (network byte order): the program copies them out of the
+//! frame without turning a byte. Every key consists of bytes only and has no padding.
+
+/// Receive queues of one interface that may have a socket: queue ids 0 to 63.
+pub const QUEUES_MAX: u32 = 64;
+/// Five-tuple rules that fit.
+pub const FIVE_TUPLES_MAX: u32 = 16_384;
+/// Destination rules that fit.
+pub const DESTINATIONS_MAX: u32 = 4_096;
+/// Port rules that fit.
+pub const PORTS_MAX: u32 = 4_096;
+/// Prefix rules that fit, for each address family.
+pub const PREFIXES_MAX: u32 = 4_096;
+/// EtherType rules that fit.
+pub const ETHERTYPES_MAX: u32 = 256;
+
+/// Rule value: the kernel's network stack gets the frame.
+pub const ACTION_KERNEL: u32 = 0;
+/// Rule value: the dataplane gets the frame, if its queue has a socket.
+pub const ACTION_DATAPLANE: u32 = 1;
+
+/// Settings slot: EtherType of link frames in host byte order; 0 (never an EtherType) stands for none.
+pub const SETTING_LINK_ETHERTYPE: u32 = 0;
+/// Settings slot: what happens to a frame that no rule matched, `ACTION_KERNEL` or `ACTION_DATAPLANE`.
+pub const SETTING_DEFAULT_ACTION: u32 = 1;
+/// Settings slot: which tables have rules, the sum of their `TABLE_…` bits. The others are not looked at, which saves
+/// more time than everything else the program does.
+pub const SETTING_TABLES: u32 = 2;
+/// Number of settings slots.
+pub const SETTING_SLOTS: u32 = 3;
+
+/// Bit of the five-tuple rules in [`SETTING_TABLES`].
+pub const TABLE_FIVE_TUPLES: u32 = 1 << 0;
+/// Bit of the destination rules.
+pub const TABLE_DESTINATIONS: u32 = 1 << 1;
+/// Bit of the port rules.
+pub const TABLE_PORTS: u32 = 1 << 2;
+/// Bit of the IPv4 prefix rules.
+pub const TABLE_PREFIXES_V4: u32 = 1 << 3;
+/// Bit of the IPv6 prefix rules.
+pub const TABLE_PREFIXES_V6: u32 = 1 << 4;
+/// Bit of the EtherType rules.
+pub const TABLE_ETHERTYPES: u32 = 1 << 5;
+/// Number of rule tables.
+pub const TABLES: usize = 6;
+
+/// The smallest EtherType (IEEE 802.3, clause 3.2.6); below it the field is the length of an LLC frame.
+pub const ETHERTYPE_MIN: u16 = 0x0600;
+
+/// [`FiveTupleKey::family`] and [`DestinationKey::family`] of IPv4.
+pub const FAMILY_IPV4: u8 = 4;
+/// [`FiveTupleKey::family`] and [`DestinationKey::family`] of IPv6.
+pub const FAMILY_IPV6: u8 = 6;
+
+/// Sixteen bits in network byte order.
+///
+/// Aligned to two bytes, which every header of an Ethernet frame is, so that a copy is one load.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(C, align(2))]
+pub struct Network16(pub [u8; 2]);
+
+/// An IP address in network byte order; IPv4 fills the first four bytes and leaves the others zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(C, align(2))]
+pub struct Address(pub [u8; 16]);
+
+/// Key of a five-tuple rule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(C)]
+pub struct FiveTupleKey {
+    /// Source address.
+    pub src: Address,
+    /// Destination address.
+    pub dst: Address,
+    /// Source port.
+    pub src_port: Network16,
+    /// Destination port.
+    pub dst_port: Network16,
+    /// IP protocol number, 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// [`FAMILY_IPV4`] or [`FAMILY_IPV6`]: 1.2.3.4 and 102:304:: have the same address bytes.
+    pub family: u8,
+    /// Always zero; makes the key a multiple of four bytes, which the kernel hashes faster.
+    pub zero: [u8; 2],
+}
+
+/// Key of a destination rule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(C)]
+pub struct DestinationKey {
+    /// Destination address.
+    pub dst: Address,
+    /// Destination port.
+    pub dst_port: Network16,
+    /// IP protocol number, 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// [`FAMILY_IPV4`] or [`FAMILY_IPV6`].
+    pub family: u8,
+}
+
+/// Key of a port rule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(C)]
+pub struct PortKey {
+    /// Destination port.
+    pub dst_port: Network16,
+    /// IP protocol number, 6 (TCP) or 17 (UDP).
+    pub protocol: u8,
+    /// Always zero.
+    pub zero: u8,
+}
+
+const _: () = assert!(
+    size_of::<FiveTupleKey>() == 40
+        && size_of::<DestinationKey>() == 20
+        && size_of::<PortKey>() == 4
+);
+
+/// Why a frame went where it went. Each frame is counted once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Cause {
+    /// It is a link frame.
+    Link = 0,
+    /// A five-tuple rule matched.
+    FiveTuple = 1,
+    /// A destination rule matched.
+    Destination = 2,
+    /// A port rule matched.
+    Port = 3,
+    /// A prefix rule matched.
+    Prefix = 4,
+    /// An EtherType rule matched.
+    EtherType = 5,
+    /// No rule matched.
+    Default = 6,
+    /// It is shorter than an Ethernet header.
+    Runt = 7,
+    /// A header that it announces is missing or contradicts itself.
+    Unparsable = 8,
+}
+
+/// Number of [`Cause`]s.
+pub const CAUSES: u32 = 9;
+
+/// Counter of frames that `cause` gave to the dataplane.
+#[inline(always)]
+pub const fn to_dataplane(cause: Cause) -> u32 {
+    cause as u32 * 2
+}
+
+/// Counter of frames that `cause` gave to the kernel.
+#[inline(always)]
+pub const fn to_kernel(cause: Cause) -> u32 {
+    cause as u32 * 2 + 1
+}
+
+/// Counter of frames that were meant for the dataplane and went to the kernel: their queue has no socket.
+pub const COUNTER_NO_SOCKET: u32 = CAUSES * 2;
+/// Counter of frames that were meant for the dataplane and went to the kernel: the kernel refused the redirect itself.
+pub const COUNTER_REDIRECT_REFUSED: u32 = CAUSES * 2 + 1;
+/// Number of counters.
+pub const COUNTERS: usize = CAUSES as usize * 2 + 2;
+
+/// One CPU's counters.
+pub type CounterBlock = [u64; COUNTERS];

@@ -1,0 +1,90 @@
+//! `steer`: which frames of an interface the dataplane gets, and which the kernel.
+//!
+//! A frame is never dropped here. What the dataplane is meant to have but cannot be given goes to the kernel.
+
+#![no_std]
+#![no_main]
+
+mod counters;
+mod frame;
+mod headers;
+#[allow(dead_code, reason = "shared with the loader, which uses the rest")]
+mod layout;
+mod maps;
+mod rules;
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_PASS, XDP_REDIRECT},
+    macros::xdp,
+    programs::XdpContext,
+};
+
+use crate::{
+    counters::count,
+    frame::Frame,
+    headers::{ETHERTYPE_OFFSET, NoHeaders},
+    layout::{
+        ACTION_DATAPLANE, COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, Cause, FiveTupleKey,
+        Network16, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE, to_dataplane, to_kernel,
+    },
+    maps::{XSKS, setting},
+};
+
+/// Entry: called by the driver for every frame that arrives.
+#[xdp]
+pub fn steer(context: XdpContext) -> u32 {
+    let (cause, action) = classify(&Frame::new(&context));
+    if action == ACTION_DATAPLANE {
+        return give_to_dataplane(&context, cause);
+    }
+    count(to_kernel(cause));
+    XDP_PASS
+}
+
+#[inline(always)]
+fn classify(frame: &Frame) -> (Cause, u32) {
+    let Some(ethertype) = frame.read::<Network16>(ETHERTYPE_OFFSET) else {
+        return (Cause::Runt, setting(SETTING_DEFAULT_ACTION));
+    };
+    let link = setting(SETTING_LINK_ETHERTYPE);
+    if link != 0 && link == u32::from(ethertype.get()) {
+        return (Cause::Link, ACTION_DATAPLANE);
+    }
+    let mut tuple = FiveTupleKey::default();
+    let found = match headers::parse(frame, ethertype, &mut tuple) {
+        Ok(headers) => rules::find(&headers, &tuple),
+        Err(NoHeaders::NoEtherType) => None,
+        Err(NoHeaders::Unparsable) => Some((Cause::Unparsable, setting(SETTING_DEFAULT_ACTION))),
+    };
+    found.unwrap_or_else(|| (Cause::Default, setting(SETTING_DEFAULT_ACTION)))
+}
+
+#[inline(always)]
+fn give_to_dataplane(context: &XdpContext, cause: Cause) -> u32 {
+    // The flag is what the kernel answers when the queue has no socket.
+    match XSKS.redirect(context.rx_queue_index(), XDP_PASS.into()) {
+        Ok(_) => {
+            count(to_dataplane(cause));
+            XDP_REDIRECT
+        }
+        Err(XDP_PASS) => {
+            count(COUNTER_NO_SOCKET);
+            XDP_PASS
+        }
+        Err(_) => {
+            count(COUNTER_REDIRECT_REFUSED);
+            XDP_PASS
+        }
+    }
+}
+
+/// Never reached: the program has no panicking operation left after optimisation, and the verifier proves it.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Only helpers that are open to every licence are called.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 18] = *b"Apache-2.0 OR MIT\0";

@@ -1,0 +1,93 @@
+//! Which rule decides: the most specific one that matches.
+
+use aya_ebpf::btf_maps::lpm_trie::Key;
+
+use crate::{
+    headers::{Depth, Headers},
+    layout::{
+        Cause, DestinationKey, FAMILY_IPV4, FiveTupleKey, PortKey, TABLE_DESTINATIONS,
+        TABLE_ETHERTYPES, TABLE_FIVE_TUPLES, TABLE_PORTS, TABLE_PREFIXES_V4, TABLE_PREFIXES_V6,
+    },
+    maps::{DESTINATIONS, ETHERTYPES, FIVE_TUPLES, PORTS, PREFIXES_V4, PREFIXES_V6, has_rules},
+};
+
+/// The cause and action of the most specific matching rule.
+#[inline(always)]
+pub fn find(headers: &Headers, tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
+    if headers.depth == Depth::Ports
+        && let Some(found) = find_by_ports(tuple)
+    {
+        return Some(found);
+    }
+    if headers.depth != Depth::Ethernet
+        && let Some(action) = find_prefix(tuple)
+    {
+        return Some((Cause::Prefix, action));
+    }
+    if has_rules(TABLE_ETHERTYPES)
+        // SAFETY: see `find_by_ports`.
+        && let Some(&action) = unsafe { ETHERTYPES.get(&headers.ethertype) }
+    {
+        return Some((Cause::EtherType, action));
+    }
+    None
+}
+
+#[inline(always)]
+fn find_by_ports(tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
+    let &FiveTupleKey {
+        dst,
+        dst_port,
+        protocol,
+        family,
+        ..
+    } = tuple;
+    if has_rules(TABLE_FIVE_TUPLES)
+        // SAFETY (of each lookup): a rule removed meanwhile may give its element to another one, so the action read may
+        // be that of a rule which is newer than the frame; it is one aligned word, and both actions are sound.
+        && let Some(&action) = unsafe { FIVE_TUPLES.get(tuple) }
+    {
+        return Some((Cause::FiveTuple, action));
+    }
+    let destination = DestinationKey {
+        dst,
+        dst_port,
+        protocol,
+        family,
+    };
+    if has_rules(TABLE_DESTINATIONS)
+        // SAFETY: as above.
+        && let Some(&action) = unsafe { DESTINATIONS.get(&destination) }
+    {
+        return Some((Cause::Destination, action));
+    }
+    let port = PortKey {
+        dst_port,
+        protocol,
+        zero: 0,
+    };
+    if has_rules(TABLE_PORTS)
+        // SAFETY: as above.
+        && let Some(&action) = unsafe { PORTS.get(&port) }
+    {
+        return Some((Cause::Port, action));
+    }
+    None
+}
+
+#[inline(always)]
+fn find_prefix(tuple: &FiveTupleKey) -> Option<u32> {
+    let address = tuple.dst.0;
+    if tuple.family == FAMILY_IPV4 {
+        if !has_rules(TABLE_PREFIXES_V4) {
+            return None;
+        }
+        let [a, b, c, d, ..] = address;
+        PREFIXES_V4.get(&Key::new(32, [a, b, c, d])).copied()
+    } else {
+        if !has_rules(TABLE_PREFIXES_V6) {
+            return None;
+        }
+        PREFIXES_V6.get(&Key::new(128, address)).copied()
+    }
+}

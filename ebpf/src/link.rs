@@ -1,0 +1,59 @@
+//! Attaching by `bpf_link`.
+//!
+//! The link is a file descriptor: whatever ends the process, the kernel closes it and detaches the program. aya attaches
+//! by links too, but where the kernel refuses one with `EINVAL` it falls back to an attachment that outlives the
+//! process, so the one system call is made here.
+
+use std::{
+    io, mem,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use crate::mode::EffectiveMode;
+
+// include/uapi/linux/bpf.h and if_link.h.
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// The first four words of `union bpf_attr` for `BPF_LINK_CREATE`; the kernel takes the missing rest as zeros.
+#[repr(C)]
+struct LinkCreate {
+    program_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+/// Attaches `program` to the interface; dropping the descriptor detaches it.
+pub(crate) fn create(
+    program: BorrowedFd<'_>,
+    ifindex: u32,
+    mode: EffectiveMode,
+) -> io::Result<OwnedFd> {
+    let request = LinkCreate {
+        program_fd: program.as_raw_fd().cast_unsigned(),
+        target_ifindex: ifindex,
+        attach_type: BPF_XDP,
+        flags: match mode {
+            EffectiveMode::Native => XDP_FLAGS_DRV_MODE,
+            EffectiveMode::Generic => XDP_FLAGS_SKB_MODE,
+        },
+    };
+    // SAFETY: the kernel reads `size_of::<LinkCreate>()` bytes of `request`, which outlives the call, and writes nothing.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_LINK_CREATE,
+            &raw const request,
+            mem::size_of::<LinkCreate>(),
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let fd = i32::try_from(fd).map_err(|_| io::Error::other("bpf(2) returned no descriptor"))?;
+    // SAFETY: BPF_LINK_CREATE returned a new descriptor (close-on-exec) that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

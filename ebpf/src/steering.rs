@@ -1,0 +1,406 @@
+//! One loaded program, on one interface.
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use aya::{
+    Ebpf, EbpfLoader, VerifierLogLevel,
+    maps::{Array, Map, MapData, MapError, PerCpuArray, XskMap},
+    programs::{ProgramFd, Xdp},
+};
+
+use crate::{
+    Action, AttachMode, AttachPoint, AttachedProgram, Counters, EbpfError, EffectiveMode, Key,
+    error::os_error,
+    interface::{self, Interface},
+    key::TableKey,
+    layout::{
+        CounterBlock, ETHERTYPE_MIN, QUEUES_MAX, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE,
+        SETTING_TABLES,
+    },
+    link, owner,
+    tables::{Tables, map_error},
+};
+
+/// The program as it was compiled.
+static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/object/steer.bpf.o"));
+const PROGRAM: &str = "steer";
+
+const LOADING: &str = "loading the XDP program";
+const ATTACHING: &str = "attaching the XDP program";
+const ASKING: &str = "asking rtnetlink for the interface's XDP programs";
+
+/// The XDP program with its maps, for one interface.
+///
+/// Until told otherwise it passes every frame to the kernel. Dropping it detaches the program, and so does the end of
+/// the process, however it ends: nothing is pinned. It can be sent to another thread; changes take effect on the next
+/// frame and never stop the traffic.
+pub struct Steering {
+    program: ProgramFd,
+    program_id: u32,
+    attached: Option<Attached>,
+    native_refusal: Option<EbpfError>,
+    sockets: XskMap<MapData>,
+    settings: Array<MapData, u32>,
+    counters: PerCpuArray<MapData, CounterBlock>,
+    tables: Tables,
+    /// The setting that tells the program which tables to look into.
+    tables_in_use: u32,
+}
+
+struct Attached {
+    /// Detaches the program when it is closed.
+    _link: OwnedFd,
+    interface: String,
+    ifindex: u32,
+}
+
+impl Steering {
+    /// Loads the program and makes its maps; attaches nothing.
+    ///
+    /// # Errors
+    /// [`EbpfError::NotPermitted`], [`EbpfError::NoMemory`] or [`EbpfError::Rejected`].
+    pub fn load() -> Result<Self, EbpfError> {
+        let mut object = EbpfLoader::new()
+            // The program follows no kernel structure, so the kernel's own type information is not read.
+            .btf(None)
+            .verifier_log_level(VerifierLogLevel::STATS)
+            .load(OBJECT)
+            .map_err(|error| EbpfError::from_load(LOADING, error))?;
+        let program: &mut Xdp = object
+            .program_mut(PROGRAM)
+            .and_then(|program| program.try_into().ok())
+            .ok_or_else(|| EbpfError::Object(format!("it has no XDP program `{PROGRAM}`")))?;
+        program
+            .load()
+            .map_err(|error| EbpfError::from_load(LOADING, error))?;
+        let program_id = program
+            .info()
+            .map_err(|error| EbpfError::from_load(LOADING, error))?
+            .id();
+        let program = program
+            .fd()
+            .map_err(|error| EbpfError::Object(error.to_string()))?
+            .try_clone()
+            .map_err(|source| EbpfError::from_io(LOADING, source))?;
+        Ok(Self {
+            program,
+            program_id,
+            attached: None,
+            native_refusal: None,
+            sockets: take_map(&mut object, "XSKS")?,
+            settings: take_map(&mut object, "SETTINGS")?,
+            counters: take_map(&mut object, "COUNTERS")?,
+            tables: Tables::take(&mut object)?,
+            tables_in_use: 0,
+        })
+    }
+
+    /// Attaches the program to the interface with this index, which must have this name, in the caller's network
+    /// namespace. Answers what the kernel then says of it.
+    ///
+    /// # Errors
+    /// [`EbpfError::Busy`] if another program is there (in either mode), [`EbpfError::NativeRefused`] if `Native` was asked
+    /// for and the driver cannot, [`EbpfError::NoSuchInterface`], [`EbpfError::OtherInterface`],
+    /// [`EbpfError::NotPermitted`], [`EbpfError::AlreadyAttached`].
+    pub fn attach(
+        &mut self,
+        ifindex: u32,
+        interface: &str,
+        mode: AttachMode,
+    ) -> Result<EffectiveMode, EbpfError> {
+        if let Some(attached) = &self.attached {
+            return Err(EbpfError::AlreadyAttached {
+                interface: attached.interface.clone(),
+            });
+        }
+        let state = query(ifindex, interface)?;
+        if state.name != interface {
+            return Err(EbpfError::OtherInterface {
+                interface: interface.to_owned(),
+                ifindex,
+                found: state.name,
+            });
+        }
+        self.native_refusal = None;
+        let link = match mode {
+            AttachMode::Native => self.create_link(ifindex, &state, EffectiveMode::Native)?,
+            AttachMode::Generic => self.create_link(ifindex, &state, EffectiveMode::Generic)?,
+            AttachMode::Auto => match self.create_link(ifindex, &state, EffectiveMode::Native) {
+                Err(refusal @ EbpfError::NativeRefused { .. }) => {
+                    let link = self.create_link(ifindex, &state, EffectiveMode::Generic)?;
+                    self.native_refusal = Some(refusal);
+                    link
+                }
+                result => result?,
+            },
+        };
+        self.attached = Some(Attached {
+            _link: link,
+            interface: interface.to_owned(),
+            ifindex,
+        });
+        match self.effective_mode() {
+            Ok(Some(mode)) => Ok(mode),
+            Ok(None) => {
+                self.detach();
+                Err(EbpfError::Vanished {
+                    interface: interface.to_owned(),
+                })
+            }
+            Err(error) => {
+                self.detach();
+                Err(error)
+            }
+        }
+    }
+
+    fn create_link(
+        &self,
+        ifindex: u32,
+        state: &Interface,
+        mode: EffectiveMode,
+    ) -> Result<OwnedFd, EbpfError> {
+        link::create(self.program.as_fd(), ifindex, mode).map_err(|source| {
+            let interface = state.name.clone();
+            match source.raw_os_error() {
+                // EEXIST: a program of the other mode is there.
+                Some(libc::EBUSY | libc::EEXIST) => match others(ifindex, self.program_id) {
+                    Ok(owners) if owners.is_empty() && mode == EffectiveMode::Native => {
+                        EbpfError::NativeRefused {
+                            interface,
+                            mtu_bytes: state.mtu_bytes,
+                            source,
+                        }
+                    }
+                    Ok(owners) => EbpfError::Busy {
+                        interface,
+                        owner: owners.into_iter().next(),
+                    },
+                    Err(error) => error,
+                },
+                Some(libc::EPERM | libc::EACCES) => EbpfError::from_io(ATTACHING, source),
+                // The interface went between the question and the call.
+                Some(libc::EINVAL | libc::ENODEV)
+                    if matches!(interface::query(ifindex), Ok(None)) =>
+                {
+                    EbpfError::NoSuchInterface { interface, ifindex }
+                }
+                _ if mode == EffectiveMode::Native => EbpfError::NativeRefused {
+                    interface,
+                    mtu_bytes: state.mtu_bytes,
+                    source,
+                },
+                _ => EbpfError::from_io(ATTACHING, source),
+            }
+        })
+    }
+
+    /// Takes the program off its interface; nothing happens if it is on none.
+    pub fn detach(&mut self) {
+        self.attached = None;
+    }
+
+    /// How the kernel runs the program now: `None` if it is not attached, or no longer, because the interface was removed
+    /// or somebody detached it.
+    ///
+    /// # Errors
+    /// [`EbpfError::Kernel`] if rtnetlink fails.
+    pub fn effective_mode(&self) -> Result<Option<EffectiveMode>, EbpfError> {
+        let Some(attached) = &self.attached else {
+            return Ok(None);
+        };
+        let state = interface::query(attached.ifindex)
+            .map_err(|source| EbpfError::from_io(ASKING, source))?;
+        let here = state
+            .into_iter()
+            .flat_map(|state| state.programs)
+            .find(|&(_, id)| id == self.program_id);
+        Ok(here.and_then(|(at, _)| match at {
+            AttachPoint::Native => Some(EffectiveMode::Native),
+            AttachPoint::Generic => Some(EffectiveMode::Generic),
+            AttachPoint::Hardware => None,
+        }))
+    }
+
+    /// Why [`AttachMode::Auto`] ended in generic mode; `None` if it did not.
+    #[must_use]
+    pub fn native_refusal(&self) -> Option<&EbpfError> {
+        self.native_refusal.as_ref()
+    }
+
+    /// The kernel's id of the program, as `bpftool prog show id` takes it.
+    #[must_use]
+    pub const fn program_id(&self) -> u32 {
+        self.program_id
+    }
+
+    /// Gives the queue's frames to this `AF_XDP` socket, which must be bound to this interface and queue: the kernel drops
+    /// what is redirected to a socket of another one. Replaces the queue's former socket. The map holds the socket
+    /// itself; the descriptor may be closed, and a closed socket leaves the map by itself.
+    ///
+    /// # Errors
+    /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on, [`EbpfError::NotASocket`].
+    pub fn set_socket(&mut self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), EbpfError> {
+        check_queue(queue)?;
+        self.sockets
+            .set(queue, socket, 0)
+            .map_err(|error| match os_error(&error) {
+                Some(errno @ (libc::EOPNOTSUPP | libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
+                    EbpfError::NotASocket {
+                        queue,
+                        source: io::Error::from_raw_os_error(errno),
+                    }
+                }
+                _ => map_error("giving a socket to the XDP program", error),
+            })
+    }
+
+    /// Passes the queue's frames to the kernel again. Nothing happens if the queue has no socket.
+    ///
+    /// # Errors
+    /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on.
+    pub fn clear_socket(&mut self, queue: u32) -> Result<(), EbpfError> {
+        check_queue(queue)?;
+        match self.sockets.unset(queue) {
+            Err(error) if os_error(&error) != Some(libc::ENOENT) => {
+                Err(map_error("taking a socket from the XDP program", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends untagged frames of this EtherType to the dataplane before any rule is looked at. 0 turns that off.
+    ///
+    /// # Errors
+    /// [`EbpfError::LinkEtherType`] from 1 to 0x05ff.
+    pub fn set_link_ethertype(&mut self, ethertype: u16) -> Result<(), EbpfError> {
+        if (1..ETHERTYPE_MIN).contains(&ethertype) {
+            return Err(EbpfError::LinkEtherType(ethertype));
+        }
+        self.set(SETTING_LINK_ETHERTYPE, u32::from(ethertype))
+    }
+
+    /// What happens to frames that no rule matches; at first the kernel gets them.
+    ///
+    /// # Errors
+    /// [`EbpfError::NotPermitted`] before Linux 5.19 if the process gave its capabilities away.
+    pub fn set_default(&mut self, action: Action) -> Result<(), EbpfError> {
+        self.set(SETTING_DEFAULT_ACTION, action.value())
+    }
+
+    fn set(&mut self, slot: u32, value: u32) -> Result<(), EbpfError> {
+        self.settings
+            .set(slot, value, 0)
+            .map_err(|error| map_error("changing a setting of the XDP program", error))
+    }
+
+    /// Adds a rule, or changes the action of the rule with this key.
+    ///
+    /// # Errors
+    /// [`EbpfError::Key`] if no frame can have such a key, [`EbpfError::TableFull`].
+    pub fn insert(&mut self, key: &Key, action: Action) -> Result<(), EbpfError> {
+        let key = TableKey::try_from(key)?;
+        // First the bit, then the rule: the program looks into an empty table for a moment, and misses no rule.
+        self.use_tables(self.tables.in_use() | key.table())?;
+        self.tables.insert(&key, action)
+    }
+
+    /// Removes the rule with this key and tells whether there was one.
+    ///
+    /// # Errors
+    /// [`EbpfError::Key`] if no frame can have such a key.
+    pub fn remove(&mut self, key: &Key) -> Result<bool, EbpfError> {
+        let removed = self.tables.remove(&TableKey::try_from(key)?)?;
+        self.use_tables(self.tables.in_use())?;
+        Ok(removed)
+    }
+
+    fn use_tables(&mut self, tables: u32) -> Result<(), EbpfError> {
+        if tables != self.tables_in_use {
+            self.set(SETTING_TABLES, tables)?;
+            self.tables_in_use = tables;
+        }
+        Ok(())
+    }
+
+    /// Frames by cause since the program was loaded. One system call.
+    ///
+    /// # Errors
+    /// [`EbpfError::NotPermitted`] before Linux 5.19 if the process gave its capabilities away.
+    pub fn counters(&self) -> Result<Counters, EbpfError> {
+        let blocks = self
+            .counters
+            .get(&0, 0)
+            .map_err(|error| map_error("reading the XDP program's counters", error))?;
+        Ok(Counters::sum(&blocks))
+    }
+
+    /// XDP programs of others on the interface with this index.
+    ///
+    /// # Errors
+    /// Those of [`crate::attached_programs`].
+    pub fn attached_programs(&self, ifindex: u32) -> Result<Vec<AttachedProgram>, EbpfError> {
+        others(ifindex, self.program_id)
+    }
+}
+
+impl AsFd for Steering {
+    /// The program, for `BPF_PROG_TEST_RUN` and the like.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+}
+
+impl fmt::Debug for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steering")
+            .field("program_id", &self.program_id)
+            .field(
+                "interface",
+                &self.attached.as_ref().map(|attached| &attached.interface),
+            )
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes the named map out of the object, as the type that this loader expects.
+pub(crate) fn take_map<M>(object: &mut Ebpf, name: &str) -> Result<M, EbpfError>
+where
+    M: TryFrom<Map, Error = MapError>,
+{
+    let map = object
+        .take_map(name)
+        .ok_or_else(|| EbpfError::Object(format!("it has no map `{name}`")))?;
+    map.try_into()
+        .map_err(|error| EbpfError::Object(format!("map `{name}`: {error}")))
+}
+
+const fn check_queue(queue: u32) -> Result<(), EbpfError> {
+    if queue < QUEUES_MAX {
+        Ok(())
+    } else {
+        Err(EbpfError::NoSuchQueue { queue })
+    }
+}
+
+fn query(ifindex: u32, interface: &str) -> Result<Interface, EbpfError> {
+    interface::query(ifindex)
+        .map_err(|source| EbpfError::from_io(ASKING, source))?
+        .ok_or_else(|| EbpfError::NoSuchInterface {
+            interface: interface.to_owned(),
+            ifindex,
+        })
+}
+
+fn others(ifindex: u32, own: u32) -> Result<Vec<AttachedProgram>, EbpfError> {
+    let programs = query(ifindex, "")?.programs;
+    Ok(programs
+        .into_iter()
+        .filter(|&(_, id)| id != own)
+        .map(|(at, id)| owner::describe(at, id))
+        .collect())
+}

@@ -1,0 +1,56 @@
+//! Frames of real captures.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use pcap_file::pcap::PcapReader;
+
+/// Where the captures are.
+pub fn folder() -> PathBuf {
+    let wanted = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    assert!(
+        wanted.is_dir(),
+        "this test reads captures and wants them in {}",
+        wanted.display()
+    );
+    wanted
+}
+
+/// Every capture file below the folder with its frames, in the order of their names.
+pub fn all() -> Vec<(PathBuf, Vec<Vec<u8>>)> {
+    let mut files: Vec<PathBuf> = ["captures", "enso"]
+        .iter()
+        .map(|name| folder().join(name))
+        .flat_map(|folder| {
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        })
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "pcap")
+        })
+        .collect();
+    files.sort();
+    files
+        .into_iter()
+        .map(|path| (path.clone(), read(&path)))
+        .collect()
+}
+
+fn read(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = PcapReader::new(File::open(path).unwrap())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut frames = Vec::new();
+    // Raw: lengths and times of damaged captures are not for us to judge.
+    while let Some(packet) = reader.next_raw_packet() {
+        match packet {
+            Ok(packet) => frames.push(packet.data.into_owned()),
+            // Some captures end in the middle of a frame.
+            Err(_) => break,
+        }
+    }
+    assert!(!frames.is_empty(), "{} has no frames", path.display());
+    frames
+}

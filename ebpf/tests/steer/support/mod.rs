@@ -1,0 +1,29 @@
+//! What the tests stand on.
+
+pub mod capture_files;
+pub mod frames;
+pub mod namespace;
+pub mod oracle;
+pub mod rtnetlink;
+pub mod socket;
+pub mod test_run;
+pub mod world;
+
+/// Whether the test can run; says so if not.
+pub fn is_root(test: &str) -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        eprintln!("{test}: nothing tested, loading a BPF program needs root");
+    }
+    root
+}
+
+/// Returns from the calling test, with the reason printed, if it does not run as root.
+#[macro_export]
+macro_rules! require_root {
+    () => {
+        if !$crate::support::is_root(module_path!()) {
+            return;
+        }
+    };
+}

@@ -1,0 +1,19 @@
+//! A network namespace that lives as long as the threads, processes and sockets in it.
+
+use std::{panic, thread};
+
+use nix::sched::{CloneFlags, unshare};
+
+/// Runs `body` in a thread with a network namespace of its own. Nothing is left behind: the namespace and all its
+/// interfaces go with the thread.
+pub fn in_new_namespace<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may make a network namespace");
+            body()
+        });
+        thread
+            .join()
+            .unwrap_or_else(|panic| panic::resume_unwind(panic))
+    })
+}
