@@ -31,7 +31,7 @@ use covalent_api::{
     config::{Config, Idle},
     rule::Rule,
 };
-use covalent_protocol::{AddLinkError, Name, Node, NodeConfig};
+use covalent_protocol::{AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig};
 
 use self::{
     command::{Order, Report},
@@ -82,6 +82,10 @@ pub struct Lane {
     core: Core,
     orders: Arc<Mailbox<Order>>,
     idler: Idler,
+    /// Where link frames are put together.
+    link_frame: Box<[u8; FRAME_BYTES_MAX]>,
+    /// The port whose link is asked first in this round.
+    first_link: usize,
     next_tick: Instant,
     loops: u64,
     busy_loops: u64,
@@ -148,6 +152,8 @@ impl Lane {
                 settings.idle,
                 Duration::from_micros(config.dataplane.spin_us.into()),
             ),
+            link_frame: Box::new([0; FRAME_BYTES_MAX]),
+            first_link: 0,
             next_tick: now + settings.pace,
             settings,
             ports: slots,

@@ -1,7 +1,6 @@
 //! Pipes → ports, links → ports.
 
 use covalent_api::request::PipeKind;
-use covalent_protocol::FRAME_BYTES_MAX;
 
 use super::Lane;
 use crate::port::{PortError, TxRefusal};
@@ -162,29 +161,46 @@ impl Lane {
         (moved, served)
     }
 
-    /// Sends what the links have to say. Returns how many frames.
+    /// Sends what the links have to say: one frame of each link in turn, beginning with another link in each round, so that
+    /// links to the same peer share its exchanges. Returns how many frames.
     pub(super) fn send_links(&mut self) -> usize {
+        let count = self.ports.len();
+        self.first_link = (self.first_link + 1) % count.max(1);
         let mut sent = 0;
-        let mut frame = [0; FRAME_BYTES_MAX];
-        for port in self
-            .ports
-            .iter_mut()
-            .filter(|port| port.link && port.gone.is_none())
-        {
-            while self.node.has_work(port.index) && port.port.tx_space() > 0 {
-                let Some(length) = self.node.poll_transmit(port.index, &mut frame) else {
-                    break;
-                };
-                sent += 1;
-                if port.port.tx(&frame[..length]).is_err() {
-                    // On a first-in-first-out cable a frame that was not sent is a loss, and a loss is a failure.
-                    self.node.on_transmit_failed(port.index, &mut self.core);
-                    break;
-                }
-                port.unflushed = true;
+        loop {
+            let before = sent;
+            for turn in 0..count {
+                sent += usize::from(self.send_link((self.first_link + turn) % count));
+            }
+            if sent == before {
+                return sent;
             }
         }
-        sent
+    }
+
+    /// Sends one frame of the link on the port at `at`, if it has one and there is room.
+    fn send_link(&mut self, at: usize) -> bool {
+        let port = &mut self.ports[at];
+        if !port.link
+            || port.gone.is_some()
+            || !self.node.has_work(port.index)
+            || port.port.tx_space() == 0
+        {
+            return false;
+        }
+        let Some(length) = self
+            .node
+            .poll_transmit(port.index, &mut self.link_frame[..])
+        else {
+            return false;
+        };
+        if port.port.tx(&self.link_frame[..length]).is_err() {
+            // On a first-in-first-out cable a frame that was not sent is a loss, and a loss is a failure.
+            self.node.on_transmit_failed(port.index, &mut self.core);
+            return false;
+        }
+        port.unflushed = true;
+        true
     }
 
     /// Rings the ports' doorbells.

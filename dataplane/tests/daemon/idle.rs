@@ -1,8 +1,15 @@
 //! A daemon at rest.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::node::pair;
+use covalent_api::rule::Match;
+use covalent_protocol::{Mode, verb::Verb};
+
+use super::{
+    client::{App, Verbs},
+    node::{pair, pair_with},
+    streams::numbered,
+};
 
 #[test]
 fn lanes_at_rest_sleep() {
@@ -39,5 +46,51 @@ fn lanes_at_rest_sleep() {
             sleeps_after - sleeps_before >= 50,
             "it sleeps between paces"
         );
+    }
+}
+
+/// With a pace of one second, a wake-up that is lost shows as a round trip that lasts until the next tick.
+#[test]
+fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
+    const SLOW: Duration = Duration::from_millis(500);
+    for idle in ["idle = \"interrupt\"", "spin_us = 20"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let more = format!("idle_pace_ms = 1000\n[dataplane]\n{idle}\n");
+        let (a, b) = pair_with(dir.path(), &["p0"], &more);
+        let mut far = App::attach(&b.config.socket_path());
+        let (far_pipe, mut far_rx) = far.rx(None);
+        far.bind(far_pipe, Match::Any);
+        let (rkey, _memory) = far.register("bank", 64);
+        let mut near = App::attach(&a.config.socket_path());
+        let (tx_pipe, mut tx) = near.tx("p0");
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        let mut slow = 0;
+        for number in 0..1500_u32 {
+            // Pauses of every length up to a few spins, so that sleeps begin at every point of what follows.
+            let pause = Instant::now();
+            while pause.elapsed() < Duration::from_micros(u64::from(number % 120)) {
+                std::hint::spin_loop();
+            }
+            let begin = Instant::now();
+            near.send(tx_pipe, &mut tx, &numbered(number, 64));
+            assert_eq!(
+                far.receive(far_pipe, &mut far_rx, 1),
+                [numbered(number, 64)]
+            );
+            let old = verbs.run(
+                b.guid(),
+                Mode::TwoPhase,
+                rkey,
+                0,
+                Verb::FetchAdd { delta: 1 },
+            );
+            assert_eq!(old.word(), u64::from(number));
+            slow += u32::from(begin.elapsed() > SLOW);
+        }
+        assert!(
+            slow < 3,
+            "{slow} of 1500 round trips waited for a tick under {idle}"
+        );
+        assert!(a.status().lanes[0].sleeps > 500, "the lane slept between");
     }
 }

@@ -7,6 +7,7 @@ mod node;
 
 mod af_xdp;
 mod captures;
+mod command;
 mod hostile;
 mod idle;
 mod malformed;

@@ -22,9 +22,14 @@ pub struct Node {
 impl Node {
     /// A node called `name` in `dir` with a cable port for each name in `cables`, meeting its peer at `dir/<cable>`.
     pub fn new(dir: &Path, name: &str, cables: &[&str], more: &str) -> Self {
+        let pace = if more.starts_with("idle_pace_ms") {
+            ""
+        } else {
+            "idle_pace_ms = 5\n"
+        };
         let mut text = format!(
             "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
-             [link]\nidle_pace_ms = 5\n{more}\n",
+             [link]\n{pace}{more}\n",
             dir.display()
         );
         for cable in cables {

@@ -1,6 +1,6 @@
 //! Wrong peers on the socket.
 
-use std::{fs, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
@@ -90,6 +90,35 @@ fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
     eventually("descriptors are closed", || {
         fs::read_dir("/proc/self/fd").expect("procfs").count() <= descriptors + 4
     });
+}
+
+#[test]
+fn a_user_who_may_not_is_told_who_may() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: becoming another user needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let socket = node.config.socket_path();
+    let reason = std::thread::spawn(move || {
+        // Of this thread alone; it ends with it.
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
+        let connection = Connection::connect(&socket).expect("everybody may knock");
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        let (length, _) = connection.recv(&mut buffer).expect("a reason");
+        match datagram::decode(&buffer[..length]) {
+            Ok(Reply::Refused { reason }) => reason,
+            other => panic!("{other:?}"),
+        }
+    });
+    let reason = reason.join().expect("the stranger ends well");
+    assert!(
+        reason.contains("65534") && reason.contains("node.group"),
+        "{reason}"
+    );
+    assert_eq!(node.status().peers_refused["credentials"], 1);
 }
 
 #[test]

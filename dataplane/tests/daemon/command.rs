@@ -1,0 +1,148 @@
+//! `covalentd` as a program.
+
+use std::{
+    fs,
+    io::Read,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    client::Client,
+    node::{Node, eventually},
+};
+
+fn covalentd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_covalentd"));
+    command
+        .args(arguments)
+        .env_remove("NOTIFY_SOCKET")
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> (bool, String) {
+    let Output { status, stderr, .. } = covalentd(arguments).output().expect("covalentd runs");
+    (status.success(), String::from_utf8(stderr).expect("text"))
+}
+
+/// Writes the node's configuration to a file and gives its path.
+fn file(dir: &Path, node: &Node) -> String {
+    let path = dir.join("node.toml");
+    fs::write(&path, node.config.to_toml().expect("a configuration")).expect("room on the disk");
+    path.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn check_says_yes_or_what_is_wrong_and_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = file(dir.path(), &Node::new(dir.path(), "a", &["p0"], ""));
+    let (good, text) = run(&["--config", &path, "--check"]);
+    assert!(good, "{text}");
+    let wrong = fs::read_to_string(&path)
+        .expect("the file")
+        .replace("slots = 64", "slots = 0");
+    fs::write(&path, wrong).expect("room on the disk");
+    let (good, text) = run(&["--config", &path, "--check"]);
+    assert!(
+        !good && text.contains("slots") && text.contains("node.toml"),
+        "{text}"
+    );
+    let (good, text) = run(&["--config", "/no/such/file", "--log-format", "json"]);
+    assert!(
+        !good && text.contains("/no/such/file") && text.starts_with('{'),
+        "{text}"
+    );
+    assert!(!dir.path().join("a").exists() && !dir.path().join("a-state").exists());
+}
+
+#[test]
+fn help_teaches() {
+    let output = covalentd(&["--help"]).output().expect("covalentd runs");
+    let help = String::from_utf8(output.stdout).expect("text");
+    for word in [
+        "--check",
+        "--log-format",
+        "print-default",
+        "CAP_NET_ADMIN",
+        "Examples",
+        "RUST_LOG",
+    ] {
+        assert!(help.contains(word), "no {word} in {help}");
+    }
+}
+
+/// A daemon that is killed if the test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn both_signals_end_it_cleanly() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (path, socket) = (file(dir.path(), &node), node.config.socket_path());
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut child = Running(
+            covalentd(&["--config", &path])
+                .spawn()
+                .expect("covalentd runs"),
+        );
+        eventually("the socket is there", || socket.exists());
+        let mut client = Client::connect(&socket);
+        assert_eq!(client.status().pid, child.0.id());
+        kill(Pid::from_raw(child.0.id().cast_signed()), signal).expect("it runs");
+        eventually("it ends", || child.0.try_wait().expect("a child").is_some());
+        let mut text = String::new();
+        child
+            .0
+            .stderr
+            .take()
+            .expect("piped")
+            .read_to_string(&mut text)
+            .expect("text");
+        assert!(child.0.wait().expect("a child").success(), "{text}");
+        assert!(!socket.exists() && client.receive().is_none());
+        assert!(
+            text.contains("ready") && text.contains(signal.as_str()),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (path, socket) = (file(dir.path(), &node), node.config.socket_path());
+    let mut guids = Vec::new();
+    for _ in 0..2 {
+        let child = Running(
+            covalentd(&["--config", &path])
+                .spawn()
+                .expect("covalentd runs"),
+        );
+        let pid = child.0.id();
+        // The socket of the killed one lies there still: what counts is who answers.
+        eventually("it answers", || {
+            covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+                && Client::connect(&socket).status().pid == pid
+        });
+        guids.push(Client::connect(&socket).status().guid);
+        drop(child);
+        assert!(socket.exists(), "a killed daemon cannot clean up");
+    }
+    assert_eq!(guids[0], guids[1]);
+}
