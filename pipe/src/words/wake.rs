@@ -17,9 +17,15 @@ pub fn retract(flag: &AtomicU32) {
     flag.store(0, Ordering::Relaxed);
 }
 
-/// Waker: after making work visible, learns whether the sleeper's event descriptor must be written. True once per announcement.
+/// Waker: after making work visible, learns whether the sleeper's event descriptor must be written. If `true`, it must be.
+///
+/// The flag is lowered so that one announcement gives few signals. That may lower a later announcement than the one seen, which
+/// is harmless: the signal follows the lowering, so the sleeper that is woken by it, or drains it, sees the flag as it was left.
 pub fn take(flag: &AtomicU32) -> bool {
     fence(Ordering::SeqCst);
-    // The plain load keeps the line shared while nobody sleeps.
-    flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::AcqRel) != 0
+    let sleeps = flag.load(Ordering::Relaxed) != 0;
+    if sleeps {
+        flag.store(0, Ordering::Relaxed);
+    }
+    sleeps
 }
