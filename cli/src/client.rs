@@ -17,10 +17,14 @@ use covalent_pipe::seqpacket::Connection;
 /// How long a daemon may take to answer. It answers from its main thread, which has nothing slow to do.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long it may take when somebody asks again and again whether it is ready.
+const SHORT_PATIENCE: Duration = Duration::from_millis(300);
+
 /// A connection that was greeted.
 pub struct Client {
     connection: Connection,
     socket: PathBuf,
+    patience: Duration,
     node: String,
     buffer: Vec<u8>,
 }
@@ -31,6 +35,10 @@ impl Client {
     /// # Errors
     /// Says whether nobody listens there, the daemon refused this user, or its version differs.
     pub fn connect(socket: &Path) -> Result<Self> {
+        Self::connect_within(socket, PATIENCE)
+    }
+
+    fn connect_within(socket: &Path, patience: Duration) -> Result<Self> {
         let connection = Connection::connect(socket).map_err(|error| {
             anyhow!(
                 "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
@@ -40,6 +48,7 @@ impl Client {
         let mut client = Self {
             connection,
             socket: socket.to_owned(),
+            patience,
             node: String::new(),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         };
@@ -101,12 +110,13 @@ impl Client {
         self.connection
             .send(&message, &[])
             .with_context(|| format!("the daemon at {} is gone", self.socket.display()))?;
-        match self.receive(PATIENCE)? {
+        match self.receive(self.patience)? {
             Some(Reply::Refused { reason }) => bail!("the daemon refused: {reason}"),
             Some(reply) => Ok(reply),
             None => bail!(
-                "the daemon at {} did not answer within {PATIENCE:?}",
-                self.socket.display()
+                "the daemon at {} did not answer within {:?}",
+                self.socket.display(),
+                self.patience
             ),
         }
     }
@@ -145,6 +155,11 @@ impl Events {
             }
         }
     }
+}
+
+/// Whether the daemon at `socket` serves: one that still opens its ports listens already, but does not answer yet.
+pub fn serves(socket: &Path) -> bool {
+    Client::connect_within(socket, SHORT_PATIENCE).is_ok()
 }
 
 /// Whether somebody listens on the `SOCK_SEQPACKET` socket at `path`.

@@ -38,8 +38,8 @@ struct Shared {
 }
 
 impl Interrupt {
-    /// Takes the three signals over for this process. Call it once, before any other thread exists: threads inherit the mask.
-    /// (A child process does not: the standard library clears the mask between fork and exec.)
+    /// Takes the three signals over for this process. Call it once, before any other thread exists: threads inherit the mask,
+    /// and so do child processes, who must be given an empty one ([`crate::process::Launch`] does).
     ///
     /// # Errors
     /// When the mask or the thread is refused by the system.

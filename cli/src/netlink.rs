@@ -8,9 +8,7 @@ use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use rtnetlink::{
     Handle,
-    packet_route::link::{
-        InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, XdpAttached,
-    },
+    packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
 };
 
 /// What the kernel says of one interface.
@@ -28,17 +26,6 @@ pub struct Interface {
     pub rx_queues: u32,
     /// The kind of a virtual interface, for example `veth`; `None` for hardware.
     pub kind: Option<String>,
-    /// The XDP program attached to it.
-    pub xdp: Option<AttachedProgram>,
-}
-
-/// An XDP program that sits on an interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttachedProgram {
-    /// The kernel's number for the program.
-    pub id: u32,
-    /// `native`, `generic`, `offloaded` or `several`.
-    pub mode: &'static str,
 }
 
 /// Runs `work` with a netlink connection in the calling thread's network namespace, and waits for it.
@@ -92,7 +79,6 @@ fn describe(message: &LinkMessage) -> Interface {
             LinkAttribute::Mtu(mtu) => interface.mtu_bytes = *mtu,
             LinkAttribute::NumRxQueues(queues) => interface.rx_queues = *queues,
             LinkAttribute::LinkInfo(info) => interface.kind = info.iter().find_map(kind_name),
-            LinkAttribute::Xdp(xdp) => interface.xdp = attached(xdp),
             _ => {}
         }
     }
@@ -105,24 +91,6 @@ fn kind_name(info: &LinkInfo) -> Option<String> {
         LinkInfo::Kind(kind) => Some(kind.to_string()),
         _ => None,
     }
-}
-
-fn attached(xdp: &[LinkXdp]) -> Option<AttachedProgram> {
-    let mode = xdp.iter().find_map(|part| match part {
-        LinkXdp::Attached(XdpAttached::Driver) => Some("native"),
-        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some("generic"),
-        LinkXdp::Attached(XdpAttached::Hardware) => Some("offloaded"),
-        LinkXdp::Attached(XdpAttached::Multiple) => Some("several"),
-        _ => None,
-    })?;
-    let id = xdp.iter().find_map(|part| match part {
-        LinkXdp::ProgId(id) => Some(*id),
-        _ => None,
-    });
-    Some(AttachedProgram {
-        id: id.unwrap_or(0),
-        mode,
-    })
 }
 
 #[cfg(test)]
@@ -138,24 +106,5 @@ mod tests {
             .expect("every namespace has lo");
         assert_eq!(loopback.index, 1);
         assert!(loopback.mtu_bytes >= 1280);
-        assert_eq!(loopback.xdp, None);
-    }
-
-    #[test]
-    fn an_attached_program_is_read_with_its_mode() {
-        let none = [LinkXdp::Attached(XdpAttached::None)];
-        assert_eq!(attached(&none), None);
-        let native = [
-            LinkXdp::Attached(XdpAttached::Driver),
-            LinkXdp::ProgId(7),
-            LinkXdp::DrvProgId(7),
-        ];
-        assert_eq!(
-            attached(&native),
-            Some(AttachedProgram {
-                id: 7,
-                mode: "native"
-            })
-        );
     }
 }

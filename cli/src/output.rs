@@ -41,6 +41,8 @@ const WIDTH_WITHOUT_TERMINAL: u16 = 132;
 #[derive(Debug, Clone, Copy)]
 pub struct Theme {
     colour: bool,
+    /// Columns of a table that does not go to a terminal.
+    width: u16,
 }
 
 impl Theme {
@@ -49,12 +51,16 @@ impl Theme {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             colour: io::stdout().is_terminal() && !refused,
+            width: WIDTH_WITHOUT_TERMINAL,
         }
     }
 
-    /// Without colours.
+    /// Without colours, and so wide that no text is broken.
     #[cfg(test)]
-    pub const PLAIN: Self = Self { colour: false };
+    pub const PLAIN: Self = Self {
+        colour: false,
+        width: 1000,
+    };
 
     /// An empty table with this header, as wide as the terminal allows.
     pub fn table(self, header: &[&str]) -> Table {
@@ -62,7 +68,7 @@ impl Theme {
         table.load_style(TABLE_STYLE).set_header(header);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         if table.width().is_none() {
-            table.set_width(WIDTH_WITHOUT_TERMINAL);
+            table.set_width(self.width);
         }
         table
     }

@@ -24,7 +24,7 @@ use nix::{
     sched::{CloneFlags, setns},
     sys::{
         prctl,
-        signal::{self, Signal},
+        signal::{self, SigSet, Signal},
     },
     unistd::{Pid, getppid, setsid},
 };
@@ -69,6 +69,22 @@ impl Launch {
         self
     }
 
+    /// Adds an option and its value.
+    pub fn option(self, name: &str, value: impl Into<OsString>) -> Self {
+        self.arg(name).arg(value)
+    }
+
+    /// Adds an option once for each of its values.
+    pub fn options<V: Into<OsString>>(
+        self,
+        name: &str,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        values
+            .into_iter()
+            .fold(self, |launch, value| launch.option(name, value))
+    }
+
     /// Runs the child in this network namespace.
     ///
     /// # Errors
@@ -85,13 +101,18 @@ impl Launch {
     /// Names the program and what the system said.
     pub fn start(self) -> Result<Process> {
         let mut command = self.command()?;
-        command.stdout(Stdio::piped()).process_group(0);
+        // Its standard input stays open for as long as its handle lives, so "until end of file" means "until nobody wants it".
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0);
         let parent = Pid::this();
         let namespace = self.namespace;
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes three system calls
-        // (setns, prctl, getppid) through nix, which neither allocate nor lock, and builds errors from plain numbers.
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes four system calls
+        // (sigprocmask, setns, prctl, getppid) through nix, which neither allocate nor lock, and builds errors from plain numbers.
         unsafe {
             command.pre_exec(move || {
+                unblock_signals()?;
                 if let Some(namespace) = &namespace {
                     setns(namespace, CloneFlags::CLONE_NEWNET)?;
                 }
@@ -132,9 +153,13 @@ impl Launch {
         if let Some(log) = &self.log {
             command.stdout(create(log)?);
         }
-        // SAFETY: as above; the closure makes one system call, setsid.
+        // SAFETY: as above; the closure makes two system calls, sigprocmask and setsid.
         unsafe {
-            command.pre_exec(|| setsid().map(drop).map_err(io::Error::from));
+            command.pre_exec(|| {
+                unblock_signals()?;
+                setsid()?;
+                Ok(())
+            });
         }
         spawn(&mut command, &self.name)
     }
@@ -147,6 +172,11 @@ impl Launch {
         }
         Ok(command)
     }
+}
+
+/// This command takes its signals with `sigwait` and so has them blocked, which a child would inherit; it must hear them.
+fn unblock_signals() -> io::Result<()> {
+    Ok(SigSet::empty().thread_set_mask()?)
 }
 
 /// Opens a log for writing at its end, so that two streams in it do not overwrite each other; what stood there is gone.
@@ -333,6 +363,21 @@ mod tests {
             message.contains("exit status: 3") && message.contains("sorry"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_child_hears_the_signals_that_this_process_has_blocked() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        SigSet::from_iter([Signal::SIGTERM])
+            .thread_block()
+            .expect("blocked in this test's thread");
+        let mut child = shell(directory.path(), "echo ready; exec sleep 1000");
+        assert!(wait_for_line(&child), "it must come up");
+        child.ask_to_end();
+        let status = child
+            .wait_or_kill(Duration::from_secs(10))
+            .expect("SIGTERM ends it");
+        assert_eq!(status.code(), None, "ended by the signal");
     }
 
     #[test]

@@ -43,8 +43,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// When it cannot be started.
     pub fn start(launch: Launch) -> Result<Self> {
         let process = launch
-            .arg("--format")
-            .arg("json")
+            .option("--format", "json")
             .arg("--progress-json")
             .start()?;
         Ok(Self {
@@ -169,7 +168,7 @@ mod tests {
         let interrupt = Interrupt::default();
         let mut sample = shell(
             directory.path(),
-            r#"echo '{"type":"ready","app":"sample","node":"a"}'; echo '{"type":"progress","verbs":5,"more":true}'; read x; echo '{"type":"report","verbs":9}'; exit 1"#,
+            r#"echo '{"type":"ready","app":"sample","node":"a"}'; echo '{"type":"progress","verbs":5,"more":true}'; sleep 0.2; echo '{"type":"report","verbs":9}'; exit 1"#,
         );
         sample.wait_ready(&interrupt).expect("ready");
         assert_eq!(

@@ -6,14 +6,17 @@ use anyhow::{Result, bail};
 use covalent_api::event::EventKind;
 use serde::Serialize;
 
-use super::nodes::{CUT, Nodes, PORTS};
-use crate::{client::Events, interrupt::Interrupt};
+use super::nodes::{CUT, Nodes};
+use crate::{
+    client::{Client, Events},
+    interrupt::Interrupt,
+};
 
-/// Of the work that goes over the links, how much is done when one is cut.
+/// Of the verbs that go over the links, how many are done when one is cut.
 const CUT_AT: f64 = 0.4;
 
-/// Beyond this much a cut would not meet enough work to be restored under.
-const CUT_BEFORE: f64 = 0.8;
+/// A cut link is restored early when so many are done, so that some are left to go over both links again.
+const RESTORE_AT: f64 = 0.75;
 
 /// How long the link stays cut.
 const CUT_FOR: Duration = Duration::from_secs(1);
@@ -48,53 +51,75 @@ enum Phase {
 
 /// Does it, a look at a time.
 pub struct Cutter {
+    daemon: Client,
     events: Events,
+    /// Verbs of node a that were complete before, and that are to be.
+    verbs: (u64, u64),
     phase: Phase,
     cut: Cut,
 }
 
 impl Cutter {
-    /// A cutter that hears of the link from `events` of node a.
-    pub fn new(events: Events) -> Self {
-        Self {
-            events,
+    /// A cutter for a time in which node a completes about `verbs` verbs.
+    ///
+    /// # Errors
+    /// When its daemon does not answer.
+    pub fn new(nodes: &Nodes, verbs: u64) -> Result<Self> {
+        let mut daemon = nodes.a.client()?;
+        let before = daemon.status()?.verbs.completed;
+        Ok(Self {
+            daemon,
+            events: nodes.a.client()?.subscribe()?,
+            verbs: (before, before + verbs.max(1)),
             phase: Phase::Whole,
             cut: Cut {
-                port: PORTS[CUT].to_owned(),
+                port: CUT.to_owned(),
                 ..Cut::default()
             },
-        }
+        })
     }
 
-    /// Looks once, when `fraction` of the work that goes over the links is done.
+    /// Looks once.
     ///
     /// # Errors
     /// When the link can be neither cut nor restored, or the daemon is gone.
-    pub fn look(&mut self, nodes: &Nodes, fraction: f64) -> Result<()> {
-        self.hear(Duration::ZERO)?;
+    pub fn look(&mut self, nodes: &Nodes) -> Result<()> {
+        self.hear()?;
         match self.phase {
-            Phase::Whole if (CUT_AT..CUT_BEFORE).contains(&fraction) => {
-                nodes.set_cut(true)?;
-                self.cut.cuts += 1;
-                self.phase = Phase::Cut {
-                    since: Instant::now(),
-                };
+            Phase::Whole => {
+                let done = self.done()?;
+                if (CUT_AT..RESTORE_AT).contains(&done) {
+                    nodes.set_cut(true)?;
+                    self.cut.cuts += 1;
+                    self.phase = Phase::Cut {
+                        since: Instant::now(),
+                    };
+                }
             }
-            Phase::Cut { since } if since.elapsed() >= CUT_FOR => {
-                nodes.set_cut(false)?;
-                self.phase = Phase::Restored;
+            Phase::Cut { since } => {
+                if since.elapsed() >= CUT_FOR || self.done()? >= RESTORE_AT {
+                    nodes.set_cut(false)?;
+                    self.phase = Phase::Restored;
+                }
             }
+            // A cut that met no open work has shown nothing: once more.
             Phase::Restored if self.cut.restored_epoch.is_some() => {
-                let met_work = self.cut.open_transactions > 0;
-                self.phase = if met_work || fraction >= CUT_BEFORE {
+                self.phase = if self.cut.open_transactions > 0 {
                     Phase::Done
                 } else {
                     Phase::Whole
                 };
             }
-            _ => {}
+            Phase::Restored | Phase::Done => {}
         }
         Ok(())
+    }
+
+    /// The part of the verbs that is done, 0 to 1.
+    fn done(&mut self) -> Result<f64> {
+        let (before, after) = self.verbs;
+        let completed = self.daemon.status()?.verbs.completed;
+        Ok(completed.saturating_sub(before) as f64 / (after - before) as f64)
     }
 
     /// Restores the link if it is still cut, waits until it is up, and tells.
@@ -114,7 +139,7 @@ impl Cutter {
                 );
             }
             interrupt.sleep(LOOK_AGAIN)?;
-            self.hear(Duration::ZERO)?;
+            self.hear()?;
         }
         Ok(self.cut)
     }
@@ -128,8 +153,8 @@ impl Cutter {
         }
     }
 
-    fn hear(&mut self, patience: Duration) -> Result<()> {
-        while let Some(event) = self.events.next(patience)? {
+    fn hear(&mut self) -> Result<()> {
+        while let Some(event) = self.events.next(Duration::ZERO)? {
             self.cut.take(event.kind);
         }
         Ok(())

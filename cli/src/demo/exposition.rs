@@ -60,10 +60,15 @@ impl Page {
         Ok(sum as u64)
     }
 
-    /// The samples of `name`, summed for each value of `label`.
-    pub fn by_label(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
+    /// The samples of `name` that carry `labels`, summed for each value of `label`.
+    pub fn by_label(
+        &self,
+        name: &str,
+        label: &str,
+        labels: &[(&str, &str)],
+    ) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
-        for sample in self.matching(name, &[]) {
+        for sample in self.matching(name, labels) {
             if let Some(value) = sample.labels.get(label) {
                 *sums.entry(value.clone()).or_default() += sample.value as u64;
             }
@@ -173,7 +178,7 @@ covalent_up 1
         );
         assert_eq!(page.max("covalent_absent"), None);
         assert_eq!(
-            page.by_label("covalent_port_dropped_packets_total", "cause"),
+            page.by_label("covalent_port_dropped_packets_total", "cause", &[]),
             [("no_pipe".to_owned(), 3), ("runt".to_owned(), 0)].into()
         );
         assert_eq!(

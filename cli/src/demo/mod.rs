@@ -6,6 +6,7 @@ mod cut;
 mod exposition;
 mod goals;
 mod http;
+mod losses;
 mod medium;
 mod namespace;
 mod narrator;
@@ -27,6 +28,7 @@ use std::{
 use anyhow::Result;
 
 use self::{
+    losses::Losses,
     medium::{Medium, Privilege},
     narrator::Narrator,
     nodes::Nodes,
@@ -163,10 +165,12 @@ impl Demonstration<'_> {
     /// Everything that is shown, in order.
     fn exercise(&self, nodes: &mut Nodes) -> Result<Report> {
         let captures = streams::captures(self.args.captures.as_deref())?;
-        match &captures {
-            Some(captures) => self.narrator.say(&format!("captures: {}", captures.display()))?,
-            None => self.narrator.say("captures: none found (../shared/data, or --captures DIR); the built-in sample is used")?,
-        }
+        self.narrator.say(&if captures.is_empty() {
+            "captures: none found (../shared/data, or --captures DIR), so the built-in sample is used".to_owned()
+        } else {
+            let folders: Vec<String> = captures.iter().map(|folder| folder.display().to_string()).collect();
+            format!("captures: {}", folders.join(", "))
+        })?;
         let transfer = nodes
             .namespaces()
             .map(|[a, b]| Transfer::start(a, b))
@@ -178,7 +182,7 @@ impl Demonstration<'_> {
         let start = Figures::fetch(nodes)?;
         let streams = streams::run(
             nodes,
-            captures.as_deref(),
+            &captures,
             self.scale.stream_seconds,
             &self.narrator,
             self.interrupt,
@@ -194,7 +198,8 @@ impl Demonstration<'_> {
         checks.extend(kernel_tcp.as_ref().map(checks::transfer));
         checks.extend(checks::verbs(&verbs, self.scale.work, &end));
         checks.extend(checks::cut(&verbs, &end));
-        checks.push(checks::drops(&end));
+        let losses = Losses::of(&middle, &end);
+        checks.push(checks::drops(&losses));
         Ok(Report {
             medium: nodes.medium,
             ports: in_effect(nodes)?,
@@ -204,6 +209,7 @@ impl Demonstration<'_> {
             verbs_per_s: per_second(&middle, &end, |node| node.verbs_completed),
             verbs,
             telemetry: vec![end.a, end.b],
+            losses,
             rest,
             goals,
             checks,

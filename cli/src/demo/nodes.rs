@@ -33,16 +33,16 @@ use crate::{
     program,
 };
 
-/// The links between the nodes, by the names of their ports. Link [`CUT`] is the one that is cut.
+/// The links between the nodes, by the names of their ports. A node shares its verbs among them.
 pub const PORTS: [&str; 2] = ["p0", "p1"];
 
-/// Place of the link that is cut in [`PORTS`]; the kernel's TCP transfer uses the other.
-pub const CUT: usize = 1;
+/// The link that is cut. The kernel's TCP transfer uses the other.
+pub const CUT: &str = PORTS[0];
 
 /// Slots of each ring of each queue. Packet memory is 4 KiB for each, and a node at rest shall stay below 100 MiB.
 const RING_SLOTS: u32 = 2048;
 
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_PATIENCE: Duration = Duration::from_secs(20);
 const LINK_PATIENCE: Duration = Duration::from_secs(5);
 const END_PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -161,8 +161,8 @@ impl Nodes {
     /// When the kernel or the daemon refuses.
     pub fn set_cut(&self, cut: bool) -> Result<()> {
         match &self.a.namespace {
-            Some(namespace) => veth::set_up(namespace, PORTS[CUT], !cut),
-            None => self.a.client()?.set_port(PORTS[CUT], !cut),
+            Some(namespace) => veth::set_up(namespace, CUT, !cut),
+            None => self.a.client()?.set_port(CUT, !cut),
         }
     }
 
@@ -236,8 +236,7 @@ impl Node {
         let file = directory.join("covalent.toml");
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let daemon = launch("covalentd", name, &directory, namespace.as_deref())?
-            .arg("--config")
-            .arg(file)
+            .option("--config", file)
             .start()?;
         Ok(Self {
             name,
@@ -252,7 +251,7 @@ impl Node {
     fn wait_for_daemon(&mut self, interrupt: &Interrupt) -> Result<()> {
         let socket = self.config.socket_path();
         let deadline = Instant::now() + START_PATIENCE;
-        while !client::answers(&socket) {
+        while !client::serves(&socket) {
             self.daemon.expect_running()?;
             if Instant::now() >= deadline {
                 bail!(
@@ -269,8 +268,7 @@ impl Node {
     fn start_control(&mut self) -> Result<()> {
         let control = self
             .launch("covalent-control")?
-            .arg("--config")
-            .arg(self.config_file())
+            .option("--config", self.config_file())
             .start()?;
         self.control = Some(control);
         Ok(())
@@ -399,7 +397,7 @@ fn launch(
     Ok(launch)
 }
 
-/// Two namespaces joined by two pairs, the first of which carries the kernel's addresses too.
+/// Two namespaces joined by two pairs. The one that is not cut carries the kernel's addresses too.
 fn join_namespaces() -> Result<(Arc<Namespace>, Arc<Namespace>)> {
     let (a, b) = (
         Arc::new(Namespace::create()?),
@@ -416,7 +414,7 @@ fn join_namespaces() -> Result<(Arc<Namespace>, Arc<Namespace>)> {
             mac: [2, 0, 0, 0, node, index],
         });
         veth::join(ends[0], ends[1])?;
-        if usize::from(index) != CUT {
+        if interface != CUT {
             veth::address(ends[0], ADDRESS_A, PREFIX_BITS, ADDRESS_B, ends[1].mac)?;
             veth::address(ends[1], ADDRESS_B, PREFIX_BITS, ADDRESS_A, ends[0].mac)?;
         }

@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::{
     checks::Check,
     goals::Goal,
+    losses::Losses,
     medium::Medium,
     rest::Rest,
     streams::Streams,
-    telemetry::{Figures, NodeFigures, words},
+    telemetry::{Causes, Figures, NodeFigures, total, words},
     transfer::Outcome,
     verbs::{ClientReport, Verbs},
 };
@@ -40,6 +41,8 @@ pub struct Report {
     pub verbs_per_s: f64,
     /// What `/metrics` of both nodes told at the end.
     pub telemetry: Vec<NodeFigures>,
+    /// Frames that did not arrive.
+    pub losses: Losses,
     /// The processes at rest.
     pub rest: Vec<Rest>,
     /// Performance against bare AF_XDP; empty where it was not measured.
@@ -102,185 +105,228 @@ pub fn per_second(before: &Figures, after: &Figures, count: fn(&NodeFigures) -> 
     happened as f64 / elapsed.as_secs_f64()
 }
 
+/// A row of the table: a mark, what it is about, the figure, and more about it.
+struct Row {
+    mark: Cell,
+    what: String,
+    result: String,
+    more: String,
+}
+
+impl Row {
+    fn figure(what: impl Into<String>, result: impl Into<String>, more: impl Into<String>) -> Self {
+        Self {
+            mark: Cell::new(""),
+            what: what.into(),
+            result: result.into(),
+            more: more.into(),
+        }
+    }
+}
+
 impl Report {
     /// The table.
     pub fn table(&self, theme: Theme) -> Table {
-        let mut table = theme.table(&["", "result", ""]);
-        self.add_figures(&mut table);
-        self.add_rest_and_goals(&mut table, theme);
-        for check in &self.checks {
-            let mark = if check.passed {
-                theme.cell("✓", Color::Green)
-            } else {
-                theme.cell("✗ FAILED", Color::Red)
-            };
-            table.add_row([Cell::new(check.check), mark, Cell::new(&check.found)]);
+        let mut table = theme.table(&["", "what", "result", "how it came about"]);
+        let rows = [
+            self.traffic(),
+            self.verb_figures(),
+            self.loss_rows(),
+            self.goal_rows(theme),
+            self.check_rows(theme),
+        ];
+        for row in rows.into_iter().flatten() {
+            table.add_row([
+                row.mark,
+                Cell::new(row.what),
+                Cell::new(row.result),
+                Cell::new(row.more),
+            ]);
         }
         table
     }
 
-    fn add_figures(&self, table: &mut Table) {
-        let Self {
-            streams,
-            verbs,
-            telemetry,
-            ..
-        } = self;
-        let all = |count: fn(&NodeFigures) -> u64| telemetry.iter().map(count).sum::<u64>();
-        let of_each = |count: fn(&NodeFigures) -> u64| {
-            telemetry
-                .iter()
-                .map(|node| format!("{} {}", node.node, grouped(count(node))))
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let causes = |of: fn(&NodeFigures) -> &super::telemetry::Causes| {
-            telemetry
-                .iter()
-                .map(|node| format!("{}: {}", node.node, words(of(node))))
-                .collect::<Vec<_>>()
-                .join("; ")
-        };
-        let mut row = |what: &str, result: String, more: String| {
-            table.add_row([what.to_owned(), result, more]);
-        };
-        row(
-            "packets received by the dataplanes",
-            grouped(all(|node| node.rx_packets)),
-            of_each(|node| node.rx_packets),
-        );
-        row(
-            "bytes",
-            grouped(all(|node| node.rx_bytes)),
-            of_each(|node| node.rx_bytes),
-        );
-        row(
-            "streams",
-            format!("{:.3} Mpps", self.streams_mpps),
-            format!(
-                "{}: {} files, {} frames, each there and back",
-                streams.replay.source,
-                streams.replay.files,
-                grouped(streams.replay.frames)
+    fn traffic(&self) -> Vec<Row> {
+        let replay = &self.streams.replay;
+        let (kernel, passed) = match &self.kernel_tcp {
+            Some(tcp) => (
+                bytes(tcp.sent_bytes),
+                format!(
+                    "{} frames passed to the kernel by the XDP programs",
+                    grouped(self.sum(|node| node.kernel_packets))
+                ),
             ),
-        );
-        row(
-            "stream round trip p50 / p99",
-            pair(streams.replay.rtt_p50_ns, streams.replay.rtt_p99_ns),
-            "TX pipe of a → RX/TX pipe of b → RX pipe of a, with a full window".into(),
-        );
-        row(
+            None => (
+                "not applicable".into(),
+                "no kernel interface under the cable".into(),
+            ),
+        };
+        vec![
+            Row::figure(
+                "packets",
+                grouped(self.sum(|node| node.rx_packets)),
+                self.each("received by", |node| node.rx_packets),
+            ),
+            Row::figure(
+                "bytes",
+                grouped(self.sum(|node| node.rx_bytes)),
+                self.each("received by", |node| node.rx_bytes),
+            ),
+            Row::figure(
+                "streams",
+                format!("{:.3} Mpps", self.streams_mpps),
+                format!(
+                    "{} frames of {} ({} files), there and back",
+                    grouped(replay.frames),
+                    replay.source,
+                    replay.files
+                ),
+            ),
+            Row::figure(
+                "stream round trip p50 / p99",
+                pair(replay.rtt_p50_ns, replay.rtt_p99_ns),
+                "TX pipe, wire, RX/TX pipe, wire, RX pipe; with a full window",
+            ),
+            Row::figure("kernel TCP beside it", kernel, passed),
+        ]
+    }
+
+    fn verb_figures(&self) -> Vec<Row> {
+        let verbs = &self.verbs;
+        let mut rows = vec![Row::figure(
             "verbs",
             format!("{} verbs/s", grouped(self.verbs_per_s as u64)),
             format!(
-                "{} by two remote and two local clients, with the cut",
-                grouped(all(|node| node.verbs_completed))
+                "{}, by two remote and two local clients",
+                grouped(self.sum(|node| node.verbs_completed))
             ),
-        );
-        for (what, clients) in [("remote", &verbs.remote), ("local", &verbs.local)] {
-            row(
-                &format!("{what} verb round trip p50 / p99"),
+        )];
+        for (who, clients) in [("remote", &verbs.remote), ("local", &verbs.local)] {
+            let rate: f64 = clients.iter().map(|client| client.verbs_per_s).sum();
+            rows.push(Row::figure(
+                format!("{who} verb round trip p50 / p99"),
                 pair(
                     worst(clients, |client| client.rtt_p50_ns),
                     worst(clients, |client| client.rtt_p99_ns),
                 ),
-                format!(
-                    "{} verbs/s, many at a time",
-                    grouped(clients.iter().map(|client| client.verbs_per_s).sum::<f64>() as u64)
-                ),
-            );
+                format!("{} verbs/s, 64 at a time", grouped(rate as u64)),
+            ));
         }
-        let gap = telemetry
+        let gap = self
+            .telemetry
             .iter()
             .filter_map(|node| node.last_failover_ns)
             .max();
-        row(
+        rows.push(Row::figure(
             "failover gap",
-            gap.map_or_else(|| "–".into(), duration),
+            gap.map_or_else(|| "none".into(), duration),
             format!(
-                "longest gap that a remote client saw: {}",
+                "from the cut to the next completion; the longest wait of a remote client was {}",
                 duration(worst(&verbs.remote, |client| client.longest_gap_ns))
             ),
-        );
-        row(
-            "kernel TCP beside it",
-            self.kernel_tcp
-                .as_ref()
-                .map_or_else(|| "not applicable".into(), |tcp| bytes(tcp.sent_bytes)),
-            self.kernel_tcp.as_ref().map_or_else(
-                || "no kernel interface under the cable".into(),
-                |_| {
-                    format!(
-                        "{} frames passed to the kernel by the XDP programs",
-                        grouped(all(|node| node.kernel_packets))
-                    )
-                },
-            ),
-        );
-        row(
-            "drops by cause",
-            grouped(
-                telemetry
-                    .iter()
-                    .map(|node| super::telemetry::total(&node.drops))
-                    .sum(),
-            ),
-            causes(|node| &node.drops),
-        );
-        row(
-            "frames refused by reason",
-            grouped(
-                telemetry
-                    .iter()
-                    .map(|node| super::telemetry::total(&node.refusals))
-                    .sum(),
-            ),
-            causes(|node| &node.refusals),
-        );
-        row(
-            "link failures by cause",
-            grouped(
-                telemetry
-                    .iter()
-                    .map(|node| super::telemetry::total(&node.link_failures))
-                    .sum(),
-            ),
-            causes(|node| &node.link_failures),
-        );
+        ));
+        rows
     }
 
-    fn add_rest_and_goals(&self, table: &mut Table, theme: Theme) {
-        let verdict = |met: bool| {
+    fn loss_rows(&self) -> Vec<Row> {
+        let refused = &self.streams.replay.refusals;
+        let Losses {
+            dropped,
+            taken_by_the_cut,
+        } = &self.losses;
+        vec![
+            Row::figure("drops by cause", grouped(total(dropped)), words(dropped)),
+            Row::figure(
+                "frames refused by reason",
+                grouped(total(refused)),
+                format!(
+                    "{}; at the TX pipes of a, whose application was told",
+                    words(refused)
+                ),
+            ),
+            Row::figure(
+                "link failures by cause",
+                grouped(self.sum(|node| total(&node.link_failures))),
+                self.causes(|node| &node.link_failures),
+            ),
+            Row::figure(
+                "frames taken by the cut",
+                grouped(total(taken_by_the_cut)),
+                format!(
+                    "{}; their exchanges were resolved over the other link",
+                    words(taken_by_the_cut)
+                ),
+            ),
+        ]
+    }
+
+    fn goal_rows(&self, theme: Theme) -> Vec<Row> {
+        let mark = |met: bool| {
             if met {
-                theme.cell("met", Color::Green)
+                theme.cell("✓", Color::Green)
             } else {
-                theme.cell("MISSED", Color::Yellow)
+                theme.cell("!", Color::Yellow)
             }
         };
-        for rest in &self.rest {
-            table.add_row([
-                Cell::new(format!("at rest: {} of {}", rest.program, rest.node)),
-                verdict(rest.is_modest()),
-                Cell::new(format!(
-                    "{:.2} % of a core, {} resident (goal: below 2 %, 100 MiB)",
-                    rest.cpu_share * 100.0,
-                    bytes(rest.resident_bytes)
-                )),
-            ]);
-        }
-        for goal in &self.goals {
-            table.add_row([
-                Cell::new(goal.title()),
-                verdict(goal.met),
-                Cell::new(format!(
-                    "{:.2} of the bare peer's: {} against {} {}",
-                    goal.ratio,
-                    figure(goal.covalent),
-                    figure(goal.bare),
-                    goal.unit
-                )),
-            ]);
-        }
+        let rest = self.rest.iter().map(|rest| Row {
+            mark: mark(rest.is_modest()),
+            what: format!("{} of {} at rest", rest.program, rest.node),
+            result: format!("{:.2} % of a core", rest.cpu_share * 100.0),
+            more: format!(
+                "{} resident (goal: below 2 % and 100 MiB)",
+                bytes(rest.resident_bytes)
+            ),
+        });
+        let goals = self.goals.iter().map(|goal| Row {
+            mark: mark(goal.met),
+            what: goal.title(),
+            result: format!("{:.2} of bare AF_XDP", goal.ratio),
+            more: format!(
+                "{} against {} {} ({}{})",
+                figure(goal.covalent),
+                figure(goal.bare),
+                goal.unit,
+                goal.bound(),
+                if goal.met { "" } else { ": MISSED" }
+            ),
+        });
+        rest.chain(goals).collect()
+    }
+
+    fn check_rows(&self, theme: Theme) -> Vec<Row> {
+        let row = |check: &Check| Row {
+            mark: if check.passed {
+                theme.cell("✓", Color::Green)
+            } else {
+                theme.cell("✗", Color::Red)
+            },
+            what: check.check.to_owned(),
+            result: if check.passed { "passed" } else { "FAILED" }.into(),
+            more: check.found.clone(),
+        };
+        self.checks.iter().map(row).collect()
+    }
+
+    fn sum(&self, count: fn(&NodeFigures) -> u64) -> u64 {
+        self.telemetry.iter().map(count).sum()
+    }
+
+    fn each(&self, what: &str, count: fn(&NodeFigures) -> u64) -> String {
+        let list: Vec<String> = self
+            .telemetry
+            .iter()
+            .map(|node| format!("{} {}", node.node, grouped(count(node))))
+            .collect();
+        format!("{what} {}", list.join(", "))
+    }
+
+    fn causes(&self, of: fn(&NodeFigures) -> &Causes) -> String {
+        let list: Vec<String> = self
+            .telemetry
+            .iter()
+            .map(|node| format!("{}: {}", node.node, words(of(node))))
+            .collect();
+        list.join("; ")
     }
 }
 

@@ -1,6 +1,7 @@
 //! Streams: captures leave node a through TX pipes, are echoed in place on b, and come back into RX pipes, over both links.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     application::Application,
+    medium::Medium,
     narrator::Narrator,
     nodes::{Nodes, PORTS},
 };
@@ -17,6 +19,9 @@ use crate::{
     interrupt::Interrupt,
     output::{duration, grouped},
 };
+
+/// How the names of captures end.
+const CAPTURE: &str = "pcap";
 
 /// Where captures are looked for, seen from the current directory, if no place is named.
 const USUAL_PLACES: [&str; 2] = ["../shared/data", "shared/data"];
@@ -95,19 +100,50 @@ struct Progress {
 #[derive(Debug, Deserialize)]
 struct Nothing {}
 
-/// Which captures to replay.
+/// Which folders of captures to replay: the place that was named, or a usual one, and the folders in it.
 ///
 /// # Errors
-/// When a place was named and is not there.
-pub fn captures(named: Option<&Path>) -> Result<Option<PathBuf>> {
+/// When a place was named and holds no capture.
+pub fn captures(named: Option<&Path>) -> Result<Vec<PathBuf>> {
     match named {
-        Some(named) if named.is_dir() => Ok(Some(named.to_owned())),
-        Some(named) => bail!("{} is not a directory with captures", named.display()),
+        Some(named) => {
+            let folders = folders_with_captures(named);
+            if folders.is_empty() {
+                bail!(
+                    "there is no capture (*.{CAPTURE}) in {} or in a folder of it",
+                    named.display()
+                );
+            }
+            Ok(folders)
+        }
         None => Ok(USUAL_PLACES
             .iter()
-            .map(PathBuf::from)
-            .find(|place| place.is_dir())),
+            .map(|place| folders_with_captures(Path::new(place)))
+            .find(|folders| !folders.is_empty())
+            .unwrap_or_default()),
     }
+}
+
+fn folders_with_captures(place: &Path) -> Vec<PathBuf> {
+    let inside = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect()
+    };
+    let mut folders = inside(place);
+    folders.sort();
+    folders.insert(0, place.to_owned());
+    let is_capture = |path: &PathBuf| path.extension().is_some_and(|end| end == CAPTURE);
+    folders.retain(|folder| folder.is_dir() && inside(folder).iter().any(is_capture));
+    folders
+}
+
+/// Frames under way on each port. A veth queues at most 256 frames for a receiver that is late, and drops the rest unseen;
+/// half of them leaves room for the kernel's own traffic. The cable refuses instead, so the application's default will do.
+fn window(medium: Medium) -> Option<&'static str> {
+    (medium == Medium::AfXdp).then_some("128")
 }
 
 /// Runs echo and replay for `seconds`.
@@ -116,34 +152,25 @@ pub fn captures(named: Option<&Path>) -> Result<Option<PathBuf>> {
 /// When one of them breaks off or a node ends.
 pub fn run(
     nodes: &mut Nodes,
-    captures: Option<&Path>,
+    captures: &[PathBuf],
     seconds: u64,
     narrator: &Narrator,
     interrupt: &Interrupt,
 ) -> Result<Streams> {
     let step = narrator.step("streams")?;
-    let with_ports = |launch| {
-        PORTS
-            .into_iter()
-            .fold(launch, |launch: crate::process::Launch, port| {
-                launch.arg("--port").arg(port)
-            })
-    };
-    let mut echo: Application<Nothing, Echo> = Application::start(with_ports(
-        nodes.b.launch_application("covalent-echo", None, "echo")?,
-    ))?;
+    let echo = nodes.b.launch_application("covalent-echo", None, "echo")?;
+    let mut echo: Application<Nothing, Echo> = Application::start(echo.options("--port", PORTS))?;
     echo.wait_ready(interrupt)?;
-    let mut launch = with_ports(
-        nodes
-            .a
-            .launch_application("covalent-replay", None, "replay")?,
-    )
-    .arg("--seconds")
-    .arg(seconds.to_string());
-    if let Some(captures) = captures {
-        launch = launch.arg("--captures").arg(captures);
-    }
-    let mut replay: Application<Progress, Replay> = Application::start(launch)?;
+    let replay = nodes
+        .a
+        .launch_application("covalent-replay", None, "replay")?;
+    let mut replay: Application<Progress, Replay> = Application::start(
+        replay
+            .options("--port", PORTS)
+            .options("--window", window(nodes.medium))
+            .options("--captures", captures)
+            .option("--seconds", seconds.to_string()),
+    )?;
     let began = Instant::now();
     while !replay.has_ended()? {
         if let Some(progress) = replay.progress()? {
@@ -179,18 +206,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_place_must_exist() {
-        let directory = tempfile::tempdir().expect("temporary directory");
-        assert_eq!(
-            captures(Some(directory.path())).expect("there"),
-            Some(directory.path().to_owned())
-        );
-        let absent = directory.path().join("absent");
+    fn captures_are_found_in_a_place_and_in_its_folders() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let error = captures(Some(place.path()))
+            .expect_err("it is empty")
+            .to_string();
         assert!(
-            captures(Some(&absent))
-                .expect_err("not there")
-                .to_string()
-                .contains("absent")
+            error.contains(&place.path().display().to_string()),
+            "{error}"
         );
+        for folder in ["b", "a", "notes"] {
+            fs::create_dir(place.path().join(folder)).expect("made");
+        }
+        for file in ["b/x.pcap", "a/y.pcap", "notes/readme.md"] {
+            fs::write(place.path().join(file), "").expect("written");
+        }
+        let found = captures(Some(place.path())).expect("found");
+        assert_eq!(found, [place.path().join("a"), place.path().join("b")]);
     }
 }

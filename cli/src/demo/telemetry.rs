@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     exposition::Page,
-    nodes::{Node, Nodes},
+    nodes::{Node, Nodes, PORTS},
 };
 
 /// Counts by cause.
@@ -32,8 +32,10 @@ pub struct NodeFigures {
     pub rx_records: u64,
     /// Link records sent.
     pub tx_records: u64,
-    /// Frames dropped at ports and pipes.
-    pub drops: Causes,
+    /// Frames dropped at each port, by name.
+    pub port_drops: BTreeMap<String, Causes>,
+    /// Frames dropped at pipes.
+    pub pipe_drops: Causes,
     /// Records dropped by links.
     pub link_drops: Causes,
     /// Frames refused at TX pipes.
@@ -95,12 +97,8 @@ fn of_node(node: &Node) -> Result<NodeFigures> {
 }
 
 impl NodeFigures {
-    fn read(node: &'static str, page: &Page) -> Result<Self> {
+    pub(super) fn read(node: &'static str, page: &Page) -> Result<Self> {
         let count = |name: &str| page.count(name, &[]);
-        let mut drops = page.by_label("covalent_port_dropped_packets_total", "cause");
-        for (cause, packets) in page.by_label("covalent_pipe_dropped_packets_total", "cause") {
-            *drops.entry(cause).or_default() += packets;
-        }
         Ok(Self {
             node,
             rx_packets: count("covalent_port_rx_packets_total")?,
@@ -110,17 +108,28 @@ impl NodeFigures {
             kernel_packets: count("covalent_port_passed_to_kernel_packets_total")?,
             rx_records: count("covalent_link_rx_records_total")?,
             tx_records: count("covalent_link_tx_records_total")?,
-            drops,
-            link_drops: page.by_label("covalent_link_dropped_records_total", "cause"),
-            refusals: page.by_label("covalent_port_refused_packets_total", "cause"),
-            link_failures: page.by_label("covalent_link_failures_total", "cause"),
+            port_drops: PORTS
+                .iter()
+                .map(|port| {
+                    let causes = page.by_label(
+                        "covalent_port_dropped_packets_total",
+                        "cause",
+                        &[("port", port)],
+                    );
+                    ((*port).to_owned(), causes)
+                })
+                .collect(),
+            pipe_drops: page.by_label("covalent_pipe_dropped_packets_total", "cause", &[]),
+            link_drops: page.by_label("covalent_link_dropped_records_total", "cause", &[]),
+            refusals: page.by_label("covalent_port_refused_packets_total", "cause", &[]),
+            link_failures: page.by_label("covalent_link_failures_total", "cause", &[]),
             committed: count("covalent_link_committed_transactions_total")?,
             resolved: count("covalent_link_resolved_transactions_total")?,
             reversed: count("covalent_link_reversed_transactions_total")?,
             verbs_submitted: count("covalent_verb_submitted_total")?,
             verbs_completed: count("covalent_verb_completed_total")?,
             verbs_in_doubt: count("covalent_verb_in_doubt")?,
-            verbs_executed: page.by_label("covalent_verb_executed_total", "verb"),
+            verbs_executed: page.by_label("covalent_verb_executed_total", "verb", &[]),
             // Only links that have failed have this sample.
             last_failover_ns: page
                 .max("covalent_link_last_failover_seconds")

@@ -1,4 +1,4 @@
-//! A TCP transfer through the kernel's own network stack, over the first veth pair, while the dataplane works on it.
+//! A TCP transfer through the kernel's own network stack, over one of the veth pairs, while the dataplane works on it.
 //!
 //! It shows that steering takes only what it was told to take. The pace is modest on purpose: it shares two cores with everything else.
 

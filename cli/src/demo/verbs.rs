@@ -46,6 +46,11 @@ impl Work {
         }
     }
 
+    /// About as many verbs as it takes: a locked section is four of them, if nobody else has the lock.
+    const fn verbs(self) -> u64 {
+        self.fetch_adds + self.transfers + 4 * self.locks
+    }
+
     const fn total(self) -> u64 {
         self.fetch_adds + self.transfers + self.locks
     }
@@ -152,13 +157,13 @@ pub fn run(
             .launch_application("covalent-bank", Some("host"), "bank-host")?,
     )?;
     host.wait_ready(interrupt)?;
+    let mut cut = Cutter::new(nodes, work.verbs() / 2)?;
     let began = Instant::now();
     let mut clients = Clients {
         remote: start_clients(&nodes.a, nodes.b.name(), work, 0)?,
         local: start_clients(&nodes.b, "local", work, CLIENTS_PER_NODE)?,
         work,
     };
-    let mut cut = Cutter::new(nodes.a.client()?.subscribe()?);
     let mut watch = Watch {
         verbs: 0,
         since: Instant::now(),
@@ -166,7 +171,7 @@ pub fn run(
     while !clients.have_ended()? {
         let seen = clients.look()?;
         watch.see(seen.verbs)?;
-        cut.look(nodes, seen.remote_fraction)?;
+        cut.look(nodes)?;
         step.at(
             seen.fraction,
             &format!("{} verbs{}", grouped(seen.verbs), cut.words()),
@@ -214,23 +219,17 @@ fn start_clients(node: &Node, target: &str, work: Work, first: u64) -> Result<Ve
     (first..first + CLIENTS_PER_NODE)
         .map(|index| {
             let share = work.share(index, 2 * CLIENTS_PER_NODE);
-            let number = |value: u64| value.to_string();
             let launch = node
                 .launch_application(
                     "covalent-bank",
                     Some("client"),
                     &format!("bank-client-{index}"),
                 )?
-                .arg("--node")
-                .arg(target)
-                .arg("--fetch-adds")
-                .arg(number(share.fetch_adds))
-                .arg("--transfers")
-                .arg(number(share.transfers))
-                .arg("--locks")
-                .arg(number(share.locks))
-                .arg("--seed")
-                .arg(number(index + 1));
+                .option("--node", target)
+                .option("--fetch-adds", share.fetch_adds.to_string())
+                .option("--transfers", share.transfers.to_string())
+                .option("--locks", share.locks.to_string())
+                .option("--seed", (index + 1).to_string());
             Application::start(launch)
         })
         .collect()
@@ -247,7 +246,6 @@ struct Clients {
 struct Seen {
     verbs: u64,
     fraction: f64,
-    remote_fraction: f64,
 }
 
 impl Clients {
@@ -261,24 +259,16 @@ impl Clients {
     }
 
     fn look(&mut self) -> Result<Seen> {
-        let mut verbs = 0;
-        let mut done_by = |clients: &mut Vec<BankClient>| -> Result<u64> {
-            let mut done = 0;
-            for client in clients {
-                if let Some(progress) = client.progress()? {
-                    done += progress.fetch_adds + progress.transfers + progress.locks;
-                    verbs += progress.verbs;
-                }
+        let (mut verbs, mut done) = (0, 0);
+        for client in self.remote.iter_mut().chain(&mut self.local) {
+            if let Some(progress) = client.progress()? {
+                verbs += progress.verbs;
+                done += progress.fetch_adds + progress.transfers + progress.locks;
             }
-            Ok(done)
-        };
-        let remote = done_by(&mut self.remote)?;
-        let local = done_by(&mut self.local)?;
-        let total = self.work.total().max(1) as f64;
+        }
         Ok(Seen {
             verbs,
-            fraction: (remote + local) as f64 / total,
-            remote_fraction: 2.0 * remote as f64 / total,
+            fraction: done as f64 / self.work.total().max(1) as f64,
         })
     }
 }

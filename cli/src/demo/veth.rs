@@ -21,7 +21,7 @@ use crate::netlink::with_netlink;
 /// Queues of each interface, in each direction.
 pub const QUEUES: u32 = 2;
 
-/// The network that belongs to the kernel, on the first pair only: part of the range for benchmarks between two hosts (RFC 2544).
+/// The network that belongs to the kernel, on one of the pairs: part of the range for benchmarks between two hosts (RFC 2544).
 pub const KERNEL_NETWORK: &str = "198.18.55.0/24";
 
 /// One end of a pair.

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fs, os::unix::fs::FileTypeExt, path::Path};
 
 use anyhow::{Context, Result};
 use covalent_api::config::{Config, PortKind};
+use covalent_ebpf::{AttachedProgram, attached_programs};
 use nix::{
     sys::resource::{RLIM_INFINITY, Resource, getrlimit},
     unistd::Group,
@@ -56,7 +57,16 @@ pub struct NamedInterface {
     pub found: Option<netlink::Interface>,
     /// Its driver, for example `ice` or `veth`, where known.
     pub driver: Option<String>,
-    /// The processes that hold the XDP program attached to it.
+    /// The XDP programs attached to it.
+    pub programs: Vec<HeldProgram>,
+}
+
+/// An XDP program on an interface, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldProgram {
+    /// The program.
+    pub program: AttachedProgram,
+    /// The processes that hold it.
     pub holders: Vec<Holder>,
 }
 
@@ -127,27 +137,27 @@ impl Named {
                 PortKind::AfXdp { interface, .. } => Some((port, interface)),
                 PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
             })
-            .map(|(port, name)| {
+            .map(|(port, name)| -> Result<NamedInterface> {
                 let found = known
                     .iter()
                     .find(|interface| interface.name == *name)
                     .cloned();
-                NamedInterface {
+                Ok(NamedInterface {
                     port: port.name.clone(),
                     interface: name.clone(),
                     driver: found
                         .as_ref()
                         .and_then(|found| found.kind.clone())
                         .or_else(|| driver(name)),
-                    holders: found
+                    programs: found
                         .as_ref()
-                        .and_then(|found| found.xdp.as_ref())
-                        .map(|program| holder::of_program(program.id))
+                        .map(|found| programs(found.index))
+                        .transpose()?
                         .unwrap_or_default(),
                     found,
-                }
+                })
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let sockets = [config.socket_path(), config.control_socket_path()];
         let group = &config.node.group;
         Ok(Self {
@@ -163,6 +173,17 @@ impl Named {
                 || Group::from_name(group).is_ok_and(|found| found.is_some()),
         })
     }
+}
+
+fn programs(interface: u32) -> Result<Vec<HeldProgram>> {
+    let programs = attached_programs(interface)?;
+    Ok(programs
+        .into_iter()
+        .map(|program| HeldProgram {
+            holders: holder::of_program(program.id),
+            program,
+        })
+        .collect())
 }
 
 fn driver(interface: &str) -> Option<String> {

@@ -9,16 +9,22 @@ use super::{facts::Machine, finding::Finding};
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
 /// Capabilities that `covalentd` starts with, by number (`capabilities(7)`), and what each is for.
-const CAPABILITIES: [(u8, &str, &str); 5] = [
+const CAPABILITIES: [(u8, &str, &str); 6] = [
     (12, "CAP_NET_ADMIN", "to attach an XDP program"),
     (13, "CAP_NET_RAW", "to open AF_XDP sockets"),
     (14, "CAP_IPC_LOCK", "to lock packet memory"),
     (23, "CAP_SYS_NICE", "to pin lanes"),
+    (
+        38,
+        "CAP_PERFMON",
+        "to load a BPF program that computes packet addresses",
+    ),
     (39, "CAP_BPF", "to load a BPF program"),
 ];
 
-/// CAP_SYS_ADMIN includes CAP_BPF.
+/// CAP_SYS_ADMIN includes both.
 const CAP_SYS_ADMIN: u8 = 21;
+const IN_SYS_ADMIN: [u8; 2] = [38, 39];
 
 /// Memory that an AF_XDP ring slot takes, in bytes: one page of packet memory.
 const SLOT_BYTES: u64 = 4096;
@@ -42,7 +48,9 @@ pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
     let has = |number: u8| machine.capabilities & (1 << number) != 0;
     let missing: Vec<String> = CAPABILITIES
         .iter()
-        .filter(|(number, name, _)| !(has(*number) || *name == "CAP_BPF" && has(CAP_SYS_ADMIN)))
+        .filter(|(number, ..)| {
+            !(has(*number) || IN_SYS_ADMIN.contains(number) && has(CAP_SYS_ADMIN))
+        })
         .map(|(_, name, purpose)| format!("{name} ({purpose})"))
         .collect();
     if missing.is_empty() {
@@ -237,13 +245,13 @@ mod tests {
         );
 
         let old_style = Machine {
-            capabilities: samples::machine().capabilities & !(1 << 39) | 1 << 21,
+            capabilities: samples::machine().capabilities & !(3 << 38) | 1 << 21,
             ..samples::machine()
         };
         assert_eq!(
             privilege(&old_style, None).level,
             Level::Fine,
-            "CAP_SYS_ADMIN includes CAP_BPF"
+            "CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON"
         );
     }
 

@@ -4,11 +4,11 @@ use covalent_api::config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
 
 use super::{
     driver,
-    facts::{Named, NamedInterface, NamedSocket, SocketState},
+    facts::{HeldProgram, Named, NamedInterface, NamedSocket, SocketState},
     finding::Finding,
     holder::Holder,
 };
-use crate::netlink::{AttachedProgram, Interface};
+use crate::netlink::Interface;
 
 /// The daemon's program name: an XDP program that it holds is its own.
 const DAEMON: &str = "covalentd";
@@ -37,7 +37,7 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         queue_count(named, found, *queues),
         mtu(named, found),
     ];
-    findings.extend(found.xdp.as_ref().map(|program| occupied(named, program)));
+    findings.extend(named.programs.iter().map(|held| occupied(named, held)));
     findings.extend(virtual_interface(named, *xdp, *copy));
     findings
 }
@@ -104,42 +104,32 @@ fn mtu(named: &NamedInterface, found: &Interface) -> Finding {
     )
 }
 
-/// Another XDP program on the interface. One that a `covalentd` holds is this node's own, running.
-fn occupied(named: &NamedInterface, program: &AttachedProgram) -> Finding {
+/// An XDP program on the interface. One that a `covalentd` holds is this node's own, running.
+fn occupied(named: &NamedInterface, held: &HeldProgram) -> Finding {
     let check = format!("port {}: XDP program", named.port);
-    let AttachedProgram { id, mode } = program;
-    if let Some(daemon) = named.holders.iter().find(|holder| holder.name == DAEMON) {
+    let HeldProgram { program, holders } = held;
+    if let Some(daemon) = holders.iter().find(|holder| holder.name == DAEMON) {
         return Finding::fine(
             check,
-            format!("program {id} ({mode}) of {DAEMON}, process {}", daemon.pid),
+            format!("{program} of {DAEMON}, process {}", daemon.pid),
         );
     }
-    let (whose, cure) = if named.holders.is_empty() {
-        (
-            "held by no process: attached over netlink by a loader that has ended".to_owned(),
-            format!(
-                "ip link set dev {} xdp off (and xdpgeneric off)",
-                named.interface
-            ),
-        )
+    let list: Vec<String> = holders
+        .iter()
+        .map(|Holder { pid, name }| format!("{name} (process {pid})"))
+        .collect();
+    let whose = if list.is_empty() {
+        "no process that can be seen".to_owned()
     } else {
-        let list: Vec<String> = named
-            .holders
-            .iter()
-            .map(|Holder { pid, name }| format!("{name} (process {pid})"))
-            .collect();
-        (
-            format!("held by {}", list.join(", ")),
-            "end that process, or give the port another interface".to_owned(),
-        )
+        list.join(", ")
     };
     Finding::failed(
         check,
         format!(
-            "{} has XDP program {id} ({mode}) attached already, {whose}",
+            "{} has the XDP program {program} attached already, held by {whose}",
             named.interface
         ),
-        cure,
+        program.how_to_detach(&named.interface),
     )
 }
 
@@ -206,6 +196,8 @@ pub fn group(config: &Config, named: &Named) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use covalent_ebpf::{AttachPoint, AttachedProgram};
+
     use super::{
         super::{finding::Level, samples},
         *,
@@ -261,33 +253,36 @@ mod tests {
 
     #[test]
     fn an_attached_program_is_named_with_its_holder_unless_it_is_ours() {
-        let mut named = samples::interface();
-        named.found.as_mut().expect("found").xdp = Some(AttachedProgram {
-            id: 42,
-            mode: "native",
-        });
-        let held_by = |named: &NamedInterface| port(&samples::af_xdp_config(), named);
-
-        let orphan = held_by(&named);
-        assert!(only(&orphan, "XDP program").cure.contains("xdp off"));
-
-        named.holders = vec![Holder {
-            pid: 77,
-            name: "katran".into(),
-        }];
-        let foreign = held_by(&named);
-        let finding = only(&foreign, "XDP program");
-        assert_eq!(finding.level, Level::Failed);
-        assert!(
-            finding.found.contains("42") && finding.found.contains("katran (process 77)"),
-            "{finding:?}"
-        );
-
-        named.holders.push(Holder {
-            pid: 78,
-            name: DAEMON.into(),
-        });
-        assert_eq!(only(&held_by(&named), "XDP program").level, Level::Fine);
+        let finding = |holders: &[(u32, &str)]| {
+            let holders = holders.iter().map(|&(pid, name)| Holder {
+                pid,
+                name: name.into(),
+            });
+            let program = AttachedProgram {
+                id: 42,
+                name: Some("balancer".into()),
+                at: AttachPoint::Native,
+                link_ids: Vec::new(),
+            };
+            let held = HeldProgram {
+                program,
+                holders: holders.collect(),
+            };
+            let named = NamedInterface {
+                programs: vec![held],
+                ..samples::interface()
+            };
+            only(&port(&samples::af_xdp_config(), &named), "XDP program").clone()
+        };
+        let orphan = finding(&[]);
+        assert_eq!(orphan.level, Level::Failed);
+        assert!(orphan.cure.contains("xdp"), "{orphan:?}");
+        let foreign = finding(&[(77, "katran")]);
+        assert_eq!(foreign.level, Level::Failed);
+        for wanted in ["42", "balancer", "katran (process 77)", "eth1"] {
+            assert!(foreign.found.contains(wanted), "{foreign:?}");
+        }
+        assert_eq!(finding(&[(77, "katran"), (78, DAEMON)]).level, Level::Fine);
     }
 
     #[test]

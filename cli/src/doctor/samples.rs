@@ -41,9 +41,8 @@ pub fn interface() -> NamedInterface {
             mtu_bytes: 1500,
             rx_queues: 2,
             kind: None,
-            xdp: None,
         }),
         driver: Some("ice".into()),
-        holders: Vec::new(),
+        programs: Vec::new(),
     }
 }

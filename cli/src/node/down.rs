@@ -18,11 +18,11 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let config = Config::load(&args.config)?;
     let mut ended = Vec::new();
-    for program in PROGRAMS.into_iter().rev() {
-        let record = Record::of(&config, program);
+    for program in PROGRAMS.iter().rev() {
+        let record = Record::of(&config, program.name);
         if let Some(identity) = record.running() {
             identity.end(END_PATIENCE)?;
-            ended.push(program);
+            ended.push(program.name);
         }
         record.remove()?;
     }

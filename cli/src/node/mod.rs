@@ -5,16 +5,43 @@ mod record;
 mod systemd;
 mod up;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use covalent_api::config::Config;
 
 pub use self::{down::run as down, up::run as up};
+use crate::client;
 
-/// The processes of a node, in the order in which they start. They end in the reverse order.
-pub const PROGRAMS: [&str; 2] = ["covalentd", "covalent-control"];
+/// One of the two programs of a node.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    socket: fn(&Config) -> PathBuf,
+    serves: fn(&Path) -> bool,
+}
 
-/// Where a program's log is when no init system takes it.
-fn log_path(config: &Config, program: &str) -> PathBuf {
-    config.node.runtime_dir.join(format!("{program}.log"))
+/// The programs of a node, in the order in which they start. They end in the reverse order.
+const PROGRAMS: [Program; 2] = [
+    Program {
+        name: "covalentd",
+        socket: Config::socket_path,
+        serves: client::serves,
+    },
+    Program {
+        name: "covalent-control",
+        socket: Config::control_socket_path,
+        serves: client::answers,
+    },
+];
+
+impl Program {
+    /// Whether it runs for this node and serves.
+    fn is_ready(&self, config: &Config) -> bool {
+        (self.serves)(&(self.socket)(config))
+    }
+
+    /// Where its log is when no init system takes it.
+    fn log(&self, config: &Config) -> PathBuf {
+        config.node.runtime_dir.join(format!("{}.log", self.name))
+    }
 }

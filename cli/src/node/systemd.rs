@@ -26,7 +26,9 @@ fn units_below(root: &Path) -> Option<String> {
     };
     // This directory exists if and only if systemd is the init system (`sd_booted(3)`).
     let booted = below("/run/systemd/system").is_dir();
-    let units = PROGRAMS.map(|program| format!("{program}.service"));
+    let units = PROGRAMS
+        .each_ref()
+        .map(|program| format!("{}.service", program.name));
     (booted && units.iter().all(|unit| installed(unit))).then(|| units.join(" "))
 }
 

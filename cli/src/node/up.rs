@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ExitCode},
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
 
-use super::{PROGRAMS, log_path, record::Record, systemd};
+use super::{PROGRAMS, Program, record::Record, systemd};
 use crate::{
     args::UpArgs,
     client::{self, Client},
@@ -65,20 +65,22 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
 
 fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut started: Vec<Started> = Vec::new();
-    for (program, socket) in PROGRAMS.into_iter().zip(sockets(config)) {
-        let log = log_path(config, program);
+    for program in &PROGRAMS {
+        let log = program.log(config);
         let mut child = launch(program, file)?
             .log_to(log.clone())
             .start_detached()?;
         let identity = Identity::of(i32::try_from(child.id())?)?;
-        let record = Record::of(config, program);
+        let record = Record::of(config, program.name);
         record.write(identity)?;
         started.push(Started {
             identity,
             record,
             keep: false,
         });
-        wait_until_ready(&socket, interrupt, || still_runs(&mut child, program, &log))?;
+        wait_until_ready(program, config, interrupt, || {
+            still_runs(&mut child, program.name, &log)
+        })?;
     }
     for process in &mut started {
         process.keep = true;
@@ -87,7 +89,8 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
     output::line(&format!(
         "logs: {}; end it with `covalent down --config {}`",
         PROGRAMS
-            .map(|program| log_path(config, program).display().to_string())
+            .each_ref()
+            .map(|program| program.log(config).display().to_string())
             .join(", "),
         file.display()
     ))?;
@@ -96,9 +99,9 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
 
 fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut processes: Vec<Process> = Vec::new();
-    for (program, socket) in PROGRAMS.into_iter().zip(sockets(config)) {
+    for program in &PROGRAMS {
         let mut process = launch(program, file)?.start()?;
-        wait_until_ready(&socket, interrupt, || process.expect_running())?;
+        wait_until_ready(program, config, interrupt, || process.expect_running())?;
         processes.push(process);
     }
     announce(config)?;
@@ -136,15 +139,8 @@ impl Drop for Started {
     }
 }
 
-fn launch(program: &str, file: &Path) -> Result<Launch> {
-    Ok(Launch::new(program, program::find(program)?)
-        .arg("--config")
-        .arg(file))
-}
-
-/// The sockets of [`PROGRAMS`], in the same order.
-fn sockets(config: &Config) -> [PathBuf; 2] {
-    [config.socket_path(), config.control_socket_path()]
+fn launch(program: &Program, file: &Path) -> Result<Launch> {
+    Ok(Launch::new(program.name, program::find(program.name)?).option("--config", file))
 }
 
 fn still_runs(child: &mut Child, program: &str, log: &Path) -> Result<()> {
@@ -158,18 +154,16 @@ fn still_runs(child: &mut Child, program: &str, log: &Path) -> Result<()> {
 }
 
 fn wait_until_ready(
-    socket: &Path,
+    program: &Program,
+    config: &Config,
     interrupt: &Interrupt,
     mut still_runs: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let deadline = Instant::now() + START_PATIENCE;
-    while !client::answers(socket) {
+    while !program.is_ready(config) {
         still_runs()?;
         if Instant::now() >= deadline {
-            bail!(
-                "nobody answers at {} after {START_PATIENCE:?}",
-                socket.display()
-            );
+            bail!("{} does not answer after {START_PATIENCE:?}", program.name);
         }
         interrupt.sleep(LOOK_AGAIN)?;
     }
