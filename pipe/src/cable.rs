@@ -58,6 +58,8 @@ pub struct CableEnd {
 }
 
 /// What the other process needs to hold an end: descriptors to send, and the size to tell it.
+///
+/// Drop it once it is sent: while this process holds the other end's event descriptor too, it cannot see the other process die.
 #[derive(Debug)]
 pub struct CableParts {
     fds: [OwnedFd; CABLE_DESCRIPTORS],

@@ -1,4 +1,56 @@
 //! Ensō pipes in shared memory, their notification rings, and the socket that hands them over.
+//!
+//! A pipe is a ring of *data*: packets lie back to back, each from a multiple of 64 bytes on, and the ring is mapped twice in a row so that
+//! none ever wraps (Sadok et al., *Ensō: A Streaming Interface for NIC-Application Communication*, OSDI 2023). One process is
+//! the NIC: the daemon, with [`nic::NicPipe`]. The other is the application, with one of [`app`].
+//!
+//! ```
+//! use covalent_pipe::{Direction, PagePolicy, PipeMemory, PipeSpec, app::RxPipe, nic::NicPipe};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The daemon makes the memory and hands its two descriptors over (here: to itself).
+//! let capacity_bytes = 64 * 1024;
+//! let spec = PipeSpec { direction: Direction::Rx, capacity_bytes, pages: PagePolicy::Auto };
+//! let memory = PipeMemory::create(&spec)?;
+//! let [control, data] = memory.fds();
+//! let received = [control.try_clone_to_owned()?, data.try_clone_to_owned()?];
+//! let mut nic = NicPipe::new(memory);
+//!
+//! // The application maps it.
+//! let mut pipe = RxPipe::new(PipeMemory::open(received, Direction::Rx, capacity_bytes)?)?;
+//!
+//! nic.push(b"a packet")?;
+//! nic.push(b"and another")?;
+//! nic.publish();
+//!
+//! let batch = pipe.recv().expect("two packets were published");
+//! assert_eq!(batch.iter().collect::<Vec<_>>(), [&b"a packet"[..], b"and another"]);
+//! batch.free_all();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`nic`], [`app`] | the two halves of RX, TX and RX/TX pipes |
+//! | [`session`] | who should look at which pipe, and who sleeps |
+//! | [`region`] | registered memory for verbs |
+//! | [`cable`] | frames between two processes, both ways, with a carrier |
+//! | [`seqpacket`], [`event`] | how processes meet, and wake each other |
+//!
+//! # Trust
+//!
+//! The daemon trusts no application. Every word that an application can write is read once, judged, and then used; a word that no
+//! honest application writes is a [`Violation`], which ends that application's session and touches nothing else. Cursors of the daemon's own
+//! are kept in private memory and only ever written to shared memory. The sizes of all memory are sealed, so no page can vanish under
+//! the daemon; what an RX pipe carries is sealed against writing by the application.
+//!
+//! # `unsafe`
+//!
+//! Shared memory is reached in four files: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and `producer.rs` and
+//! `consumer.rs` (which spans of bytes are whose). Everything else is denied `unsafe`. Bytes that another process
+//! may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
+#![deny(unsafe_code)]
 
 mod cursor;
 mod sync;
@@ -12,20 +64,24 @@ pub use violation::{Cursor, Violation};
 
 // Everything below stands on mapped memory, where the model checker's atomics cannot lie.
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "shared memory")]
 mod consumer;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "shared memory")]
 mod mapping;
 #[cfg(not(loom))]
 mod memfd;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "shared memory")]
 mod producer;
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "shared memory")]
 mod ring;
 #[cfg(not(loom))]
 mod spec;

@@ -1,0 +1,167 @@
+//! Making pipe memory: sizes, pages, what is allocated when, what is left behind.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::fs;
+
+use covalent_pipe::{
+    CAPACITY_BYTES_MAX, Direction, PagePolicy, PipeError, PipeMemory, PipeSpec,
+    app::{RxPipe, TxPipe},
+    nic::NicPipe,
+};
+use rustix::fs::fstat;
+use support::{memories, packet};
+
+const HUGE: u64 = 2 << 20;
+
+fn create(
+    direction: Direction,
+    capacity_bytes: u64,
+    pages: PagePolicy,
+) -> Result<PipeMemory, PipeError> {
+    PipeMemory::create(&PipeSpec {
+        direction,
+        capacity_bytes,
+        pages,
+    })
+}
+
+#[test]
+fn capacities_are_powers_of_two_in_range() {
+    for capacity in [
+        0,
+        1,
+        64,
+        2048,
+        4095,
+        4097,
+        6144,
+        3 << 20,
+        CAPACITY_BYTES_MAX * 2,
+        u64::MAX,
+    ] {
+        let error = create(Direction::Rx, capacity, PagePolicy::Never).unwrap_err();
+        assert!(
+            matches!(error, PipeError::Size { found, .. } if found == capacity),
+            "{capacity}: {error}"
+        );
+    }
+    assert_eq!(
+        create(Direction::Rx, 4096, PagePolicy::Never)
+            .unwrap()
+            .capacity_bytes(),
+        4096
+    );
+}
+
+#[test]
+fn every_page_is_allocated_when_the_memory_is_made() {
+    for direction in [Direction::Rx, Direction::Tx, Direction::RxTx] {
+        let memory = create(direction, 1 << 20, PagePolicy::Never).unwrap();
+        for fd in memory.fds() {
+            let stat = fstat(fd).unwrap();
+            assert!(stat.st_blocks * 512 >= stat.st_size, "a page is missing");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_on_the_pages_that_it_got_works() {
+    for (direction, pages) in [
+        (Direction::Rx, PagePolicy::Auto),
+        (Direction::Rx, PagePolicy::Require),
+        (Direction::Tx, PagePolicy::Auto),
+        (Direction::Tx, PagePolicy::Require),
+    ] {
+        let memory = match create(direction, HUGE, pages) {
+            Ok(memory) => memory,
+            Err(error) if pages == PagePolicy::Require => {
+                assert!(
+                    matches!(error, PipeError::HugePages { bytes: HUGE, .. }),
+                    "{error}"
+                );
+                assert!(error.to_string().contains("nr_hugepages"), "{error}");
+                println!("skipped {direction:?} on huge pages: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let page_bytes = memory.page_bytes();
+        println!("{direction:?} under {pages:?}: pages of {page_bytes} bytes");
+        match (direction, pages) {
+            (_, PagePolicy::Require) => assert_eq!(page_bytes, HUGE),
+            (Direction::Tx, PagePolicy::Auto) => {
+                assert_eq!(page_bytes, 4096, "writable pages are never huge by default")
+            }
+            _ => assert!([4096, HUGE].contains(&page_bytes)),
+        }
+        let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+        let opened = PipeMemory::open(fds, direction, HUGE).unwrap();
+        assert_eq!(opened.page_bytes(), page_bytes);
+        let mut nic = NicPipe::new(memory);
+        // Three laps, so that packets lie across the end.
+        if direction == Direction::Rx {
+            let mut app = RxPipe::new(opened).unwrap();
+            for number in 0..6000 {
+                let packet = packet(number, 1100);
+                nic.push(&packet).unwrap();
+                nic.publish();
+                assert_eq!(app.recv().unwrap().iter().next().unwrap(), packet);
+            }
+        } else {
+            let mut app = TxPipe::new(opened).unwrap();
+            for number in 0..6000 {
+                let packet = packet(number, 1100);
+                app.send(&packet).unwrap();
+                app.publish();
+                assert_eq!(nic.peek_tx().unwrap(), Some(&packet[..]));
+                nic.advance_tx();
+                nic.complete_tx();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_small_ring_cannot_have_huge_pages() {
+    assert!(matches!(
+        create(Direction::Rx, HUGE / 2, PagePolicy::Require),
+        Err(PipeError::Size { .. })
+    ));
+    assert_eq!(
+        create(Direction::Rx, HUGE / 2, PagePolicy::Auto)
+            .unwrap()
+            .page_bytes(),
+        4096
+    );
+}
+
+#[test]
+fn a_half_takes_only_memory_of_its_direction() {
+    let (_, theirs) = memories(Direction::Tx, 4096);
+    let error = RxPipe::new(theirs).unwrap_err();
+    assert_eq!(error.to_string(), "the pipe is Tx, expected Rx");
+}
+
+#[test]
+fn dropped_pipes_leave_no_mapping_and_no_descriptor() {
+    let mapped_kib = || -> u64 {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmSize:"))
+            .unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = (mapped_kib(), open());
+    for _ in 0..500 {
+        let (ours, theirs) = memories(Direction::Rx, 1 << 20);
+        drop((NicPipe::new(ours), RxPipe::new(theirs).unwrap()));
+    }
+    // Leaking would have mapped 2 GiB and opened 2000 descriptors; other tests run beside this one.
+    assert!(mapped_kib() < before.0 + 200 * 1024, "mappings were left");
+    assert!(open() < before.1 + 50, "descriptors were left");
+}
