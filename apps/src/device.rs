@@ -18,7 +18,23 @@ pub struct SocketArgs {
     pub socket: PathBuf,
 }
 
+/// The option about the lane, for applications that need no port.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct LaneArgs {
+    /// The lane to live on: the one whose links lead to the other nodes
+    #[arg(long, default_value_t = 0)]
+    pub lane: u32,
+}
+
 impl SocketArgs {
+    /// Attaches to a lane.
+    ///
+    /// # Errors
+    /// No daemon, no such lane, or what the daemon refuses.
+    pub fn attach_to_lane(&self, lane: LaneArgs, program: &str) -> Result<Device> {
+        Ok(Device::attach_to_lane(&self.socket, program, lane.lane)?)
+    }
+
     /// Attaches to the lane that owns `port`.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::{
     error::Result,
-    queue::{Verbs, executed, nonsense},
+    queue::{Verbs, nonsense},
     remote::RemoteRegion,
     verb::{CommitWord, Mode, Outcome, Verb},
 };
@@ -312,7 +312,7 @@ impl Verbs<'_> {
         verb: Verb<'_>,
         deadline: Option<Instant>,
     ) -> Result<Outcome> {
-        executed(self.execute(region, verb, Mode::TwoPhase, deadline)?)
+        self.execute_until(region, verb, Mode::TwoPhase, deadline)
     }
 
     fn word(

@@ -68,9 +68,9 @@ impl Client {
     /// [`Error::Deadline`] when the daemon does not answer within [`REQUEST_TIMEOUT`].
     pub fn connect(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
         let socket = socket.as_ref().to_owned();
-        let unreachable = |source: io::Error| Error::Unreachable {
+        let unreachable = |cause: io::Error| Error::Unreachable {
             socket: socket.clone(),
-            source,
+            cause,
         };
         let connection = Connection::connect(&socket).map_err(unreachable)?;
         connection.set_nonblocking(true).map_err(unreachable)?;
@@ -308,9 +308,9 @@ impl Client {
                 self.gone = true;
                 self.daemon_gone()
             }
-            SeqpacketError::Io(source) => Error::System {
+            SeqpacketError::Io(cause) => Error::System {
                 what: "talking to covalentd",
-                source,
+                cause,
             },
             // The datagram is gone, and with it the order of replies.
             error => {

@@ -48,6 +48,15 @@ const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
 /// `Send` but not `Sync`: one per thread. A program of several threads attaches once in each. What is opened through a device borrows it,
 /// so it stays on the device's thread; a [`Region`] does not, and may be shared between threads.
 ///
+/// ```compile_fail,E0277
+/// fn share<T: Sync>(_: &T) {}
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// share(&device); // does not compile
+/// # Ok(())
+/// # }
+/// ```
+///
 /// When the device is dropped, or its process dies in whatever way, the daemon reclaims all of it.
 ///
 /// # Blocking
@@ -187,6 +196,8 @@ impl Device {
     }
 
     /// How long calls that ask the daemon for something wait for its reply. [`crate::REQUEST_TIMEOUT`] unless set.
+    ///
+    /// A call that ends with [`Error::Deadline`] may still be carried out: what it opened then stays open, unreachable, until the device is dropped.
     pub fn set_request_timeout(&self, timeout: Duration) {
         self.client.borrow_mut().set_request_timeout(timeout);
     }
@@ -424,10 +435,7 @@ impl Device {
             .borrow_mut()
             .check_alive()
             .err()
-            .unwrap_or(Error::System {
-                what,
-                source: error,
-            })
+            .unwrap_or(Error::System { what, cause: error })
     }
 
     fn pay_doorbells(&self) -> Result<()> {
@@ -562,6 +570,12 @@ pub(crate) enum Stage {
     BeforeSleep,
 }
 
+/// A device may be moved to another thread.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Device>();
+};
+
 const fn direction(kind: PipeKind) -> Direction {
     match kind {
         PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
@@ -578,7 +592,10 @@ fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
 
 pub(crate) fn foreign(error: PipeError) -> Error {
     match error {
-        PipeError::System { what, source, .. } => Error::System { what, source },
+        PipeError::System { what, source, .. } => Error::System {
+            what,
+            cause: source,
+        },
         error => Error::Unintelligible(error.to_string()),
     }
 }

@@ -11,12 +11,12 @@ use crate::verb::{Refusal, VerbId};
 #[non_exhaustive]
 pub enum Error {
     /// No daemon answers at the socket.
-    #[error("cannot reach covalentd at {}: {source}. {}", socket.display(), connect_advice(source))]
+    #[error("cannot reach covalentd at {}: {cause}. {}", socket.display(), connect_advice(cause))]
     Unreachable {
         /// The socket's path.
         socket: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The daemon is gone: it ended, or it detached this application. Every object made from the device is dead;
     /// drop it and attach again.
@@ -96,12 +96,12 @@ pub enum Error {
     #[error("covalentd sent something unintelligible: {0}")]
     Unintelligible(String),
     /// The operating system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     System {
         /// What was being done.
         what: &'static str,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn errors_teach() {
         let text = Error::Unreachable {
             socket: "/run/covalent/covalentd.sock".into(),
-            source: io::Error::from(io::ErrorKind::PermissionDenied),
+            cause: io::Error::from(io::ErrorKind::PermissionDenied),
         }
         .to_string();
         assert!(

@@ -176,7 +176,7 @@ impl<'d> Verbs<'d> {
                     what: "the other node answered",
                 });
             }
-            outcome => outcome?,
+            completion => completion?.outcome,
         };
         let data = executed(outcome)?;
         let Outcome::Data(data) = data else {
@@ -348,7 +348,7 @@ impl<'d> Verbs<'d> {
     ///
     /// # Errors
     /// [`Error::Invalid`] when no such verb is under way, [`Error::DaemonGone`], [`Error::Unintelligible`].
-    pub fn wait(&mut self, id: VerbId) -> Result<Outcome> {
+    pub fn wait(&mut self, id: VerbId) -> Result<Completion> {
         self.wait_until(id, None)
     }
 
@@ -356,11 +356,11 @@ impl<'d> Verbs<'d> {
     ///
     /// # Errors
     /// As [`Verbs::wait`]; [`Error::InDoubt`] when the deadline passes first: the verb is still under way.
-    pub fn wait_deadline(&mut self, id: VerbId, deadline: Instant) -> Result<Outcome> {
+    pub fn wait_deadline(&mut self, id: VerbId, deadline: Instant) -> Result<Completion> {
         self.wait_until(id, Some(deadline))
     }
 
-    pub(crate) fn wait_until(&mut self, id: VerbId, deadline: Option<Instant>) -> Result<Outcome> {
+    fn wait_until(&mut self, id: VerbId, deadline: Option<Instant>) -> Result<Completion> {
         loop {
             self.pump()?;
             let is_end =
@@ -371,7 +371,7 @@ impl<'d> Verbs<'d> {
                 // A notice of doubt that nobody took has nothing to say any more.
                 self.arrived.retain(|completion| completion.id != id);
                 self.outstanding.taken(id);
-                return Ok(completion.outcome);
+                return Ok(completion);
             }
             if !self.outstanding.is_under_way(id) {
                 return Err(Error::Invalid(format!(
@@ -386,8 +386,38 @@ impl<'d> Verbs<'d> {
         }
     }
 
-    /// Posts and waits. The deadline covers both.
-    pub(crate) fn execute(
+    /// Posts a verb, waiting for room if need be, and waits for its end. The outcome is that of a verb that was executed; what is not is an error.
+    ///
+    /// The blocking calls below are this, one for each verb, in two phases.
+    ///
+    /// # Errors
+    /// [`Error::VerbRefused`], [`Error::NoSuchPeer`], [`Error::PeerRestarted`], [`Error::Invalid`], [`Error::QueueFull`] when as many verbs
+    /// are under way as the queue takes, [`Error::DaemonGone`].
+    pub fn execute(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+    ) -> Result<Outcome> {
+        self.execute_until(region, verb, mode, None)
+    }
+
+    /// As [`Verbs::execute`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::execute`]; [`Error::Deadline`] when it could not be posted in time, [`Error::InDoubt`] when it was posted and has not ended
+    /// in time.
+    pub fn execute_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        deadline: Instant,
+    ) -> Result<Outcome> {
+        self.execute_until(region, verb, mode, Some(deadline))
+    }
+
+    pub(crate) fn execute_until(
         &mut self,
         region: &RemoteRegion,
         verb: Verb<'_>,
@@ -408,7 +438,7 @@ impl<'d> Verbs<'d> {
                 posted => break posted?,
             }
         };
-        self.wait_until(id, deadline)
+        executed(self.wait_until(id, deadline)?.outcome)
     }
 
     /// Waits until something that the caller has not seen lies in the completion pipe.
@@ -501,7 +531,7 @@ impl Drop for Verbs<'_> {
 }
 
 /// What a verb that was executed answered; an error for one that was not.
-pub(crate) fn executed(outcome: Outcome) -> Result<Outcome> {
+fn executed(outcome: Outcome) -> Result<Outcome> {
     match outcome {
         Outcome::Refused(refusal) => Err(Error::VerbRefused(refusal)),
         Outcome::PeerRestarted => Err(Error::PeerRestarted),

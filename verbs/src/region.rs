@@ -30,6 +30,12 @@ pub struct Region {
     memory: RegionMemory,
 }
 
+/// A region may be shared between threads.
+const _: () = {
+    const fn is_shareable<T: Send + Sync>() {}
+    is_shareable::<Region>();
+};
+
 impl Region {
     pub(crate) fn new(name: &str, rkey: u32, memory: RegionMemory) -> Self {
         Self {

@@ -161,9 +161,20 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
         .map_or(Ok(false), |violation| Err(broken(violation)))
 }
 
-/// Packets that lie in an [`RxPipe`]. The pipe is borrowed, so a freed byte cannot be read.
+/// Packets that lie in an [`RxPipe`]. Dropping it frees all of them.
 ///
-/// Dropping it frees all of them.
+/// The pipe is borrowed, so a freed byte cannot be read:
+/// ```compile_fail,E0505
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut pipe = device.rx_pipe(2 << 20)?;
+/// let batch = pipe.recv_blocking()?;
+/// let packet = batch.iter().next();
+/// batch.free_all();
+/// println!("{packet:?}"); // does not compile
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RxBatch<'p> {
     device: &'p Device,

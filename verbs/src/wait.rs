@@ -29,7 +29,7 @@ pub(crate) fn poll<const N: usize>(
         Err(Errno::EINTR) => Ok([PollFlags::empty(); N]),
         Err(errno) => Err(Error::System {
             what: "poll",
-            source: errno.into(),
+            cause: errno.into(),
         }),
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use covalent_verbs::{Completion, Error, Refusal, RemoteRegion, Target, Verbs};
 use serde::Serialize;
 
@@ -101,18 +101,25 @@ pub fn find(
     deadline: Instant,
     stop: &Stop,
 ) -> Result<Bank> {
+    let mut reason = None;
     let (region, accounts) = loop {
-        let last = match look(verbs, target, name, deadline) {
+        match look(verbs, target, name, deadline) {
             Ok(found) => break found,
+            // Says less than what the last look found.
+            Err(error @ Error::Deadline { .. }) => reason = reason.or(Some(error)),
             Err(
                 error @ (Error::UnknownNode { .. }
                 | Error::NoSuchPeer
                 | Error::VerbRefused(Refusal::UnknownRegion | Refusal::NoResources)),
-            ) => error,
+            ) => reason = Some(error),
             Err(error) => return Err(error).context("looking for the bank"),
-        };
+        }
         if Instant::now() >= deadline || stop.is_asked() {
-            return Err(last).with_context(|| format!("region `{name}` was not found in time"));
+            let sought = anyhow!("region `{name}` was not found in time");
+            return Err(match reason {
+                Some(reason) => anyhow!(reason).context(sought),
+                None => sought,
+            });
         }
         thread::sleep(LOOK_EVERY);
     };

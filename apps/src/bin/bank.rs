@@ -17,11 +17,11 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use covalent_apps::{
     bank::{REGION, audit, client::Plan, layout, run},
-    device::SocketArgs,
+    device::{LaneArgs, SocketArgs},
     output::{self, Output, OutputArgs, count, time},
     stop::{ASK_EVERY, Stop},
 };
-use covalent_verbs::{Device, Rights, Target};
+use covalent_verbs::{Rights, Target};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout},
@@ -56,6 +56,8 @@ enum Role {
 struct HostArgs {
     #[command(flatten)]
     socket: SocketArgs,
+    #[command(flatten)]
+    lane: LaneArgs,
     /// Name of the region
     #[arg(long, default_value = REGION)]
     region: String,
@@ -78,6 +80,8 @@ struct HostArgs {
 struct ClientArgs {
     #[command(flatten)]
     socket: SocketArgs,
+    #[command(flatten)]
+    lane: LaneArgs,
     /// The bank's node: a neighbour's name, the own name, or `local`
     #[arg(long)]
     node: String,
@@ -148,7 +152,7 @@ fn main() -> ExitCode {
 
 fn host(args: &HostArgs) -> Result<bool> {
     let stop = Stop::on_signals()?;
-    let device = Device::attach(&args.socket.socket, "covalent-bank host")?;
+    let device = args.socket.attach_to_lane(args.lane, "covalent-bank host")?;
     let region = device.register_region(
         &args.region,
         layout::region_bytes(args.accounts),
@@ -241,7 +245,7 @@ fn client(args: &ClientArgs) -> Result<bool> {
         "there is nothing to do"
     );
     let stop = Stop::on_signals()?;
-    let device = Device::attach(&args.socket.socket, "covalent-bank client")?;
+    let device = args.socket.attach_to_lane(args.lane, "covalent-bank client")?;
     let mut verbs = device.verbs_with_depth(args.depth)?;
     let target = if args.node == "local" {
         Target::Local

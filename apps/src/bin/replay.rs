@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     process::ExitCode,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -159,29 +162,25 @@ fn run(args: &Args) -> Result<bool> {
         .iter()
         .map(|capture| capture.frames.len())
         .sum();
+    ensure!(
+        files >= args.ports.len(),
+        "{files} files cannot be dealt out to {} ports",
+        args.ports.len()
+    );
     let shares = deal(&loaded, args.ports.len());
     let mut output = Output::new(args.output);
-    output.ready(&Ready {
-        app: APP,
-        ports: &args.ports,
-        source,
-        files,
-        frames,
-    })?;
-
     let lives: Vec<Live> = args.ports.iter().map(|_| Live::default()).collect();
-    let started = Instant::now();
     let outcomes = thread::scope(|scope| {
+        let (bound, are_bound) = mpsc::channel();
         let workers: Vec<_> = args
             .ports
             .iter()
             .zip(&shares)
             .zip(&lives)
-            .filter(|((_, share), _)| !share.is_empty())
             .map(|((port, share), live)| {
-                let stop = &stop;
+                let (bound, stop) = (bound.clone(), &stop);
                 scope.spawn(move || {
-                    let result = replay_port(args, port, share, length, live, stop);
+                    let result = replay_port(args, port, share, length, live, stop, &bound);
                     if result.is_err() {
                         stop.ask();
                     }
@@ -189,6 +188,18 @@ fn run(args: &Args) -> Result<bool> {
                 })
             })
             .collect();
+        drop(bound);
+        // Ends early when a thread ends without having bound.
+        if are_bound.iter().take(args.ports.len()).count() == args.ports.len() {
+            output.ready(&Ready {
+                app: APP,
+                ports: &args.ports,
+                source,
+                files,
+                frames,
+            })?;
+        }
+        let started = Instant::now();
         while workers.iter().any(|worker| !worker.is_finished()) {
             thread::sleep(ASK_EVERY);
             let now = Instant::now();
@@ -236,6 +247,7 @@ fn replay_port(
     length: Length,
     live: &Live,
     stop: &Stop,
+    bound: &mpsc::Sender<()>,
 ) -> Result<Outcome> {
     let device = args.socket.attach_to(port, "covalent-replay")?;
     let settings = Settings {
@@ -247,7 +259,9 @@ fn replay_port(
         pipe_bytes: args.pipe_kib * 1024,
         patience: Duration::from_millis(args.patience_ms.max(1)),
     };
-    run::run(&device, frames, &settings, live, stop)
+    let pipes = run::open(&device, &settings)?;
+    bound.send(())?;
+    run::run(pipes, frames, &settings, live, stop)
 }
 
 fn progress(lives: &[Live], elapsed: Duration) -> Progress {

@@ -98,20 +98,36 @@ pub struct Live {
     pub rtt_p99_ns: AtomicU64,
 }
 
-/// Replays `frames` in their order, round after round. `device` must be on the port's lane.
+/// A port's two pipes.
+#[derive(Debug)]
+pub struct Pipes<'d> {
+    rx: RxPipe<'d>,
+    tx: TxPipe<'d>,
+}
+
+/// Opens the pipes and binds what comes back. `device` must be on the port's lane.
 ///
 /// # Errors
-/// The daemon refuses or is gone. Frames that do not come back, or not unaltered, are in the outcome.
+/// The daemon refuses or is gone.
+pub fn open<'d>(device: &'d Device, settings: &Settings) -> Result<Pipes<'d>> {
+    let mut rx = device.rx_pipe_on(settings.pipe_bytes, &settings.port)?;
+    rx.bind(&settings.matches)?;
+    let tx = device.tx_pipe(settings.pipe_bytes, &settings.port)?;
+    Ok(Pipes { rx, tx })
+}
+
+/// Replays `frames` in their order, round after round.
+///
+/// # Errors
+/// The daemon is gone. Frames that do not come back, or not unaltered, are in the outcome.
 pub fn run(
-    device: &Device,
+    pipes: Pipes<'_>,
     frames: &[Box<[u8]>],
     settings: &Settings,
     live: &Live,
     stop: &Stop,
 ) -> Result<Outcome> {
-    let mut rx = device.rx_pipe_on(settings.pipe_bytes, &settings.port)?;
-    rx.bind(&settings.matches)?;
-    let tx = device.tx_pipe(settings.pipe_bytes, &settings.port)?;
+    let Pipes { mut rx, tx } = pipes;
     let started = Instant::now();
     let mut replay = Replay {
         frames,

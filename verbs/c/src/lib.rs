@@ -1,1 +1,34 @@
-//! libcovalent.
+//! libcovalent: the verbs library for C. `include/covalent.h`, generated from this crate, is its manual.
+//!
+//! One file for each C object. Handles are numbers, not addresses: they name an entry of a table of the calling thread, so a wrong, stale or foreign one is an error
+//! and never an access. `unsafe` is only at the edge: reading what C pointers point to, writing results through them, and letting an object's
+//! lifetime end with its handle ([`held`]).
+#![allow(non_camel_case_types, reason = "names as C programs see them")]
+
+mod argument;
+mod calls;
+mod device;
+mod frames;
+mod handle;
+mod held;
+mod region;
+mod remote_region;
+mod rx_pipe;
+mod rx_tx_pipe;
+mod status;
+mod timeout;
+mod tx_pipe;
+mod verb;
+mod verb_queue;
+
+pub use calls::*;
+pub use device::*;
+pub use frames::*;
+pub use region::*;
+pub use remote_region::*;
+pub use rx_pipe::*;
+pub use rx_tx_pipe::*;
+pub use status::*;
+pub use tx_pipe::*;
+pub use verb::*;
+pub use verb_queue::*;

@@ -211,7 +211,7 @@ fn a_dropped_in_place_batch_is_received_again() {
     echo.bind(&Match::Any).unwrap();
     let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
     tx.send(&frame(1, 64)).unwrap();
-    drop(echo.recv_deadline(soon()).unwrap());
+    assert!(echo.recv_deadline(soon()).unwrap().next_packet().is_some());
     let mut batch = echo.recv_deadline(soon()).unwrap();
     assert_eq!(
         batch.next_packet().map(|packet| packet.to_vec()),
@@ -399,4 +399,37 @@ fn ping(device: &Device, ethertype: u16, count: u32) {
             back += 1;
         }
     }
+}
+
+#[test]
+fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
+    // Lanes that sleep at once as well.
+    let nodes = Nodes::start_with(&["p0"], "[dataplane]\nidle = \"interrupt\"\n");
+    const COUNT: u32 = 2000;
+    thread::scope(|scope| {
+        let (bound, is_bound) = std::sync::mpsc::channel();
+        let nodes = &nodes;
+        scope.spawn(move || {
+            let device = nodes.attach("b");
+            device.set_spin(Duration::ZERO);
+            let mut echo = device.rx_tx_pipe(64 * 1024, "p0").unwrap();
+            echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+            bound.send(()).unwrap();
+            for _ in 0..COUNT {
+                echo.recv_deadline(soon()).unwrap().send(1).unwrap();
+            }
+        });
+        is_bound.recv().unwrap();
+        let device = nodes.attach("a");
+        device.set_spin(Duration::ZERO);
+        let mut rx = device.rx_pipe_on(64 * 1024, "p0").unwrap();
+        rx.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+        let mut tx = device.tx_pipe(64 * 1024, "p0").unwrap();
+        for number in 0..COUNT {
+            tx.send(&frame(number, 64)).unwrap();
+            let batch = rx.recv_deadline(soon()).unwrap();
+            assert_eq!(batch.iter().next(), Some(&frame(number, 64)[..]));
+            batch.free_all();
+        }
+    });
 }

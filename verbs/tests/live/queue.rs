@@ -212,7 +212,7 @@ fn a_deadline_leaves_doubt_and_a_later_wait_ends_it() {
         );
         nodes.set_port("p0", true);
         assert_eq!(
-            verbs.wait_deadline(id, soon()).unwrap(),
+            verbs.wait_deadline(id, soon()).unwrap().outcome,
             Outcome::Old(round)
         );
         assert_eq!(own.load(0).unwrap(), round + 1, "exactly once");
@@ -281,4 +281,20 @@ fn verbs_survive_a_cut_of_one_of_two_cables() {
         values.iter().copied().eq(0..own.load(0).unwrap()),
         "each value was handed out exactly once"
     );
+}
+
+#[test]
+fn no_wake_up_is_lost_when_everybody_sleeps_each_time() {
+    let nodes = Nodes::start_with(&["p0"], "[dataplane]\nidle = \"interrupt\"\n");
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    device.set_spin(Duration::ZERO);
+    let mut verbs = device.verbs_with_depth(1).unwrap();
+    for target in [Target::Name("b"), Target::Local] {
+        let Ok(counter) = verbs.open_region(target, "counter") else { continue };
+        for _ in 0..1000 {
+            verbs.fetch_add_deadline(&counter, 0, 1, soon()).unwrap();
+        }
+    }
+    assert_eq!(own.load(0).unwrap(), 1000, "the own node has no such region");
 }

@@ -158,7 +158,7 @@ fn on_another_node() {
             )
             .unwrap();
         assert!(matches!(
-            verbs.wait_deadline(id, soon()).unwrap(),
+            verbs.wait_deadline(id, soon()).unwrap().outcome,
             Outcome::Old(_)
         ));
     }

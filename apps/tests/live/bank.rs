@@ -1,0 +1,252 @@
+//! A bank on one node and clients on both.
+
+use std::{thread, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    nodes::{Nodes, eventually},
+    process::{App, BANK, number},
+};
+
+fn socket(nodes: &Nodes, name: &str) -> String {
+    nodes.socket(name).to_str().unwrap().to_owned()
+}
+
+fn host(nodes: &Nodes, more: &[&str]) -> App {
+    let socket = socket(nodes, "b");
+    App::ready(BANK, &[&["host", "--socket", &socket], more].concat())
+}
+
+fn client(nodes: &Nodes, on: &str, more: &[&str]) -> App {
+    let socket = socket(nodes, on);
+    App::start(
+        BANK,
+        &[&["client", "--socket", &socket, "--node", "b"], more].concat(),
+    )
+}
+
+/// The host's report, once its stdin is closed.
+fn books(mut host: App) -> Value {
+    drop(host.stdin.take());
+    let (report, status) = host.report();
+    assert!(status.success(), "{report}");
+    report
+}
+
+/// Checks the clients' sums against the bank's counter, as the help text says.
+fn assert_exact(books: &Value, clients: &[Value]) {
+    let sum = |name: &str| {
+        clients
+            .iter()
+            .fold(0u64, |sum, report| sum.wrapping_add(number(report, name)))
+    };
+    let counter = number(books, "counter");
+    assert_eq!(counter, sum("delta_sum"));
+    assert_eq!(counter.wrapping_mul(counter), sum("squares"));
+    assert_eq!(
+        counter.wrapping_mul(counter).wrapping_mul(counter),
+        sum("cubes")
+    );
+    assert_eq!(sum("overlaps"), 0);
+    assert_eq!(
+        books["guarded"],
+        serde_json::json!([sum("locks"), sum("locks")])
+    );
+    assert_eq!(
+        number(books, "accounts_sum"),
+        number(books, "accounts_sum_expected")
+    );
+    assert_eq!(number(books, "lock"), 0);
+}
+
+#[test]
+fn four_clients_on_two_nodes_are_exact_through_cuts() {
+    let nodes = Nodes::start(&["p0", "p1"]);
+    let host = host(&nodes, &["--accounts", "16", "--balance", "500"]);
+    let clients: Vec<_> = ["a", "a", "b", "b"]
+        .into_iter()
+        .zip(["1", "2", "3", "4"])
+        .map(|(on, seed)| {
+            let work = [
+                "--fetch-adds",
+                "8000",
+                "--transfers",
+                "800",
+                "--locks",
+                "60",
+                "--seed",
+                seed,
+            ];
+            client(&nodes, on, &[&work[..], &["--delta", seed]].concat())
+        })
+        .collect();
+    for (port, enabled) in [("p0", false), ("p0", true), ("p1", false), ("p1", true)] {
+        thread::sleep(Duration::from_millis(60));
+        nodes.set_port(port, enabled);
+    }
+    let reports: Vec<_> = clients
+        .into_iter()
+        .map(|client| {
+            let (report, status) = client.report();
+            assert!(status.success(), "{report}");
+            assert_eq!(report["complete"], true);
+            report
+        })
+        .collect();
+    let books = books(host);
+    assert_eq!(books["ok"], true);
+    assert_eq!(number(&books, "counter"), 8000 * (1 + 2 + 3 + 4));
+    assert_eq!(books["accounts"].as_array().unwrap().len(), 16);
+    assert_exact(&books, &reports);
+    assert!(
+        reports
+            .iter()
+            .all(|report| number(report, "rtt_p50_ns") > 0 && number(report, "verbs") >= 8860)
+    );
+}
+
+#[test]
+fn a_client_that_ends_early_leaves_exact_books_and_no_lock() {
+    let nodes = Nodes::start(&["p0"]);
+    let host = host(&nodes, &[]);
+    let mut client = client(
+        &nodes,
+        "a",
+        &[
+            "--fetch-adds",
+            "100000000",
+            "--locks",
+            "1000000",
+            "--progress-json",
+        ],
+    );
+    assert_eq!(client.line()["type"], "ready");
+    let progress = client.line();
+    assert_eq!(progress["type"], "progress");
+    assert!(number(&progress, "fetch_adds") > 0);
+    client.terminate();
+    let (report, status) = client.report();
+    assert!(status.success(), "{report}");
+    assert_eq!(report["complete"], false);
+    assert_exact(&books(host), &[report]);
+}
+
+#[test]
+fn a_killed_client_is_reclaimed_and_disturbs_no_other() {
+    let nodes = Nodes::start(&["p0"]);
+    let host = host(&nodes, &[]);
+    let mut killed = client(
+        &nodes,
+        "a",
+        &[
+            "--fetch-adds",
+            "100000000",
+            "--locks",
+            "0",
+            "--progress-json",
+        ],
+    );
+    killed.line();
+    killed.line();
+    killed.kill();
+    let survivor = client(
+        &nodes,
+        "a",
+        &[
+            "--fetch-adds",
+            "2000",
+            "--transfers",
+            "200",
+            "--locks",
+            "10",
+        ],
+    );
+    let (report, status) = survivor.report();
+    assert!(status.success(), "{report}");
+    let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
+    eventually("both are gone", || watcher.status().unwrap().sessions == 0);
+    let books = books(host);
+    assert!(
+        number(&books, "counter") > 2000,
+        "what the killed one did stays done"
+    );
+    assert_eq!(
+        number(&books, "accounts_sum"),
+        number(&books, "accounts_sum_expected")
+    );
+}
+
+#[test]
+fn a_client_waits_for_its_bank_and_says_when_there_is_none() {
+    let nodes = Nodes::start(&["p0"]);
+    let early = client(
+        &nodes,
+        "a",
+        &["--fetch-adds", "10", "--transfers", "5", "--locks", "1"],
+    );
+    thread::sleep(Duration::from_millis(100));
+    let host = host(&nodes, &["--region", "bank"]);
+    let (report, status) = early.report();
+    assert!(status.success(), "{report}");
+    assert_exact(&books(host), &[report]);
+
+    let (text, status) = client(&nodes, "a", &["--wait-ms", "50"]).failure();
+    assert_eq!(status.code(), Some(2));
+    assert!(text.contains("`bank`"), "{text}");
+    let socket = socket(&nodes, "a");
+    let (text, status) = App::start(
+        BANK,
+        &[
+            "client",
+            "--socket",
+            &socket,
+            "--node",
+            "elsewhere",
+            "--wait-ms",
+            "50",
+        ],
+    )
+    .failure();
+    assert_eq!(status.code(), Some(2));
+    assert!(
+        text.contains("elsewhere") && text.contains("a, b"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_own_node_has_a_bank_too() {
+    let nodes = Nodes::start(&["p0"]);
+    let host = host(&nodes, &[]);
+    let socket = socket(&nodes, "b");
+    let args = [
+        "client",
+        "--socket",
+        &socket,
+        "--node",
+        "local",
+        "--fetch-adds",
+        "5000",
+        "--transfers",
+        "500",
+    ];
+    let (report, status) = App::start(BANK, &args).report();
+    assert!(status.success(), "{report}");
+    assert_exact(&books(host), &[report]);
+}
+
+#[test]
+fn a_host_ends_on_a_signal_and_with_its_daemon() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let first = host(&nodes, &[]);
+    first.terminate();
+    let (report, status) = first.report();
+    assert!(status.success());
+    assert_eq!(number(&report, "counter"), 0);
+    let second = host(&nodes, &["--region", "other"]);
+    nodes.stop("b");
+    let (text, status) = second.failure();
+    assert_eq!(status.code(), Some(2), "{text}");
+    assert!(text.contains("gone"), "{text}");
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Frames out and back.
+//
+//   ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back from where they lie
+//   ping send SOCKET PORT N    sends N frames, 32 at a time, and checks what comes back
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "covalent.h"
+
+#define PIPE_BYTES (1024 * 1024)
+#define FRAME_BYTES 100
+#define AT_A_TIME 32
+
+static const int64_t SECOND_NS = 1000000000;
+
+static void check(int status, const char *what) {
+    if (status < 0) {
+        fprintf(stderr, "ping: %s: %s: %s\n", what, covalent_status_name(status), covalent_last_error());
+        exit(2);
+    }
+}
+
+static void expect(int holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "ping: check failed: %s\n", what);
+        exit(1);
+    }
+}
+
+// The lane that owns a port, for a device must live on it.
+static uint32_t lane_of(const char *socket_path, const char *name) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "ping", 0, &device), "attach");
+    covalent_node node;
+    check(covalent_device_node(device, &node), "ask for the node");
+    for (uint32_t i = 0; i < node.ports; i++) {
+        covalent_port port;
+        check(covalent_device_port(device, i, &port), "ask for a port");
+        if (strcmp(port.name, name) == 0) {
+            check(covalent_device_close(device), "close");
+            return port.lane;
+        }
+    }
+    fprintf(stderr, "ping: node %s has no port %s\n", node.name, name);
+    exit(2);
+}
+
+static const covalent_match OURS = {.kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
+
+static int echo(const char *socket_path, const char *port, unsigned long count) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "ping echo", lane_of(socket_path, port), &device), "attach");
+    covalent_rx_tx_pipe pipe;
+    check(covalent_rx_tx_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
+    check(covalent_rx_tx_pipe_bind(pipe, &OURS), "bind");
+    puts("ready");
+    fflush(stdout);
+    for (unsigned long seen = 0; seen < count;) {
+        covalent_packet_mut packets[AT_A_TIME];
+        size_t received = 0;
+        check(covalent_rx_tx_pipe_recv(pipe, 20 * SECOND_NS, packets, AT_A_TIME, &received), "receive");
+        for (size_t i = 0; i < received; i++) {
+            packets[i].data[FRAME_BYTES - 1] ^= 0xff;
+        }
+        check(covalent_rx_tx_pipe_send(pipe, received), "send back");
+        seen += received;
+    }
+    // Until stdin closes, so that the last frames are on the wire before the pipe goes.
+    while (getchar() != EOF) {
+    }
+    check(covalent_rx_tx_pipe_close(pipe), "close the pipe");
+    check(covalent_device_close(device), "close the device");
+    return 0;
+}
+
+static int send_all(const char *socket_path, const char *port, unsigned long count) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "ping send", lane_of(socket_path, port), &device), "attach");
+    covalent_rx_pipe rx;
+    check(covalent_rx_pipe_open(device, PIPE_BYTES, port, &rx), "open the RX pipe");
+    check(covalent_rx_pipe_bind(rx, &OURS), "bind");
+    covalent_tx_pipe tx;
+    check(covalent_tx_pipe_open(device, PIPE_BYTES, port, &tx), "open the TX pipe");
+    size_t longest = 0;
+    check(covalent_tx_pipe_frame_bytes_max(tx, &longest), "ask for the longest frame");
+    expect(longest >= FRAME_BYTES, "the port carries our frames");
+    uint32_t number = 0;
+    check(covalent_rx_pipe_number(rx, &number), "ask for the number");
+
+    uint8_t frame[FRAME_BYTES] = {0};
+    frame[12] = 0x88;
+    frame[13] = 0xb6;
+    unsigned long sent = 0;
+    unsigned long back = 0;
+    while (back < count) {
+        for (; sent < count && sent - back < AT_A_TIME; sent++) {
+            memcpy(frame + 14, &sent, sizeof sent);
+            check(covalent_tx_pipe_push(tx, frame, sizeof frame), "push");
+        }
+        check(covalent_tx_pipe_publish(tx), "publish");
+        uint32_t ready = 0;
+        check(covalent_device_next_rx_pipe(device, 20 * SECOND_NS, &ready), "wait");
+        expect(ready == number, "there is one pipe only");
+        size_t received = 1;
+        while (received > 0) {
+            covalent_packet packets[AT_A_TIME];
+            check(covalent_rx_pipe_recv(rx, 0, packets, AT_A_TIME, &received), "receive");
+            for (size_t i = 0; i < received; i++, back++) {
+                memcpy(frame + 14, &back, sizeof back);
+                frame[FRAME_BYTES - 1] = 0xff;
+                expect(packets[i].length_bytes == sizeof frame, "as long as it was sent");
+                expect(memcmp(packets[i].data, frame, sizeof frame) == 0, "in order, and changed by the echo only");
+                frame[FRAME_BYTES - 1] = 0;
+            }
+            check(covalent_rx_pipe_free(rx, received), "free");
+        }
+    }
+    expect(covalent_tx_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");
+    check(covalent_tx_pipe_flush(tx, 20 * SECOND_NS), "flush");
+    printf("%lu\n", back);
+    check(covalent_tx_pipe_close(tx), "close the TX pipe");
+    check(covalent_rx_pipe_close(rx), "close the RX pipe");
+    check(covalent_device_close(device), "close the device");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 5 && strcmp(argv[1], "echo") == 0) {
+        return echo(argv[2], argv[3], strtoul(argv[4], NULL, 10));
+    }
+    if (argc == 5 && strcmp(argv[1], "send") == 0) {
+        return send_all(argv[2], argv[3], strtoul(argv[4], NULL, 10));
+    }
+    fprintf(stderr, "usage: ping echo|send SOCKET PORT N\n");
+    return 2;
+}

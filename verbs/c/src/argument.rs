@@ -1,0 +1,160 @@
+//! What C programs pass: pointers are checked for null and alignment, text for UTF-8; what they point to cannot be checked.
+
+use std::{
+    ffi::{CStr, c_char},
+    ptr::NonNull,
+    slice,
+};
+
+use crate::status::{Result, invalid};
+
+/// Where a result goes. The memory need not be initialised.
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// # Safety
+    /// A pointer that is not null points to memory for a `T` that this call may write and nobody else uses meanwhile.
+    pub(crate) unsafe fn new(pointer: *mut T, name: &str) -> Result<Self> {
+        Ok(Self(checked(pointer, name)?))
+    }
+
+    /// As [`Out::new`]; null is nothing to write.
+    ///
+    /// # Safety
+    /// As [`Out::new`].
+    pub(crate) unsafe fn optional(pointer: *mut T, name: &str) -> Result<Option<Self>> {
+        if pointer.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's word.
+        unsafe { Self::new(pointer, name) }.map(Some)
+    }
+
+    pub(crate) fn set(&mut self, value: T) {
+        // SAFETY: `new`'s caller vouches for the memory; null and misaligned pointers were refused. The old content is not dropped, for it may
+        // be no `T`; the types written this way own nothing.
+        unsafe { self.0.as_ptr().write(value) }
+    }
+}
+
+/// Where several results go: `capacity` places.
+pub(crate) struct Outs<T> {
+    start: NonNull<T>,
+    capacity: usize,
+}
+
+impl<T> Outs<T> {
+    /// # Safety
+    /// As [`Out::new`], for `capacity` values one after the other. Of none the pointer may be anything.
+    pub(crate) unsafe fn new(pointer: *mut T, capacity: usize, name: &str) -> Result<Self> {
+        if capacity == 0 {
+            return Ok(Self {
+                start: NonNull::dangling(),
+                capacity,
+            });
+        }
+        check_length::<T>(capacity, name)?;
+        Ok(Self {
+            start: checked(pointer, name)?,
+            capacity,
+        })
+    }
+
+    pub(crate) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Writes one place; beyond the capacity nothing happens.
+    pub(crate) fn set(&mut self, place: usize, value: T) {
+        if place < self.capacity {
+            // SAFETY: within the `capacity` places that `new`'s caller vouches for; else as in `Out::set`.
+            unsafe { self.start.add(place).write(value) }
+        }
+    }
+}
+
+/// One value, copied.
+///
+/// # Safety
+/// A pointer that is not null points to a valid `T`.
+pub(crate) unsafe fn value<T: Copy>(pointer: *const T, name: &str) -> Result<T> {
+    let pointer = checked(pointer.cast_mut(), name)?;
+    // SAFETY: not null, aligned, and valid by the caller's word.
+    Ok(unsafe { pointer.read() })
+}
+
+/// Several values. Of none the pointer may be anything.
+///
+/// # Safety
+/// Else it points to `count` valid values one after the other, which stay as they are for `'a`.
+pub(crate) unsafe fn values<'a, T>(pointer: *const T, count: usize, name: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check_length::<T>(count, name)?;
+    let pointer = checked(pointer.cast_mut(), name)?;
+    // SAFETY: not null, aligned, no longer than half the address space, and valid by the caller's word.
+    Ok(unsafe { slice::from_raw_parts(pointer.as_ptr(), count) })
+}
+
+/// Bytes to be written. Of none the pointer may be anything.
+///
+/// # Safety
+/// Else it points to `count` initialised bytes that nobody else uses for `'a`.
+pub(crate) unsafe fn bytes_mut<'a>(
+    pointer: *mut u8,
+    count: usize,
+    name: &str,
+) -> Result<&'a mut [u8]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check_length::<u8>(count, name)?;
+    let pointer = checked(pointer, name)?;
+    // SAFETY: as in `values`, and nobody else's for `'a` by the caller's word.
+    Ok(unsafe { slice::from_raw_parts_mut(pointer.as_ptr(), count) })
+}
+
+/// Text.
+///
+/// # Safety
+/// A pointer that is not null points to bytes that end in a zero and stay as they are for `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str> {
+    let pointer = checked(pointer.cast_mut(), name)?;
+    // SAFETY: not null, and ends in a zero by the caller's word.
+    let text = unsafe { CStr::from_ptr(pointer.as_ptr()) };
+    text.to_str()
+        .map_err(|error| invalid(format!("{name} is not UTF-8: {error}")))
+}
+
+/// Text, or null for none.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    name: &str,
+) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's word.
+    unsafe { text(pointer, name) }.map(Some)
+}
+
+fn checked<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
+    match NonNull::new(pointer) {
+        None => Err(invalid(format!("{name} is null"))),
+        Some(pointer) if !pointer.is_aligned() => Err(invalid(format!("{name} is misaligned"))),
+        Some(pointer) => Ok(pointer),
+    }
+}
+
+fn check_length<T>(count: usize, name: &str) -> Result<()> {
+    match count.checked_mul(size_of::<T>()) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => Ok(()),
+        _ => Err(invalid(format!(
+            "{name}: a length of {count} is longer than memory"
+        ))),
+    }
+}

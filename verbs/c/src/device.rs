@@ -1,0 +1,200 @@
+//! `covalent_device`.
+
+use std::{
+    cell::RefCell,
+    ffi::{c_char, c_int},
+    rc::Rc,
+};
+
+use covalent_verbs::Device;
+
+use crate::{
+    argument::{Out, text},
+    handle::{Kind, Table, this_thread},
+    status::{Result, call, invalid},
+    timeout::Timeout,
+};
+
+/// Room for the longest name of a node or port and its closing zero, in bytes.
+pub const COVALENT_NAME_ROOM_BYTES: usize = 33;
+
+/// An attachment to a node's daemon. It and what is opened through it are used only on the thread that attached; a program of several threads attaches in
+/// each. Zero names nothing.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_device {
+    /// Opaque.
+    pub handle: u64,
+}
+
+/// A node.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_node {
+    /// Its identity, never 0.
+    pub guid: u64,
+    /// How many lanes it has.
+    pub lanes: u32,
+    /// How many ports it has.
+    pub ports: u32,
+    /// Its name, closed by a zero.
+    pub name: [c_char; COVALENT_NAME_ROOM_BYTES],
+}
+
+/// A port of a node.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_port {
+    /// Longest frame that it carries, in bytes without FCS.
+    pub frame_bytes_max: u32,
+    /// The lane that owns it.
+    pub lane: u32,
+    /// Its name, closed by a zero.
+    pub name: [c_char; COVALENT_NAME_ROOM_BYTES],
+}
+
+thread_local! {
+    static DEVICES: RefCell<Table<Rc<Device>>> = RefCell::new(Table::new(Kind::Device, this_thread()));
+}
+
+/// The device that a handle names.
+pub(crate) fn device(device: covalent_device) -> Result<Rc<Device>> {
+    DEVICES.with_borrow_mut(|devices| devices.get(device.handle).cloned())
+}
+
+/// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first; pipes live on the lane that owns their port). `program` is what this
+/// application calls itself, at most 64 bytes, for people.
+///
+/// # Safety
+/// Text ends in a zero; `device` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_attach(
+    socket_path: *const c_char,
+    program: *const c_char,
+    lane: u32,
+    device: *mut covalent_device,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for all three.
+        let (socket, program, mut device) = unsafe {
+            (
+                text(socket_path, "socket_path")?,
+                text(program, "program")?,
+                Out::new(device, "device")?,
+            )
+        };
+        let attached = Rc::new(Device::attach_to_lane(socket, program, lane)?);
+        let handle = DEVICES.with_borrow_mut(|devices| devices.insert(attached))?;
+        device.set(covalent_device { handle });
+        Ok(())
+    })
+}
+
+/// Closes a device. The attachment ends when everything that was opened through it is closed too, or the thread ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
+    call(|| {
+        // Dropped outside of the table's borrow.
+        let closed = DEVICES.with_borrow_mut(|devices| devices.remove(device.handle))?;
+        drop(closed);
+        Ok(())
+    })
+}
+
+/// Asks whether the daemon still lives: COVALENT_DAEMON_GONE if not. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_check_alive(device: covalent_device) -> c_int {
+    call(|| Ok(self::device(device)?.check_alive()?))
+}
+
+/// Tells the node that a device is attached to.
+///
+/// # Safety
+/// `node` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_node(
+    device: covalent_device,
+    node: *mut covalent_node,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(node, "node")? };
+        let device = self::device(device)?;
+        let node = device.node();
+        out.set(covalent_node {
+            guid: node.guid.bits(),
+            lanes: node.lanes,
+            ports: node.ports.len() as u32,
+            name: name_of(&node.name),
+        });
+        Ok(())
+    })
+}
+
+/// Tells one of the node's ports, 0 to `covalent_node.ports` - 1.
+///
+/// # Safety
+/// `port` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_port(
+    device: covalent_device,
+    index: u32,
+    port: *mut covalent_port,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(port, "port")? };
+        let device = self::device(device)?;
+        let ports = device.ports();
+        let port = ports
+            .get(index as usize)
+            .ok_or_else(|| invalid(format!("port {index} of a node with {}", ports.len())))?;
+        out.set(covalent_port {
+            frame_bytes_max: port.frame_bytes_max,
+            lane: port.lane,
+            name: name_of(&port.name),
+        });
+        Ok(())
+    })
+}
+
+/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number). Receive until the pipe is empty, then call
+/// again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
+///
+/// # Safety
+/// `pipe_number` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_next_rx_pipe(
+    device: covalent_device,
+    timeout_ns: i64,
+    pipe_number: *mut u32,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(pipe_number, "pipe_number")? };
+        let device = self::device(device)?;
+        let ready = match Timeout::new(timeout_ns) {
+            Timeout::None => device
+                .poll_rx_pipe()?
+                .ok_or(covalent_verbs::Error::Deadline {
+                    what: "a packet arrived",
+                })?,
+            Timeout::Until(deadline) => device.next_rx_pipe_deadline(deadline)?,
+            Timeout::Forever => device.next_rx_pipe()?,
+        };
+        out.set(ready.number());
+        Ok(())
+    })
+}
+
+/// A name as C has it, cut at the longest that there is.
+fn name_of(name: &str) -> [c_char; COVALENT_NAME_ROOM_BYTES] {
+    let mut bytes = [0; COVALENT_NAME_ROOM_BYTES];
+    for (place, byte) in bytes
+        .iter_mut()
+        .zip(name.bytes().take(COVALENT_NAME_ROOM_BYTES - 1))
+    {
+        *place = byte as c_char;
+    }
+    bytes
+}

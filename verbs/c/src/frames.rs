@@ -1,0 +1,130 @@
+//! Packets, and which of them a pipe receives.
+
+use std::{ffi::c_char, net::IpAddr};
+
+use covalent_verbs::{Match, Transport};
+
+use crate::{
+    argument::{text, value},
+    status::{Failure, Result, invalid},
+};
+
+/// A received packet: one Ethernet frame without FCS, in network byte order, where it lies in its pipe. It stays there until it is freed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_packet {
+    /// Its bytes.
+    pub data: *const u8,
+    /// How many.
+    pub length_bytes: usize,
+}
+
+/// A received packet that may be changed where it lies, until it is sent or discarded. Its length stays.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_packet_mut {
+    /// Its bytes.
+    pub data: *mut u8,
+    /// How many.
+    pub length_bytes: usize,
+}
+
+/// Every frame that no other match takes.
+pub const COVALENT_MATCH_ANY: u32 = 0;
+/// Every frame of `ethertype`.
+pub const COVALENT_MATCH_ETHERTYPE: u32 = 1;
+/// Everything sent to the prefix `dst`, for example `10.1.0.0/16`.
+pub const COVALENT_MATCH_PREFIX: u32 = 2;
+/// Everything sent to `dst_port`.
+pub const COVALENT_MATCH_PORT: u32 = 3;
+/// Everything sent to the address `dst` and `dst_port`.
+pub const COVALENT_MATCH_DESTINATION: u32 = 4;
+/// What `src` and `src_port` send to `dst` and `dst_port`.
+pub const COVALENT_MATCH_FIVE_TUPLE: u32 = 5;
+
+/// TCP.
+pub const COVALENT_TCP: u32 = 6;
+/// UDP.
+pub const COVALENT_UDP: u32 = 17;
+
+/// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, EtherType, any. Zeroed memory
+/// is COVALENT_MATCH_ANY.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_match {
+    /// One of COVALENT_MATCH_…; it says which of the fields below count.
+    pub kind: u32,
+    /// COVALENT_TCP or COVALENT_UDP, where ports count.
+    pub transport: u32,
+    /// Source address as text, closed by a zero.
+    pub src: *const c_char,
+    /// Destination address or prefix as text, closed by a zero.
+    pub dst: *const c_char,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// EtherType, 0x0600 or more.
+    pub ethertype: u16,
+}
+
+/// The match that C means.
+///
+/// # Safety
+/// A pointer that is not null points to a match whose texts, as far as they count, end in a zero.
+pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
+    // SAFETY: the caller's word.
+    let wanted = unsafe { value(matches, "match")? };
+    let transport = || match wanted.transport {
+        COVALENT_TCP => Ok(Transport::Tcp),
+        COVALENT_UDP => Ok(Transport::Udp),
+        other => Err(invalid(format!(
+            "match.transport {other}: expected COVALENT_TCP or COVALENT_UDP"
+        ))),
+    };
+    // SAFETY: the caller's word, for each text that counts.
+    let dst = || unsafe { text(wanted.dst, "match.dst") };
+    let address = |text: &str| -> Result<IpAddr> { text.parse().map_err(|_| not_an_address(text)) };
+    Ok(match wanted.kind {
+        COVALENT_MATCH_ANY => Match::Any,
+        COVALENT_MATCH_ETHERTYPE => Match::EtherType {
+            ethertype: wanted.ethertype,
+        },
+        COVALENT_MATCH_PREFIX => {
+            let dst = dst()?;
+            Match::Prefix {
+                dst: dst.parse().map_err(|_| {
+                    invalid(format!(
+                        "match.dst `{dst}` is no prefix such as 10.1.0.0/16"
+                    ))
+                })?,
+            }
+        }
+        COVALENT_MATCH_PORT => Match::Port {
+            transport: transport()?,
+            dst_port: wanted.dst_port,
+        },
+        COVALENT_MATCH_DESTINATION => Match::Destination {
+            transport: transport()?,
+            dst: address(dst()?)?,
+            dst_port: wanted.dst_port,
+        },
+        COVALENT_MATCH_FIVE_TUPLE => Match::FiveTuple {
+            transport: transport()?,
+            // SAFETY: as above.
+            src: address(unsafe { text(wanted.src, "match.src")? })?,
+            src_port: wanted.src_port,
+            dst: address(dst()?)?,
+            dst_port: wanted.dst_port,
+        },
+        other => {
+            return Err(invalid(format!(
+                "match.kind {other} is none of COVALENT_MATCH_…"
+            )));
+        }
+    })
+}
+
+fn not_an_address(text: &str) -> Failure {
+    invalid(format!("`{text}` in a match is no IP address"))
+}

@@ -1,0 +1,37 @@
+//! Objects that borrow a device, without a lifetime.
+
+use std::rc::Rc;
+
+use covalent_verbs::Device;
+
+use crate::status::Result;
+
+/// An object that borrows a device, and the device. C has no lifetimes, so the borrow is held up by counting: the device goes when its own handle and those of
+/// all objects opened through it are closed.
+pub(crate) struct Held<T> {
+    // Dropped first: it borrows the device.
+    object: T,
+    _device: Rc<Device>,
+}
+
+impl<T> Held<T> {
+    /// Opens an object through a device. `open` must keep its borrow in the object only.
+    pub(crate) fn open(
+        device: &Rc<Device>,
+        open: impl FnOnce(&'static Device) -> covalent_verbs::Result<T>,
+    ) -> Result<Self> {
+        let device = Rc::clone(device);
+        // SAFETY: the `Rc` keeps the device where it is for as long as this `Held` lives, and `object`, the only place where `open` may keep
+        // the borrow, is a field that is dropped before it and is lent out only for shorter than `self` lives.
+        let borrowed: &'static Device = unsafe { &*Rc::as_ptr(&device) };
+        let object = open(borrowed)?;
+        Ok(Self {
+            object,
+            _device: device,
+        })
+    }
+
+    pub(crate) fn get(&mut self) -> &mut T {
+        &mut self.object
+    }
+}

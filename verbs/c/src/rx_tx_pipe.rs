@@ -1,0 +1,194 @@
+//! `covalent_rx_tx_pipe`.
+
+use std::{
+    cell::RefCell,
+    ffi::{c_char, c_int},
+};
+
+use covalent_verbs::{RxTxBatch, RxTxPipe};
+
+use crate::{
+    argument::{Out, Outs, text},
+    device::{covalent_device, device},
+    frames::{covalent_match, covalent_packet_mut, matches},
+    handle::{Kind, Table, this_thread},
+    held::Held,
+    status::{Result, call},
+    timeout::Timeout,
+};
+
+/// A pipe that receives packets from a port and sends them back on it from where they lie. Zero names nothing.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_rx_tx_pipe {
+    /// Opaque.
+    pub handle: u64,
+}
+
+thread_local! {
+    static PIPES: RefCell<Table<Held<RxTxPipe<'static>>>> = RefCell::new(Table::new(Kind::RxTxPipe, this_thread()));
+}
+
+fn with<T>(
+    pipe: covalent_rx_tx_pipe,
+    body: impl FnOnce(&mut RxTxPipe<'static>) -> Result<T>,
+) -> Result<T> {
+    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
+}
+
+/// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+///
+/// # Safety
+/// `port` is text that ends in a zero; `pipe` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_open(
+    device: covalent_device,
+    capacity_bytes: u64,
+    port: *const c_char,
+    pipe: *mut covalent_rx_tx_pipe,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (port, mut out) = unsafe { (text(port, "port")?, Out::new(pipe, "pipe")?) };
+        let device = self::device(device)?;
+        let opened = Held::open(&device, |device| device.rx_tx_pipe(capacity_bytes, port))?;
+        let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
+        out.set(covalent_rx_tx_pipe { handle });
+        Ok(())
+    })
+}
+
+/// Closes a pipe. Its packets are gone: their pointers must not be used any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_close(pipe: covalent_rx_tx_pipe) -> c_int {
+    call(|| {
+        let closed = PIPES.with_borrow_mut(|pipes| pipes.remove(pipe.handle))?;
+        drop(closed);
+        Ok(())
+    })
+}
+
+/// Tells the pipe's number, as covalent_device_next_rx_pipe does.
+///
+/// # Safety
+/// `number` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_number(
+    pipe: covalent_rx_tx_pipe,
+    number: *mut u32,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(number, "number")? };
+        out.set(with(pipe, |pipe| Ok(pipe.id().number()))?);
+        Ok(())
+    })
+}
+
+/// Asks for the frames that `match` describes, as far as they arrive on the pipe's port. Several bindings add up.
+///
+/// # Safety
+/// `match` points to a match whose texts end in a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_bind(
+    pipe: covalent_rx_tx_pipe,
+    r#match: *const covalent_match,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let matches = unsafe { matches(r#match)? };
+        with(pipe, |pipe| Ok(pipe.bind(&matches)?))
+    })
+}
+
+/// Takes back a binding.
+///
+/// # Safety
+/// As covalent_rx_tx_pipe_bind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_unbind(
+    pipe: covalent_rx_tx_pipe,
+    r#match: *const covalent_match,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let matches = unsafe { matches(r#match)? };
+        with(pipe, |pipe| Ok(pipe.unbind(&matches)?))
+    })
+}
+
+/// Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
+/// covalent_rx_tx_pipe_send or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+///
+/// # Safety
+/// `packets` may be written `capacity` times, `count` once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
+    pipe: covalent_rx_tx_pipe,
+    timeout_ns: i64,
+    packets: *mut covalent_packet_mut,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (mut packets, mut count) = unsafe {
+            (
+                Outs::new(packets, capacity, "packets")?,
+                Out::new(count, "count")?,
+            )
+        };
+        count.set(0);
+        with(pipe, |pipe| {
+            let mut batch = match Timeout::new(timeout_ns) {
+                Timeout::None => match pipe.recv()? {
+                    Some(batch) => batch,
+                    None => return Ok(()),
+                },
+                Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
+                Timeout::Forever => pipe.recv_blocking()?,
+            };
+            let mut told = 0;
+            while told < packets.capacity()
+                && let Some(mut packet) = batch.next_packet()
+            {
+                packets.set(
+                    told,
+                    covalent_packet_mut {
+                        data: packet.as_mut_ptr(),
+                        length_bytes: packet.len(),
+                    },
+                );
+                told += 1;
+            }
+            // The batch is dropped here, which leaves all packets where they are, mapped and this application's.
+            count.set(told);
+            Ok(())
+        })
+    })
+}
+
+/// Sends back the oldest `packets` packets as they are now, or all if there are fewer. Their pointers must not be used any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_send(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
+    give(pipe, packets, |batch, packets| batch.send(packets))
+}
+
+/// Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_discard(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
+    give(pipe, packets, |batch, packets| batch.discard(packets))
+}
+
+fn give(
+    pipe: covalent_rx_tx_pipe,
+    packets: usize,
+    give: fn(RxTxBatch<'_>, usize) -> covalent_verbs::Result<()>,
+) -> c_int {
+    call(|| {
+        with(pipe, |pipe| match pipe.recv()? {
+            Some(batch) => Ok(give(batch, packets)?),
+            None => Ok(()),
+        })
+    })
+}

@@ -1,0 +1,158 @@
+//! How a call ended.
+
+use std::{
+    cell::{Cell, RefCell},
+    ffi::{CStr, CString, c_char},
+};
+
+use covalent_verbs::{Error, SendRefusal};
+
+/// How a call ended. Every function returns one of these as an `int32_t`: 0 or more when it did what it says, less when not. Unless said otherwise a
+/// call that fails has changed nothing.
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum covalent_status {
+    /// Done.
+    COVALENT_OK = 0,
+    /// Executed, and nothing was changed, because a word did not hold what was expected.
+    COVALENT_MISMATCH = 1,
+    /// An argument is wrong: a null pointer, a handle that names nothing here, text that is not UTF-8, a number out of range.
+    COVALENT_INVALID = -1,
+    /// No daemon answers at the socket.
+    COVALENT_UNREACHABLE = -2,
+    /// The daemon is gone. Close everything and attach again.
+    COVALENT_DAEMON_GONE = -3,
+    /// The daemon and this library are not of the same version.
+    COVALENT_VERSION = -4,
+    /// The daemon refused; the error text says why.
+    COVALENT_REFUSED = -5,
+    /// The time ran out first; nothing is under way.
+    COVALENT_DEADLINE = -6,
+    /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt names it.
+    COVALENT_IN_DOUBT = -7,
+    /// No room in the pipe or in the queue.
+    COVALENT_FULL = -8,
+    /// A frame longer than the port carries.
+    COVALENT_TOO_LONG = -9,
+    /// A frame shorter than an Ethernet header.
+    COVALENT_RUNT = -10,
+    /// The verb was not executed; the error text says why.
+    COVALENT_VERB_REFUSED = -11,
+    /// The other node started afresh; whether the verb was executed before is unknown.
+    COVALENT_PEER_RESTARTED = -12,
+    /// No such node is known.
+    COVALENT_NO_SUCH_NODE = -13,
+    /// The daemon sent what this library cannot understand. Close everything.
+    COVALENT_UNINTELLIGIBLE = -14,
+    /// The operating system refused something; the error text says what.
+    COVALENT_SYSTEM = -15,
+}
+
+use covalent_status::*;
+
+/// A call that failed.
+pub(crate) struct Failure {
+    status: covalent_status,
+    text: String,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+    static LAST_IN_DOUBT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs a call's body and turns its end into a status.
+pub(crate) fn call(body: impl FnOnce() -> Result<()>) -> i32 {
+    call_with_status(|| body().map(|()| COVALENT_OK))
+}
+
+/// As [`call`], for calls that can succeed in more than one way.
+pub(crate) fn call_with_status(body: impl FnOnce() -> Result<covalent_status>) -> i32 {
+    match body() {
+        Ok(status) => status as i32,
+        Err(failure) => {
+            // A text with a zero byte inside would be cut off there.
+            let text = CString::new(failure.text.replace('\0', "?")).unwrap_or_default();
+            LAST_ERROR.set(text);
+            failure.status as i32
+        }
+    }
+}
+
+pub(crate) fn invalid(text: impl Into<String>) -> Failure {
+    Failure {
+        status: COVALENT_INVALID,
+        text: text.into(),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::Unreachable { .. } => COVALENT_UNREACHABLE,
+            Error::DaemonGone { .. } => COVALENT_DAEMON_GONE,
+            Error::Version { .. } => COVALENT_VERSION,
+            Error::Refused { .. } => COVALENT_REFUSED,
+            Error::Deadline { .. } => COVALENT_DEADLINE,
+            Error::InDoubt { id } => {
+                LAST_IN_DOUBT.set(id.number());
+                COVALENT_IN_DOUBT
+            }
+            Error::QueueFull { .. } | Error::Send(SendRefusal::Full) => COVALENT_FULL,
+            Error::Send(SendRefusal::TooLong { .. }) => COVALENT_TOO_LONG,
+            Error::Send(SendRefusal::Runt { .. }) => COVALENT_RUNT,
+            Error::VerbRefused(_) => COVALENT_VERB_REFUSED,
+            Error::PeerRestarted => COVALENT_PEER_RESTARTED,
+            Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
+            Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
+            Error::System { .. } => COVALENT_SYSTEM,
+            _ => COVALENT_INVALID,
+        };
+        Self {
+            status,
+            text: error.to_string(),
+        }
+    }
+}
+
+/// What the last call of this thread that failed says for people: what happened, to what, and what to do. Never null; empty before the first failure. The
+/// text stays valid until the next call of this thread that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|text| text.as_ptr())
+}
+
+/// The id of the verb that the last COVALENT_IN_DOUBT of this thread was about; 0 before the first.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_last_in_doubt() -> u64 {
+    LAST_IN_DOUBT.get()
+}
+
+/// A status's name, for logs: `COVALENT_FULL`. Never null; `unknown` for a number that is no status.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
+    let named = NAMES.iter().find(|(known, _)| *known as i32 == status);
+    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+}
+
+const NAMES: [(covalent_status, &CStr); 17] = [
+    (COVALENT_OK, c"COVALENT_OK"),
+    (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
+    (COVALENT_INVALID, c"COVALENT_INVALID"),
+    (COVALENT_UNREACHABLE, c"COVALENT_UNREACHABLE"),
+    (COVALENT_DAEMON_GONE, c"COVALENT_DAEMON_GONE"),
+    (COVALENT_VERSION, c"COVALENT_VERSION"),
+    (COVALENT_REFUSED, c"COVALENT_REFUSED"),
+    (COVALENT_DEADLINE, c"COVALENT_DEADLINE"),
+    (COVALENT_IN_DOUBT, c"COVALENT_IN_DOUBT"),
+    (COVALENT_FULL, c"COVALENT_FULL"),
+    (COVALENT_TOO_LONG, c"COVALENT_TOO_LONG"),
+    (COVALENT_RUNT, c"COVALENT_RUNT"),
+    (COVALENT_VERB_REFUSED, c"COVALENT_VERB_REFUSED"),
+    (COVALENT_PEER_RESTARTED, c"COVALENT_PEER_RESTARTED"),
+    (COVALENT_NO_SUCH_NODE, c"COVALENT_NO_SUCH_NODE"),
+    (COVALENT_UNINTELLIGIBLE, c"COVALENT_UNINTELLIGIBLE"),
+    (COVALENT_SYSTEM, c"COVALENT_SYSTEM"),
+];

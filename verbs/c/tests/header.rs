@@ -1,0 +1,67 @@
+//! The committed header is the one that this source generates.
+
+use std::{fs, path::Path};
+
+/// Set to write the header instead of comparing it.
+const WRITE: &str = "COVALENT_WRITE_HEADER";
+
+/// In the header's order.
+const MODULES: [&str; 11] = [
+    "status",
+    "device",
+    "frames",
+    "rx_pipe",
+    "tx_pipe",
+    "rx_tx_pipe",
+    "region",
+    "remote_region",
+    "verb",
+    "verb_queue",
+    "calls",
+];
+
+#[test]
+fn every_exported_function_is_in_the_header() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let header = fs::read_to_string(root.join("include/covalent.h")).expect("the header is there");
+    let mut exported = 0;
+    for entry in fs::read_dir(root.join("src")).expect("the sources are there") {
+        let source =
+            fs::read_to_string(entry.expect("a directory entry").path()).expect("a source is text");
+        for after in source.split("extern \"C\" fn ").skip(1) {
+            let name: String = after
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            assert!(header.contains(&format!("{name}(")), "{name} is missing");
+            exported += 1;
+        }
+    }
+    assert!(exported > 50, "{exported}");
+}
+
+#[test]
+fn the_header_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config =
+        cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml is readable");
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for module in MODULES {
+        builder = builder.with_src(root.join("src").join(module).with_extension("rs"));
+    }
+    let mut generated = Vec::new();
+    builder
+        .generate()
+        .expect("the sources are C-like")
+        .write(&mut generated);
+    let path = root.join("include/covalent.h");
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, &generated).expect("the header can be written");
+    }
+    let committed = fs::read(&path).unwrap_or_default();
+    assert!(
+        committed == generated,
+        "{} is out of date: run `{WRITE}=1 cargo test -p covalent-c --test header` and commit it",
+        path.display()
+    );
+}

@@ -1,0 +1,191 @@
+//! The examples, compiled by the C compiler and run.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+use crate::nodes::Nodes;
+
+/// How a program is linked.
+#[derive(Clone, Copy)]
+enum Linking {
+    Dynamic,
+    Static,
+}
+
+/// Compiles an example, with every warning an error.
+fn compile(directory: &TempDir, name: &str, linking: Linking) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Cargo puts the libraries beside the test that depends on them.
+    let libraries = env::current_exe().unwrap().parent().unwrap().to_owned();
+    let program = directory.path().join(name);
+    let mut compiler = Command::new("cc");
+    compiler
+        .args([
+            "-std=c11",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-I",
+        ])
+        .arg(root.join("include"))
+        .arg(root.join("examples").join(name).with_extension("c"))
+        .arg("-o")
+        .arg(&program);
+    match linking {
+        Linking::Dynamic => {
+            assert!(
+                libraries.join("libcovalent.so").exists(),
+                "no libcovalent.so in {}",
+                libraries.display()
+            );
+            compiler
+                .arg(libraries.join("libcovalent.so"))
+                .arg(format!("-Wl,-rpath,{}", libraries.display()));
+        }
+        // What the standard library needs besides: `rustc --print native-static-libs`.
+        Linking::Static => {
+            compiler.arg(libraries.join("libcovalent.a")).args([
+                "-lgcc_s",
+                "-lutil",
+                "-lrt",
+                "-lpthread",
+                "-lm",
+                "-ldl",
+            ]);
+        }
+    }
+    let output = compiler
+        .output()
+        .expect("a C compiler is installed as `cc`");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    program
+}
+
+/// A running program. Killed when dropped.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(program: &Path, args: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Closes its stdin and waits for its end; what it printed last.
+    fn finish(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut printed = String::new();
+        self.stdout.read_to_string(&mut printed).unwrap();
+        let mut complaint = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut complaint)
+            .unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {complaint}");
+        printed.trim_end().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn socket(nodes: &Nodes, name: &str) -> String {
+    nodes.socket(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn counter_counts_on_another_node() {
+    let directory = tempfile::tempdir().unwrap();
+    for linking in [Linking::Dynamic, Linking::Static] {
+        let counter = compile(&directory, "counter", linking);
+        let nodes = Nodes::start(&["p0", "p1"]);
+        let mut host = Running::start(&counter, &["host", &socket(&nodes, "b")]);
+        assert_eq!(host.line(), "ready");
+        let client = Running::start(&counter, &["client", &socket(&nodes, "a"), "b", "2000"]);
+        assert_eq!(client.finish(), "2000");
+        assert_eq!(host.finish(), "2000");
+    }
+}
+
+#[test]
+fn frames_go_out_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let ping = compile(&directory, "ping", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    let mut echo = Running::start(&ping, &["echo", &socket(&nodes, "b"), "p0", "3000"]);
+    assert_eq!(echo.line(), "ready");
+    let sender = Running::start(&ping, &["send", &socket(&nodes, "a"), "p0", "3000"]);
+    assert_eq!(sender.finish(), "3000");
+    assert_eq!(echo.finish(), "");
+}
+
+#[test]
+fn the_header_suits_cplusplus_and_strict_c() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("all.c");
+    fs::write(
+        &source,
+        "#include \"covalent.h\"\nint main(void) { return covalent_last_in_doubt() != 0; }\n",
+    )
+    .unwrap();
+    for language in [
+        ["-xc", "-std=c99"],
+        ["-xc", "-std=c11"],
+        ["-xc++", "-std=c++11"],
+    ] {
+        let output = Command::new("cc")
+            .args(language)
+            .args([
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                "-fsyntax-only",
+                "-I",
+            ])
+            .arg(root.join("include"))
+            .arg(&source)
+            .output()
+            .expect("a C compiler is installed as `cc`");
+        assert!(
+            output.status.success(),
+            "{language:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}

@@ -1,0 +1,386 @@
+//! What C programs get wrong: every one of it is an error with a text, and none of it an access.
+
+use std::{
+    ffi::{CStr, CString, c_int},
+    ptr, thread,
+};
+
+use covalent::*;
+
+use crate::nodes::Nodes;
+
+const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
+const OK: c_int = covalent_status::COVALENT_OK as c_int;
+
+fn last_error() -> String {
+    // SAFETY: never null, ends in a zero, and no call fails in between.
+    unsafe { CStr::from_ptr(covalent_last_error()) }
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Checks that a call was refused as misuse, with a text that contains `text`.
+fn is_invalid(status: c_int, text: &str) {
+    assert_eq!(status, INVALID, "{}", last_error());
+    assert!(last_error().contains(text), "{text} in {}", last_error());
+}
+
+fn attach(nodes: &Nodes) -> covalent_device {
+    let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
+    let mut device = covalent_device { handle: 0 };
+    // SAFETY: texts end in a zero, `device` may be written.
+    let status =
+        unsafe { covalent_device_attach(socket.as_ptr(), c"test".as_ptr(), 0, &raw mut device) };
+    assert_eq!(status, OK, "{}", last_error());
+    device
+}
+
+#[test]
+fn null_pointers_and_bad_text() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes);
+    let mut out = covalent_device { handle: 0 };
+    let mut tx = covalent_tx_pipe { handle: 0 };
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    // SAFETY: null is checked, and what is not null is as the functions ask.
+    unsafe {
+        is_invalid(
+            covalent_device_attach(ptr::null(), c"test".as_ptr(), 0, &raw mut out),
+            "socket_path is null",
+        );
+        is_invalid(
+            covalent_device_attach(c"/s".as_ptr(), ptr::null(), 0, &raw mut out),
+            "program is null",
+        );
+        is_invalid(
+            covalent_device_attach(c"/s".as_ptr(), c"test".as_ptr(), 0, ptr::null_mut()),
+            "device is null",
+        );
+        is_invalid(
+            covalent_device_attach(c"\xff".as_ptr(), c"test".as_ptr(), 0, &raw mut out),
+            "UTF-8",
+        );
+        is_invalid(
+            covalent_tx_pipe_open(device, 1 << 16, ptr::null(), &raw mut tx),
+            "port is null",
+        );
+        is_invalid(
+            covalent_tx_pipe_open(device, 1 << 16, c"\xc3".as_ptr(), &raw mut tx),
+            "UTF-8",
+        );
+        is_invalid(
+            covalent_device_node(device, ptr::null_mut()),
+            "node is null",
+        );
+        is_invalid(
+            covalent_device_node(device, ptr::without_provenance_mut(1)),
+            "misaligned",
+        );
+
+        assert_eq!(
+            covalent_tx_pipe_open(device, 1 << 16, c"p0".as_ptr(), &raw mut tx),
+            OK
+        );
+        is_invalid(covalent_tx_pipe_push(tx, ptr::null(), 64), "data is null");
+        is_invalid(
+            covalent_tx_pipe_push(tx, c"x".as_ptr().cast(), usize::MAX),
+            "longer than memory",
+        );
+        assert_eq!(
+            covalent_tx_pipe_push(tx, ptr::null(), 0),
+            covalent_status::COVALENT_RUNT as c_int
+        );
+
+        assert_eq!(
+            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            OK
+        );
+        is_invalid(covalent_rx_pipe_bind(rx, ptr::null()), "match is null");
+        let mut count = 7;
+        is_invalid(
+            covalent_rx_pipe_recv(rx, 0, ptr::null_mut(), 4, &raw mut count),
+            "packets is null",
+        );
+        assert_eq!(
+            covalent_rx_pipe_recv(rx, 0, ptr::null_mut(), 0, &raw mut count),
+            OK
+        );
+        assert_eq!(count, 0);
+    }
+    assert_eq!(out.handle, 0, "nothing was written");
+    assert_eq!(covalent_device_close(device), OK);
+}
+
+#[test]
+fn handles_that_are_closed_zero_of_another_kind_or_thread() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes);
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    // SAFETY: as the functions ask.
+    unsafe {
+        is_invalid(
+            covalent_rx_pipe_open(
+                covalent_device { handle: 0 },
+                1 << 16,
+                ptr::null(),
+                &raw mut rx,
+            ),
+            "no device",
+        );
+        assert_eq!(
+            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            OK
+        );
+    }
+    is_invalid(
+        covalent_device_check_alive(covalent_device { handle: rx.handle }),
+        "no device",
+    );
+    is_invalid(
+        covalent_tx_pipe_publish(covalent_tx_pipe { handle: rx.handle }),
+        "no TX pipe",
+    );
+    is_invalid(
+        covalent_verb_queue_close(covalent_verb_queue { handle: u64::MAX }),
+        "no verb queue",
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            is_invalid(covalent_device_check_alive(device), "another thread");
+            is_invalid(covalent_rx_pipe_free(rx, 1), "another thread");
+            // This thread's own first handles are not mistaken for them.
+            let own = attach(&nodes);
+            assert_ne!(own, device);
+            is_invalid(covalent_device_check_alive(device), "another thread");
+            // Whatever is open goes with its thread.
+        });
+    });
+    assert_eq!(covalent_device_close(device), OK);
+    is_invalid(covalent_device_close(device), "not open");
+    // The pipe still holds the attachment.
+    assert_eq!(covalent_rx_pipe_free(rx, 1), OK);
+    assert_eq!(covalent_rx_pipe_close(rx), OK);
+    is_invalid(covalent_rx_pipe_free(rx, 1), "not open");
+    let mut watcher = covalent_verbs::Client::connect(nodes.socket("a"), "test").unwrap();
+    crate::nodes::eventually("all attachments are gone", || {
+        watcher.status().unwrap().sessions == 0
+    });
+}
+
+#[test]
+fn matches_verbs_and_modes_that_make_no_sense() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes);
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut region = covalent_region { handle: 0 };
+    let mut queue = covalent_verb_queue { handle: 0 };
+    let any = covalent_match {
+        kind: 0,
+        transport: 0,
+        src: ptr::null(),
+        dst: ptr::null(),
+        src_port: 0,
+        dst_port: 0,
+        ethertype: 0,
+    };
+    let no_verb = covalent_verb {
+        kind: 0,
+        length_bytes: 0,
+        offset_bytes: 0,
+        operand: 0,
+        expected: 0,
+        data: ptr::null(),
+        words: ptr::null(),
+        words_count: 0,
+    };
+    let unknown = covalent_match { kind: 99, ..any };
+    // SAFETY: as the functions ask.
+    unsafe {
+        assert_eq!(
+            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            OK
+        );
+        is_invalid(covalent_rx_pipe_bind(rx, &raw const unknown), "99");
+        let port = covalent_match {
+            kind: COVALENT_MATCH_PORT,
+            transport: 1,
+            ..any
+        };
+        is_invalid(covalent_rx_pipe_bind(rx, &raw const port), "COVALENT_UDP");
+        let prefix = covalent_match {
+            kind: COVALENT_MATCH_PREFIX,
+            dst: c"10.0.0.0/99".as_ptr(),
+            ..any
+        };
+        is_invalid(covalent_rx_pipe_bind(rx, &raw const prefix), "10.0.0.0/99");
+        let no_dst = covalent_match {
+            kind: COVALENT_MATCH_DESTINATION,
+            transport: COVALENT_TCP,
+            ..any
+        };
+        is_invalid(
+            covalent_rx_pipe_bind(rx, &raw const no_dst),
+            "match.dst is null",
+        );
+        let tuple = covalent_match {
+            kind: COVALENT_MATCH_FIVE_TUPLE,
+            transport: COVALENT_UDP,
+            src: c"192.0.2.1".as_ptr(),
+            dst: c"2001:db8::1".as_ptr(),
+            ..any
+        };
+        assert_ne!(
+            covalent_rx_pipe_bind(rx, &raw const tuple),
+            OK,
+            "addresses of two families"
+        );
+        let good = covalent_match {
+            dst: c"192.0.2.2".as_ptr(),
+            ..tuple
+        };
+        assert_eq!(
+            covalent_rx_pipe_bind(rx, &raw const good),
+            OK,
+            "{}",
+            last_error()
+        );
+        assert_eq!(covalent_rx_pipe_unbind(rx, &raw const good), OK);
+
+        is_invalid(
+            covalent_region_register(device, c"own".as_ptr(), 64, 99, &raw mut region),
+            "rights",
+        );
+        assert_eq!(
+            covalent_region_register(device, c"own".as_ptr(), 64, 7, &raw mut region),
+            OK
+        );
+        assert_eq!(covalent_verb_queue_open(device, 4, &raw mut queue), OK);
+        let mut remote = covalent_remote_region {
+            node_guid: 0,
+            size_bytes: 0,
+            rkey: 0,
+            rights: 0,
+        };
+        let opened = covalent_verb_queue_open_region(
+            queue,
+            ptr::null(),
+            c"own".as_ptr(),
+            -1,
+            &raw mut remote,
+        );
+        assert_eq!(
+            (opened, remote.size_bytes, remote.rights),
+            (OK, 64, 7),
+            "{}",
+            last_error()
+        );
+        let post = |verb: covalent_verb, mode: u32| {
+            covalent_verb_queue_post(
+                queue,
+                &raw const remote,
+                &raw const verb,
+                mode,
+                0,
+                ptr::null_mut(),
+            )
+        };
+        is_invalid(post(no_verb, 1), "verb.kind 0");
+        is_invalid(
+            post(
+                covalent_verb {
+                    kind: COVALENT_FETCH_ADD,
+                    ..no_verb
+                },
+                3,
+            ),
+            "mode 3",
+        );
+        is_invalid(
+            post(
+                covalent_verb {
+                    kind: COVALENT_FETCH_ADD,
+                    offset_bytes: 3,
+                    ..no_verb
+                },
+                1,
+            ),
+            "multiple of 8",
+        );
+        is_invalid(
+            post(
+                covalent_verb {
+                    kind: COVALENT_WRITE,
+                    length_bytes: 8,
+                    ..no_verb
+                },
+                1,
+            ),
+            "verb.data is null",
+        );
+        is_invalid(
+            post(
+                covalent_verb {
+                    kind: COVALENT_MULTI_COMMIT,
+                    words_count: 99,
+                    ..no_verb
+                },
+                1,
+            ),
+            "99 words",
+        );
+        is_invalid(
+            post(
+                covalent_verb {
+                    kind: COVALENT_MULTI_COMMIT,
+                    words_count: 2,
+                    ..no_verb
+                },
+                1,
+            ),
+            "words is null",
+        );
+
+        let mut found = 0;
+        let nowhere = covalent_remote_region {
+            rkey: !remote.rkey,
+            ..remote
+        };
+        let status = covalent_fetch_add(queue, &raw const nowhere, 0, 1, -1, &raw mut found);
+        assert_eq!(status, covalent_status::COVALENT_VERB_REFUSED as c_int);
+        assert!(last_error().contains("region"), "{}", last_error());
+        is_invalid(
+            covalent_fetch_add(queue, ptr::null(), 0, 1, -1, &raw mut found),
+            "region is null",
+        );
+        is_invalid(
+            covalent_region_load(region, 4, &raw mut found),
+            "multiples of 8",
+        );
+        assert_eq!(
+            covalent_fetch_add(queue, &raw const remote, 8, 5, -1, &raw mut found),
+            OK
+        );
+        assert_eq!(covalent_region_load(region, 8, &raw mut found), OK);
+        assert_eq!(found, 5);
+    }
+    // Regions are for every thread.
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(covalent_region_store(region, 0, 9), OK));
+    });
+    assert_eq!(covalent_region_close(region), OK);
+    is_invalid(covalent_region_store(region, 0, 9), "not open");
+}
+
+#[test]
+fn statuses_have_names() {
+    let name = |status| {
+        // SAFETY: never null, ends in a zero.
+        let name = unsafe { CStr::from_ptr(covalent_status_name(status)) };
+        name.to_str().unwrap()
+    };
+    assert_eq!(name(0), "COVALENT_OK");
+    assert_eq!(name(INVALID), "COVALENT_INVALID");
+    assert_eq!(name(-15), "COVALENT_SYSTEM");
+    assert_eq!(name(99), "unknown");
+}
