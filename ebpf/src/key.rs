@@ -134,8 +134,8 @@ impl TryFrom<&Key> for TableKey {
                 Self::FiveTuple(FiveTupleKey {
                     src: address(src),
                     dst: address(dst),
-                    src_port: Network16(src_port.to_be_bytes()),
-                    dst_port: Network16(dst_port.to_be_bytes()),
+                    src_port: Network16::new(src_port),
+                    dst_port: Network16::new(dst_port),
                     protocol: protocol(proto)?,
                     family: family(dst),
                     zero: [0; 2],
@@ -147,12 +147,12 @@ impl TryFrom<&Key> for TableKey {
                 dst_port,
             } => Self::Destination(DestinationKey {
                 dst: address(dst),
-                dst_port: Network16(dst_port.to_be_bytes()),
+                dst_port: Network16::new(dst_port),
                 protocol: protocol(proto)?,
                 family: family(dst),
             }),
             Key::Port { proto, dst_port } => Self::Port(PortKey {
-                dst_port: Network16(dst_port.to_be_bytes()),
+                dst_port: Network16::new(dst_port),
                 protocol: protocol(proto)?,
                 zero: 0,
             }),
@@ -160,7 +160,7 @@ impl TryFrom<&Key> for TableKey {
             Key::EtherType(number) if number < ETHERTYPE_MIN => {
                 return Err(KeyError::EtherType(number));
             }
-            Key::EtherType(number) => Self::EtherType(Network16(number.to_be_bytes())),
+            Key::EtherType(number) => Self::EtherType(Network16::new(number)),
         })
     }
 }
@@ -178,7 +178,7 @@ fn address(ip: IpAddr) -> Address {
         IpAddr::V4(ip) => bytes[..4].copy_from_slice(&ip.octets()),
         IpAddr::V6(ip) => bytes = ip.octets(),
     }
-    Address(bytes)
+    Address::from_bytes(bytes)
 }
 
 const fn family(ip: IpAddr) -> u8 {
@@ -232,10 +232,13 @@ mod tests {
         let TableKey::FiveTuple(raw) = TableKey::try_from(&key).unwrap() else {
             panic!("wrong table")
         };
-        assert_eq!(raw.src.0[..5], [10, 1, 2, 3, 0]);
-        assert_eq!(raw.dst.0[..5], [10, 4, 5, 6, 0]);
-        assert_eq!((raw.src_port.0, raw.dst_port.0), ([0x12, 0x34], [0, 0x50]));
-        assert_eq!((raw.protocol, raw.family, raw.zero), (6, 4, [0, 0]));
+        assert_eq!(raw.src.bytes()[..5], [10, 1, 2, 3, 0]);
+        // As the kernel compares it.
+        // SAFETY: the key has no padding.
+        let bytes: [u8; 40] = unsafe { std::mem::transmute(raw) };
+        assert_eq!(bytes[..5], [10, 1, 2, 3, 0]);
+        assert_eq!(bytes[16..21], [10, 4, 5, 6, 0]);
+        assert_eq!(bytes[32..], [0x12, 0x34, 0, 0x50, 6, 4, 0, 0]);
     }
 
     #[test]

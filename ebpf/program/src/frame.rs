@@ -10,22 +10,14 @@ use crate::layout::{Address, Network16};
 /// The type must be `repr(C)` without padding, valid for every bit pattern and aligned to at most two bytes.
 pub unsafe trait Wire: Copy {}
 
-// SAFETY: bytes without padding, aligned to two.
+// SAFETY: two bytes.
 unsafe impl Wire for Network16 {}
-// SAFETY: bytes without padding, aligned to two.
+// SAFETY: eight times two bytes.
 unsafe impl Wire for Address {}
 // SAFETY: a byte.
 unsafe impl Wire for u8 {}
 // SAFETY: an array has neither padding nor invalid values if its elements have none.
 unsafe impl<T: Wire, const N: usize> Wire for [T; N] {}
-
-impl Network16 {
-    /// The number in host byte order.
-    #[inline(always)]
-    pub const fn get(self) -> u16 {
-        u16::from_be_bytes(self.0)
-    }
-}
 
 /// The bytes of one frame, from the destination address on, without FCS.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::{
     frame::{Frame, Wire},
-    layout::{ETHERTYPE_MIN, FAMILY_IPV4, FAMILY_IPV6, FiveTupleKey, Network16},
+    layout::{Address, ETHERTYPE_MIN, FAMILY_IPV4, FAMILY_IPV6, FiveTupleKey, Network16},
 };
 
 /// Bytes of destination, source and EtherType.
@@ -53,8 +53,8 @@ struct Ipv6Header {
     _payload_bytes: Network16,
     next: u8,
     _hop_limit: u8,
-    src: crate::layout::Address,
-    dst: crate::layout::Address,
+    src: Address,
+    dst: Address,
 }
 // SAFETY: fields of one, two, three and sixteen bytes without gaps.
 unsafe impl Wire for Ipv6Header {}
@@ -203,18 +203,12 @@ fn parse_ipv4(frame: &Frame, offset: usize, tuple: &mut FiveTupleKey) -> Result<
         return Err(NoHeaders::Unparsable);
     }
     tuple.family = FAMILY_IPV4;
-    put_ipv4(&mut tuple.src.0, header.src);
-    put_ipv4(&mut tuple.dst.0, header.dst);
+    tuple.src = Address::from_v4(header.src);
+    tuple.dst = Address::from_v4(header.dst);
     if header.flags_and_fragment_offset.get() & 0x1fff != 0 {
         return Ok(Depth::Addresses);
     }
     Ok(parse_ports(frame, ports_offset, header.protocol, tuple))
-}
-
-#[inline(always)]
-fn put_ipv4(bytes: &mut [u8; 16], address: [Network16; 2]) {
-    [bytes[0], bytes[1]] = address[0].0;
-    [bytes[2], bytes[3]] = address[1].0;
 }
 
 #[inline(always)]

@@ -35,49 +35,50 @@ pub fn find(headers: &Headers, tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
 
 #[inline(always)]
 fn find_by_ports(tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
-    let &FiveTupleKey {
-        dst,
-        dst_port,
-        protocol,
-        family,
-        ..
-    } = tuple;
+    // SAFETY (of each lookup): a rule removed meanwhile may give its element to another one, so the action read may be
+    // that of a rule which is newer than the frame; it is one aligned word, and both actions are sound.
     if has_rules(TABLE_FIVE_TUPLES)
-        // SAFETY (of each lookup): a rule removed meanwhile may give its element to another one, so the action read may
-        // be that of a rule which is newer than the frame; it is one aligned word, and both actions are sound.
         && let Some(&action) = unsafe { FIVE_TUPLES.get(tuple) }
     {
         return Some((Cause::FiveTuple, action));
     }
-    let destination = DestinationKey {
-        dst,
-        dst_port,
-        protocol,
-        family,
-    };
-    if has_rules(TABLE_DESTINATIONS)
+    // Each key is made only when its table is looked into.
+    if has_rules(TABLE_DESTINATIONS) {
+        let &FiveTupleKey {
+            dst,
+            dst_port,
+            protocol,
+            family,
+            ..
+        } = tuple;
+        let key = DestinationKey {
+            dst,
+            dst_port,
+            protocol,
+            family,
+        };
         // SAFETY: as above.
-        && let Some(&action) = unsafe { DESTINATIONS.get(&destination) }
-    {
-        return Some((Cause::Destination, action));
+        if let Some(&action) = unsafe { DESTINATIONS.get(&key) } {
+            return Some((Cause::Destination, action));
+        }
     }
-    let port = PortKey {
-        dst_port,
-        protocol,
-        zero: 0,
-    };
-    if has_rules(TABLE_PORTS)
+    if has_rules(TABLE_PORTS) {
+        let key = PortKey {
+            dst_port: tuple.dst_port,
+            protocol: tuple.protocol,
+            zero: 0,
+        };
         // SAFETY: as above.
-        && let Some(&action) = unsafe { PORTS.get(&port) }
-    {
-        return Some((Cause::Port, action));
+        if let Some(&action) = unsafe { PORTS.get(&key) } {
+            return Some((Cause::Port, action));
+        }
     }
     None
 }
 
 #[inline(always)]
 fn find_prefix(tuple: &FiveTupleKey) -> Option<u32> {
-    let address = tuple.dst.0;
+    let address = tuple.dst.bytes();
     if tuple.family == FAMILY_IPV4 {
         if !has_rules(TABLE_PREFIXES_V4) {
             return None;

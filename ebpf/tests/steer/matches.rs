@@ -403,6 +403,7 @@ fn ipv4_options_fragments_and_contradictions() {
             (0x2000, "port"),
             (0x2001, "prefix"),
             (0x0001, "prefix"),
+            (0x1000, "prefix"),
             (0x1fff, "prefix"),
         ] {
             let packet = V4 {

@@ -53,7 +53,8 @@ fn link(request: &Request) -> Result<(), String> {
         unroll_loops: false,
         ignore_inline_never: false,
         llvm_args: Vec::new(),
-        disable_expand_memcpy_in_order: false,
+        // In-order expansion leaves fills and moves to loops over bytes; ordinary expansion inlines them as wide stores.
+        disable_expand_memcpy_in_order: true,
         disable_memory_builtins: false,
         btf: true,
         allow_bpf_trap: false,
