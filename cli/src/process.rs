@@ -32,6 +32,9 @@ use nix::{
 /// How often a wait for a child looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// How long a child that nobody waits for may take to end.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Lines of a child's log shown when it fails.
 const LOG_TAIL_LINES: usize = 12;
 
@@ -204,7 +207,7 @@ fn forward_lines(output: impl Read, sender: &Sender<String>) {
     }
 }
 
-/// A running child. Dropping it ends it at once (SIGKILL) and waits for it.
+/// A running child. Dropping it asks it to end and waits, at most a second; then it is killed.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -311,7 +314,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        self.ask_to_end();
+        // That it had to be killed is told to those who end it themselves.
+        let _ = self.wait_or_kill(DROP_PATIENCE);
     }
 }
 

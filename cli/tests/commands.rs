@@ -5,12 +5,17 @@ mod support;
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::Duration,
 };
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::covalent;
+use support::{Guarded, children_of, covalent, entries, exists};
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(command: &mut Command) -> (Output, String) {
     let output = command.output().unwrap();
@@ -133,11 +138,58 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         output.status.success() && told.contains("was not up"),
         "{told}"
     );
-    let left: Vec<_> = support::entries(&place.path().join("run"))
+    let left: Vec<_> = entries(&place.path().join("run"))
         .into_iter()
         .filter(|path| path.extension().is_none_or(|end| end != "log"))
         .collect();
     assert!(left.is_empty(), "only logs are left: {left:?}");
+}
+
+#[test]
+fn in_the_foreground_the_node_ends_with_the_command() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    let mut command = covalent(place.path());
+    command
+        .args(["up", "--foreground", "--config"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut up = Guarded(command.spawn().unwrap());
+    let told = BufReader::new(up.0.stdout.take().unwrap());
+    assert!(
+        told.lines().any(|line| line.unwrap().contains("Ctrl-C")),
+        "it says when it is up"
+    );
+    let children = children_of(up.0.id());
+    assert_eq!(children.len(), 2);
+    up.signal(Signal::SIGINT);
+    assert_eq!(up.exit_code(PATIENCE), Some(0));
+    assert!(!children.iter().any(|&pid| exists(pid)));
+    assert!(
+        entries(&place.path().join("run")).is_empty(),
+        "sockets go with their processes"
+    );
+}
+
+#[test]
+fn when_one_process_cannot_start_the_other_does_not_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    // Control cannot listen where somebody else does.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = fs::read_to_string(&file)
+        .unwrap()
+        .replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string());
+    fs::write(&file, text).unwrap();
+    let (output, told) = run(covalent(place.path()).args(["up", "--config"]).arg(&file));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("covalent-control") && told.contains("last words"),
+        "{told}"
+    );
+    let (_, told) = run(covalent(place.path()).args(["down", "--config"]).arg(&file));
+    assert!(told.contains("was not up"), "{told}");
 }
 
 /// Runs `work` when it is dropped.

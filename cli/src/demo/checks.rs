@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{
+    goals::Goal,
     losses::Losses,
     streams::Streams,
     telemetry::{Figures, total, words},
@@ -189,7 +190,7 @@ pub fn transfer(outcome: &Outcome) -> Check {
     let again = outcome
         .retransmitted_segments
         .map_or_else(String::new, |count| {
-            format!(", {count} segments sent again")
+            format!(", {count} of its segments sent again")
         });
     Check::new(
         "kernel TCP over the same interface lost nothing",
@@ -217,6 +218,23 @@ pub fn drops(losses: &Losses) -> Check {
             words(&losses.dropped),
             words(&losses.taken_by_the_cut)
         ),
+    )
+}
+
+/// The performance goals: whether they could be measured. That one is missed is no failed check.
+pub fn measured(goals: &anyhow::Result<Vec<Goal>>) -> Check {
+    let found = match goals {
+        Ok(goals) => format!(
+            "{} of {} met",
+            goals.iter().filter(|goal| goal.met).count(),
+            goals.len()
+        ),
+        Err(error) => format!("{error:#}"),
+    };
+    Check::new(
+        "the performance goals could be measured",
+        goals.is_ok(),
+        found,
     )
 }
 

@@ -28,6 +28,7 @@ use std::{
 use anyhow::Result;
 
 use self::{
+    goals::Goal,
     losses::Losses,
     medium::{Medium, Privilege},
     narrator::Narrator,
@@ -200,6 +201,7 @@ impl Demonstration<'_> {
         checks.extend(checks::cut(&verbs, &end));
         let losses = Losses::of(&middle, &end);
         checks.push(checks::drops(&losses));
+        checks.extend(goals.as_ref().map(checks::measured));
         Ok(Report {
             medium: nodes.medium,
             ports: in_effect(nodes)?,
@@ -211,7 +213,7 @@ impl Demonstration<'_> {
             telemetry: vec![end.a, end.b],
             losses,
             rest,
-            goals,
+            goals: goals.and_then(Result::ok).unwrap_or_default(),
             checks,
             ok: false,
             seconds: 0.0,
@@ -229,21 +231,28 @@ impl Demonstration<'_> {
         Ok(rest)
     }
 
-    fn goals(&self, medium: Medium) -> Result<Vec<goals::Goal>> {
-        if self.args.no_bench {
-            return Ok(Vec::new());
-        }
-        if medium == Medium::Cable {
-            self.narrator
-                .say("goals: not applicable: they are about AF_XDP")?;
-            return Ok(Vec::new());
-        }
-        goals::measure(
-            self.workplace.path(),
-            self.scale.bench_seconds,
-            &self.narrator,
-            self.interrupt,
-        )
+    /// The performance goals; none where they do not apply.
+    fn goals(&self, medium: Medium) -> Result<Option<Result<Vec<Goal>>>> {
+        let reason = match medium {
+            _ if self.args.no_bench => return Ok(None),
+            Medium::Cable => "they are about AF_XDP",
+            Medium::AfXdp if cfg!(debug_assertions) => "this is a debug build",
+            Medium::AfXdp => {
+                let measured = goals::measure(
+                    self.workplace.path(),
+                    self.scale.bench_seconds,
+                    &self.narrator,
+                    self.interrupt,
+                );
+                return match measured {
+                    Err(error) if error.is::<Interrupted>() => Err(error),
+                    measured => Ok(Some(measured)),
+                };
+            }
+        };
+        self.narrator
+            .say(&format!("goals: not measured: {reason}"))?;
+        Ok(None)
     }
 
     fn finish(&self, report: &mut Report, began: Instant) -> Result<()> {

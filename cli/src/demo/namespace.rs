@@ -15,11 +15,13 @@ use nix::sched::{CloneFlags, setns, unshare};
 /// The network namespace of the calling thread.
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// IPv6 speaks up by itself on every new interface (router solicitations, duplicate address detection); a node of the
-/// demonstration must be silent until somebody sends.
-const SILENCE: [(&str, &str); 2] = [
+/// Settings of a new namespace. IPv6 speaks up by itself on every new interface (router solicitations, duplicate address
+/// detection), but a node of the demonstration must be silent until somebody sends. And TCP sends a segment again to ask
+/// whether it was lost (tail loss probes, RFC 8985) when a busy machine answers late; here "sent again" shall mean "lost".
+const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
     ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
+    ("/proc/sys/net/ipv4/tcp_early_retrans", "0"),
 ];
 
 /// One namespace.
@@ -35,8 +37,14 @@ impl Namespace {
     /// `EPERM` without CAP_SYS_ADMIN.
     pub fn create() -> Result<Self> {
         let made = thread::spawn(|| -> Result<OwnedFd> {
-            unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
-            for (path, value) in SILENCE {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
+                anyhow!(
+                    "cannot make a network namespace ({error})
+  cure: run as root (`sudo covalent demo`), or without \
+                     privilege over shared memory (`covalent demo --port cable`)"
+                )
+            })?;
+            for (path, value) in SETTINGS {
                 // A kernel without IPv6 has no such file and is silent already.
                 if fs::exists(path).unwrap_or(false) {
                     fs::write(path, value).with_context(|| format!("cannot write {path}"))?;

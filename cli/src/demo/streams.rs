@@ -191,8 +191,13 @@ pub fn run(
     }
     let replay = replay.report()?;
     let echo = echo.stop()?;
+    let verdict = if replay.ok {
+        "came back byte for byte"
+    } else {
+        "came back, BUT NOT ALL AS THEY WERE SENT"
+    };
     step.done(&format!(
-        "{} frames of {} ({} files) came back byte for byte, p50 {}",
+        "{} frames of {} ({} files) {verdict}, p50 {}",
         grouped(replay.received_packets),
         replay.source,
         replay.files,

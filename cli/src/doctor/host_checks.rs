@@ -29,6 +29,9 @@ const IN_SYS_ADMIN: [u8; 2] = [38, 39];
 /// Memory that an AF_XDP ring slot takes, in bytes: one page of packet memory.
 const SLOT_BYTES: u64 = 4096;
 
+/// Packet memory of a port with default settings and one queue: two rings of 2048 slots.
+const DEFAULT_PORT_BYTES: u64 = 2 * 2048 * SLOT_BYTES;
+
 /// Whether the configuration has a port that needs AF_XDP. Without a configuration the doctor looks at everything.
 fn wants_af_xdp(config: Option<&Config>) -> bool {
     config.is_none_or(|config| {
@@ -67,14 +70,14 @@ pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
 pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "locked memory";
     const CAP_IPC_LOCK: u8 = 14;
-    let needed = config.map_or(0, packet_memory_bytes);
+    let needed = config.map_or(DEFAULT_PORT_BYTES, packet_memory_bytes);
     match machine.memlock_bytes {
         _ if machine.capabilities & (1 << CAP_IPC_LOCK) != 0 => {
             Finding::fine(CHECK, "no limit for this user (CAP_IPC_LOCK)")
         }
         None => Finding::fine(CHECK, "no limit"),
         _ if !wants_af_xdp(config) => Finding::fine(CHECK, "no port locks memory"),
-        Some(limit) if limit >= needed.max(SLOT_BYTES) => Finding::fine(
+        Some(limit) if limit >= needed => Finding::fine(
             CHECK,
             format!("{} KiB allowed, {} KiB needed", limit / 1024, needed / 1024),
         ),

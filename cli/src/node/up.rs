@@ -114,7 +114,8 @@ fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
             process.expect_running()?;
         }
     };
-    output::line(&format!("ending on {signal}"))?;
+    // Nobody may read any more; the node ends all the same.
+    let _ = output::line(&format!("ending on {signal}"));
     for process in processes.iter_mut().rev() {
         process.ask_to_end();
         process.wait_or_kill(END_PATIENCE)?;
