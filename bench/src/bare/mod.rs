@@ -1,0 +1,12 @@
+//! The peer to measure against: AF_XDP with nothing around it.
+//!
+//! Rings on system calls alone, one socket, one queue, no library, no protocol, no pipe. It is tuned like the dataplane's own port:
+//! the same ring sizes, bursts, `need_wakeup`, chunk size and send budget, and the same XDP program in front, so that what differs is
+//! what Covalent adds.
+
+mod receiver;
+mod ring;
+mod socket;
+
+pub use receiver::{Steered, open_patiently};
+pub use socket::BareSocket;

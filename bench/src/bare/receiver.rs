@@ -1,0 +1,53 @@
+//! A bare socket with the XDP program in front of it.
+
+use std::{os::fd::AsFd, thread::sleep, time::Duration};
+
+use anyhow::{Context, Result};
+use covalent_ebpf::{Action, AttachMode, Key, Steering};
+use nix::{errno::Errno, net::if_::if_nametoindex};
+
+use super::BareSocket;
+
+/// How long a queue may stay busy after the side measured before has closed its socket.
+const REBIND_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that receives frames of one EtherType.
+#[derive(Debug)]
+pub struct Steered {
+    /// The socket.
+    pub socket: BareSocket,
+    // Detaches when dropped.
+    _steering: Steering,
+}
+
+impl Steered {
+    /// Opens queue 0 of `interface` in the calling thread's namespace for frames of `ethertype`.
+    pub fn open(interface: &str, ethertype: u16, slots: u32, burst: u32) -> Result<Self> {
+        let socket = open_patiently(interface, slots, burst)?;
+        let mut steering = Steering::load().context("loading the XDP program")?;
+        steering
+            .insert(&Key::EtherType(ethertype), Action::Dataplane)
+            .context("steering")?;
+        steering.set_socket(0, socket.as_fd()).context("steering")?;
+        let index = if_nametoindex(interface).with_context(|| format!("finding {interface}"))?;
+        steering
+            .attach(index, interface, AttachMode::Native)
+            .context("attaching the XDP program")?;
+        Ok(Self {
+            socket,
+            _steering: steering,
+        })
+    }
+}
+
+/// Opens queue 0 of `interface`, trying once more if the kernel has not let go of it yet.
+pub fn open_patiently(interface: &str, slots: u32, burst: u32) -> Result<BareSocket> {
+    match BareSocket::open(interface, slots, burst) {
+        Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+            sleep(REBIND_PAUSE);
+            BareSocket::open(interface, slots, burst)
+        }
+        opened => opened,
+    }
+    .with_context(|| format!("opening a bare AF_XDP socket on {interface}"))
+}

@@ -1,0 +1,181 @@
+//! What two linked daemons take when there is nothing to do.
+//!
+//! Both run the default configuration under `adaptive`: two interfaces with two queues each, both links up and kept alive by their idle
+//! balls. All threads of a daemon count, at rest as they are.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::{
+    arguments::Arguments,
+    host::{Host, field},
+    node::{Node, Plan, find_daemon},
+    report::{Report, Setup},
+    stage::Stage,
+};
+
+/// How long the daemons may settle after their links are up.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// Largest share of a core, in percent.
+const CPU_PERCENT_MAX: f64 = 2.0;
+
+/// Largest resident memory, in MiB.
+const RESIDENT_MIB_MAX: f64 = 100.0;
+
+/// What one daemon took.
+struct Rest {
+    cpu_percent: f64,
+    resident_mib: f64,
+}
+
+impl Rest {
+    /// How much of the tighter limit it took.
+    fn share(&self) -> f64 {
+        (self.cpu_percent / CPU_PERCENT_MAX).max(self.resident_mib / RESIDENT_MIB_MAX)
+    }
+}
+
+/// Measures both daemons at once.
+pub fn measure(arguments: &Arguments) -> Result<Report> {
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let host = Host::look();
+    let stage = Stage::build(2, 2)?;
+    let start = |name, namespace, interfaces: &[&str]| {
+        let plan = Plan {
+            name,
+            idle: "adaptive",
+            core: None,
+            interfaces,
+            link: true,
+            ring_slots: arguments.ring_slots,
+        };
+        Node::start(&daemon, namespace, &plan)
+    };
+    let a = start("a", &stage.a, &["a0", "a1"])?;
+    let b = start("b", &stage.b, &["b0", "b1"])?;
+    a.wait_for_links()?;
+    b.wait_for_links()?;
+    thread::sleep(SETTLING);
+
+    let nodes = [&a, &b];
+    let before = nodes.map(|node| cpu_time(node.pid()));
+    let begin = Instant::now();
+    thread::sleep(Duration::from_secs_f64(arguments.seconds));
+    let elapsed = begin.elapsed();
+    let mut rests = Vec::new();
+    for (node, before) in nodes.into_iter().zip(before) {
+        let spent = cpu_time(node.pid())?.saturating_sub(before?);
+        rests.push(Rest {
+            cpu_percent: spent.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
+            resident_mib: resident_mib(node.pid())?,
+        });
+    }
+    let mode = a
+        .status()?
+        .ports
+        .into_iter()
+        .next()
+        .context("the daemon has no port")?
+        .mode;
+    let worst_cpu = rests
+        .iter()
+        .map(|rest| rest.cpu_percent)
+        .fold(0.0, f64::max);
+    let worst_resident = rests
+        .iter()
+        .map(|rest| rest.resident_mib)
+        .fold(0.0, f64::max);
+    let share = rests.iter().map(Rest::share).fold(0.0, f64::max);
+    Ok(Report {
+        name: "idle",
+        goal: "idle",
+        target: "a daemon at rest takes less than 2 % of a core and 100 MiB",
+        bare: 0.0,
+        covalent: worst_cpu,
+        unit: "% of a core",
+        ratio: share,
+        met: share < 1.0,
+        ours: json!({
+            "cpu_percent": worst_cpu,
+            "resident_mib": worst_resident,
+            "cpu_percent_max": CPU_PERCENT_MAX,
+            "resident_mib_max": RESIDENT_MIB_MAX,
+            "daemons": rests.iter().map(|rest| json!({"cpu_percent": rest.cpu_percent, "resident_mib": rest.resident_mib})).collect::<Vec<_>>(),
+        }),
+        peer: serde_json::Value::Null,
+        setup: Setup {
+            ring_slots: arguments.ring_slots,
+            burst: 64,
+            frame_bytes: 0,
+            idle: "adaptive",
+            mode: Some(mode),
+            slice_seconds: elapsed.as_secs_f64(),
+            cores: "lanes float".to_owned(),
+            daemons: vec![a.command(), b.command()],
+        },
+        host,
+    })
+}
+
+/// Time that all threads of a process ran, to the nanosecond (`/proc/PID/task/TID/schedstat`).
+fn cpu_time(pid: u32) -> Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing a daemon's threads")? {
+        let path = task
+            .context("listing a daemon's threads")?
+            .path()
+            .join("schedstat");
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        nanoseconds += text
+            .split(' ')
+            .next()
+            .and_then(|first| first.parse::<u64>().ok())
+            .unwrap_or_default();
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+fn resident_mib(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    let kib =
+        field(&text, "VmRSS").and_then(|value| value.trim_end_matches(" kB").parse::<f64>().ok());
+    Ok(kib.with_context(|| format!("{path} has no VmRSS"))? / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_takes_time_and_memory() {
+        let pid = std::process::id();
+        let before = cpu_time(pid).expect("readable");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        assert!(cpu_time(pid).expect("readable") > before);
+        assert!(resident_mib(pid).expect("readable") > 0.5);
+    }
+
+    #[test]
+    fn the_tighter_limit_decides() {
+        let rest = |cpu_percent, resident_mib| {
+            Rest {
+                cpu_percent,
+                resident_mib,
+            }
+            .share()
+        };
+        assert_eq!(rest(1.0, 10.0), 0.5);
+        assert_eq!(rest(0.1, 90.0), 0.9);
+    }
+}

@@ -1,0 +1,254 @@
+//! A production daemon under measurement.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use covalent_verbs::{Client, status::NodeStatus};
+use nix::{
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+    },
+    unistd::Pid,
+};
+use tempfile::TempDir;
+
+use crate::stage::Namespace;
+
+/// How long a daemon may take to start, a link to come up, and a daemon to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the daemon is configured to be.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The node's name.
+    pub name: &'a str,
+    /// `poll` or `adaptive`.
+    pub idle: &'a str,
+    /// Core of its one lane; `None` lets it float.
+    pub core: Option<usize>,
+    /// Interfaces, each a port of the same name.
+    pub interfaces: &'a [&'a str],
+    /// Whether the ports run the link protocol.
+    pub link: bool,
+    /// Descriptors in each ring.
+    pub ring_slots: u32,
+}
+
+impl Plan<'_> {
+    fn toml(&self, place: &Path) -> String {
+        let Self {
+            name,
+            idle,
+            link,
+            ring_slots,
+            ..
+        } = self;
+        let core = self
+            .core
+            .map(|core| format!("core = {core}\n"))
+            .unwrap_or_default();
+        let place = place.display();
+        let ports: String = self
+            .interfaces
+            .iter()
+            .map(|interface| {
+                format!(
+                    "[[port]]\nname = \"{interface}\"\nlink = {link}\nkind = \"af_xdp\"\ninterface = \"{interface}\"\n\
+                     ring_slots = {ring_slots}\n"
+                )
+            })
+            .collect();
+        format!(
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+             [dataplane]\nidle = \"{idle}\"\n[[lane]]\n{core}{ports}"
+        )
+    }
+}
+
+/// Where `covalentd` is: as told, or beside this program.
+pub fn find_daemon(told: Option<&Path>) -> Result<PathBuf> {
+    let path = match told {
+        Some(path) => path.to_owned(),
+        None => std::env::current_exe()
+            .context("finding this program")?
+            .with_file_name("covalentd"),
+    };
+    if !path.is_file() {
+        bail!(
+            "there is no {}: build it (cargo build --release), or give --covalentd",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// A running daemon. It ends with this value, and with this process.
+#[derive(Debug)]
+pub struct Node {
+    child: Child,
+    directory: TempDir,
+    command: Vec<String>,
+}
+
+impl Node {
+    /// Starts the daemon in `namespace` and waits until it answers.
+    pub fn start(program: &Path, namespace: &Namespace, plan: &Plan<'_>) -> Result<Self> {
+        let directory = tempfile::tempdir().context("making a directory for a node")?;
+        let config = directory.path().join("node.toml");
+        let toml = plan.toml(directory.path());
+        fs::write(&config, &toml).context("writing a node's configuration")?;
+        let log = fs::File::create(directory.path().join("log")).context("making a node's log")?;
+        let mut command = Command::new(program);
+        command
+            .arg("--config")
+            .arg(&config)
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        // SAFETY: prctl is one system call, without allocation or locks, which is all that may happen between fork and exec.
+        unsafe { command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)) };
+        let child = namespace.within(|| {
+            command
+                .spawn()
+                .with_context(|| format!("starting {}", program.display()))
+        })?;
+        let mut node = Self {
+            child,
+            directory,
+            command: vec![
+                program.display().to_string(),
+                "--config".to_owned(),
+                toml.replace('\n', "; "),
+            ],
+        };
+        node.wait_until_ready()?;
+        Ok(node)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if Client::connect(self.socket(), "bench").is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait().context("asking after a daemon")? {
+                bail!("covalentd ended at once ({status}): {}", self.log());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("covalentd does not answer: {}", self.log());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until every link is up.
+    pub fn wait_for_links(&self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let status = self.status()?;
+            if !status.links.is_empty() && status.links.iter().all(|link| link.state == "up") {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!(
+                    "the links do not come up: {:?}; {}",
+                    status.links,
+                    self.log()
+                );
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What the daemon tells of itself.
+    pub fn status(&self) -> Result<NodeStatus> {
+        let mut client =
+            Client::connect(self.socket(), "bench").context("connecting to covalentd")?;
+        client.status().context("asking covalentd for its status")
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("run/covalentd.sock")
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its command line, with the configuration written out.
+    pub fn command(&self) -> Vec<String> {
+        self.command.clone()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Politely first, so that it gives its sockets back before the next side binds them.
+        let asked = kill(
+            Pid::from_raw(self.child.id().cast_signed()),
+            Signal::SIGTERM,
+        );
+        let start = Instant::now();
+        while asked.is_ok() && start.elapsed() < PATIENCE {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(2)),
+                _ => return,
+            }
+        }
+        // It may have ended meanwhile; then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_one_that_the_daemon_takes() {
+        let plan = Plan {
+            name: "a",
+            idle: "poll",
+            core: Some(1),
+            interfaces: &["a0", "a1"],
+            link: true,
+            ring_slots: 512,
+        };
+        let config = covalent_api::config::Config::parse(&plan.toml(Path::new("/tmp/x")), "plan")
+            .expect("a good file");
+        assert_eq!(config.lane[0].core, Some(1));
+        assert_eq!(config.port.len(), 2);
+        let floating = Plan { core: None, ..plan };
+        assert!(
+            covalent_api::config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_missing_daemon_is_named() {
+        let problem = find_daemon(Some(Path::new("/nowhere/covalentd")))
+            .expect_err("not there")
+            .to_string();
+        assert!(problem.contains("/nowhere/covalentd"), "{problem}");
+    }
+}
