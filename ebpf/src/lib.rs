@@ -21,6 +21,9 @@
 //! The program is compiled from `ebpf/program`; the object that is embedded here is committed as
 //! `ebpf/object/steer.bpf.o`, so that building this crate needs no BPF toolchain.
 //!
+//! A frame larger than one buffer cannot be steered: at an MTU that allows one the driver refuses the program in native mode
+//! ([`EbpfError::NativeRefused`]), and in generic mode the kernel joins the pieces first.
+//!
 //! Kernel: Linux 5.9 or newer (XDP through a `bpf_link`). Changing rules after the process gave its capabilities away
 //! needs Linux 5.19.
 
