@@ -246,3 +246,259 @@ pub fn ended(result: &anyhow::Result<()>) -> Check {
     };
     Check::new("both nodes ended in order", result.is_ok(), found)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{
+        super::{
+            cut::Cut,
+            streams::{Echo, Replay},
+            telemetry::NodeFigures,
+            verbs::HostReport,
+        },
+        *,
+    };
+
+    const WORK: Work = Work {
+        fetch_adds: 8,
+        transfers: 4,
+        locks: 4,
+    };
+
+    fn figures(a: NodeFigures, b: NodeFigures) -> Figures {
+        Figures {
+            at: Instant::now(),
+            a,
+            b,
+        }
+    }
+
+    /// A run in which two clients were handed 0..5 and 5..8.
+    fn exact() -> (Verbs, Figures) {
+        let client = |from: u64, to: u64| ClientReport {
+            ok: true,
+            delta_sum: to - from,
+            squares: to * to - from * from,
+            cubes: to.pow(3) - from.pow(3),
+            fetch_adds: to - from,
+            transfers: 2,
+            locks: 2,
+            ..ClientReport::default()
+        };
+        let verbs = Verbs {
+            remote: vec![client(0, 5)],
+            local: vec![client(5, 8)],
+            host: HostReport {
+                counter: 8,
+                guarded: [4, 4],
+                accounts_sum: 640,
+                accounts_sum_expected: 640,
+            },
+            cut: Cut {
+                open_transactions: 3,
+                restored_epoch: Some(2),
+                ..Cut::default()
+            },
+            elapsed_ns: 1,
+        };
+        let b = NodeFigures {
+            verbs_executed: [("fetch_add".to_owned(), 8)].into(),
+            verbs_submitted: 5,
+            verbs_completed: 5,
+            ..NodeFigures::default()
+        };
+        (verbs, figures(NodeFigures::default(), b))
+    }
+
+    /// Names of the checks that fail when `spoil` has changed one thing of an exact run.
+    fn failed(spoil: impl FnOnce(&mut Verbs, &mut Figures)) -> Vec<&'static str> {
+        let (mut run, mut after) = exact();
+        spoil(&mut run, &mut after);
+        let checks = verbs(&run, WORK, &after)
+            .into_iter()
+            .chain(cut(&run, &after));
+        checks
+            .filter(|check| !check.passed)
+            .map(|check| check.check)
+            .collect()
+    }
+
+    #[test]
+    fn an_exact_run_passes_and_each_single_fault_is_found() {
+        assert_eq!(failed(|_, _| {}), [""; 0]);
+        assert_eq!(
+            failed(|run, _| run.host.guarded[1] -= 1),
+            ["verbs: the count behind the lock is exact"]
+        );
+        assert_eq!(
+            failed(|run, _| run.host.accounts_sum += 1),
+            ["verbs: the sum of all accounts is exact"]
+        );
+        assert_eq!(
+            failed(|run, _| run.remote[0].ok = false),
+            ["verbs: no client found anything wrong"]
+        );
+        assert_eq!(
+            failed(|_, after| *after
+                .b
+                .verbs_executed
+                .entry("fetch_add".into())
+                .or_default() += 1),
+            ["verbs: node b's telemetry counts each fetch-and-add once"]
+        );
+        assert_eq!(
+            failed(|_, after| after.b.verbs_completed -= 1),
+            ["verbs: none is left in doubt"]
+        );
+        assert_eq!(
+            failed(|_, after| after.a.verbs_in_doubt += 1),
+            ["verbs: none is left in doubt"]
+        );
+        assert_eq!(
+            failed(|run, _| run.cut.open_transactions = 0),
+            ["cut: one link was cut while work was open on it"]
+        );
+        assert_eq!(
+            failed(|run, _| run.cut.restored_epoch = None),
+            ["cut: the link came back"]
+        );
+        // A fetch-and-add that was executed twice moves the counter beyond what the clients were handed.
+        let doubled = failed(|run, _| run.host.counter += 1);
+        assert_eq!(
+            doubled,
+            [
+                "verbs: the shared counter is exact",
+                "verbs: no fetch-and-add was lost or doubled"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_lost_and_one_doubled_add_do_not_cancel_out() {
+        // The local client was handed 4 twice and never 7: its sums of deltas are right all the same.
+        let found = failed(|run, _| {
+            run.local[0].squares = run.local[0].squares + (25 - 16) - (64 - 49);
+            run.local[0].cubes = run.local[0].cubes + (125 - 64) - (512 - 343);
+        });
+        assert_eq!(found, ["verbs: no fetch-and-add was lost or doubled"]);
+    }
+
+    fn streamed(spoil: impl FnOnce(&mut Streams, &mut Figures)) -> Vec<&'static str> {
+        let replay = Replay {
+            ok: true,
+            sent_packets: 10,
+            sent_bytes: 640,
+            received_packets: 10,
+            received_bytes: 640,
+            ..Replay::default()
+        };
+        let mut run = Streams {
+            replay,
+            echo: Echo {
+                packets: 10,
+                bytes: 640,
+            },
+        };
+        // Three link records each way lie between the ten frames.
+        let node = NodeFigures {
+            rx_packets: 13,
+            rx_records: 3,
+            tx_packets: 13,
+            tx_records: 3,
+            ..NodeFigures::default()
+        };
+        let before = figures(NodeFigures::default(), NodeFigures::default());
+        let mut after = figures(node.clone(), node);
+        spoil(&mut run, &mut after);
+        let checks = streams(&run, &before, &after).into_iter();
+        checks
+            .filter(|check| !check.passed)
+            .map(|check| check.check)
+            .collect()
+    }
+
+    #[test]
+    fn a_frame_that_is_lost_changed_or_miscounted_is_found() {
+        const BYTES: &str = "streams: every frame came back byte for byte and in order";
+        const COUNTS: &str =
+            "streams: applications and both nodes' telemetry count the same frames";
+        assert_eq!(streamed(|_, _| {}), [""; 0]);
+        assert_eq!(streamed(|run, _| run.replay.received_packets -= 1), [BYTES]);
+        assert_eq!(
+            streamed(|run, _| run.replay.mismatched_packets = 1),
+            [BYTES]
+        );
+        assert_eq!(streamed(|run, _| run.replay.reordered_packets = 1), [BYTES]);
+        assert_eq!(streamed(|run, _| run.echo.packets += 1), [COUNTS]);
+        assert_eq!(streamed(|_, after| after.a.rx_packets -= 1), [COUNTS]);
+        let nothing = streamed(|run, after| {
+            *run = Streams {
+                replay: Replay {
+                    ok: true,
+                    ..Replay::default()
+                },
+                echo: Echo {
+                    packets: 0,
+                    bytes: 0,
+                },
+            };
+            *after = figures(NodeFigures::default(), NodeFigures::default());
+        });
+        assert_eq!(nothing, [BYTES], "a run without a frame shows nothing");
+    }
+
+    #[test]
+    fn a_byte_that_the_kernel_lost_is_found() {
+        let whole = Outcome {
+            sent_bytes: 5,
+            received_bytes: 5,
+            checksums_agree: true,
+            retransmitted_segments: Some(0),
+            elapsed_ns: 1,
+        };
+        assert!(transfer(&whole).passed);
+        assert!(
+            !transfer(&Outcome {
+                received_bytes: 4,
+                ..whole.clone()
+            })
+            .passed
+        );
+        assert!(
+            !transfer(&Outcome {
+                checksums_agree: false,
+                ..whole.clone()
+            })
+            .passed
+        );
+        assert!(
+            !transfer(&Outcome {
+                sent_bytes: 0,
+                received_bytes: 0,
+                ..whole
+            })
+            .passed
+        );
+    }
+
+    #[test]
+    fn drops_count_and_what_the_cut_took_does_not() {
+        let one = super::super::telemetry::Causes::from([("no_pipe".to_owned(), 1)]);
+        assert!(
+            drops(&Losses {
+                taken_by_the_cut: one.clone(),
+                ..Losses::default()
+            })
+            .passed
+        );
+        assert!(
+            !drops(&Losses {
+                dropped: one,
+                ..Losses::default()
+            })
+            .passed
+        );
+    }
+}

@@ -55,41 +55,23 @@ fn merge(sums: &mut Causes, more: &Causes) {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{exposition::Page, nodes::PORTS},
-        *,
-    };
+    use super::{super::nodes::PORTS, *};
 
     fn figures(cut: u64, other: u64) -> NodeFigures {
-        let counters = [
-            "port_rx_packets",
-            "port_rx_bytes",
-            "port_tx_packets",
-            "port_tx_bytes",
-            "port_passed_to_kernel_packets",
-            "link_rx_records",
-            "link_tx_records",
-            "link_committed_transactions",
-            "link_resolved_transactions",
-            "link_reversed_transactions",
-            "verb_submitted",
-            "verb_completed",
+        let down = |count| Causes::from([("down".to_owned(), count)]);
+        let port_drops = [
+            (CUT.to_owned(), down(cut)),
+            (PORTS[1].to_owned(), down(other)),
         ];
-        let mut text: String = counters
-            .map(|name| format!("covalent_{name}_total 0\n"))
-            .concat();
-        text += "covalent_verb_in_doubt 0\n";
-        for (port, count) in [(PORTS[0], cut), (PORTS[1], other)] {
-            text += &format!(
-                "covalent_port_dropped_packets_total{{port=\"{port}\",cause=\"down\"}} {count}\n"
-            );
+        NodeFigures {
+            port_drops: port_drops.into(),
+            ..NodeFigures::default()
         }
-        NodeFigures::read("a", &Page::parse(&text).expect("valid")).expect("complete")
     }
 
     #[test]
     fn only_what_the_cut_port_dropped_after_the_beginning_is_the_cuts() {
-        assert_eq!(CUT, PORTS[0], "the sample is about that port");
+        assert_ne!(CUT, PORTS[1], "the sample has one port of each kind");
         let mut losses = Losses::default();
         losses.add(&figures(2, 1), &figures(7, 4));
         assert_eq!(losses.dropped, [("down".to_owned(), 2 + 4)].into());

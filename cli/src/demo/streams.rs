@@ -32,7 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// What the replay did.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Replay {
     /// Whether every frame came back as it was sent, in order.
     pub ok: bool,

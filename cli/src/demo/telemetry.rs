@@ -14,7 +14,7 @@ use super::{
 pub type Causes = BTreeMap<String, u64>;
 
 /// One node at one moment. Counters count from the start of its daemon.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct NodeFigures {
     /// Its name.
     pub node: &'static str,
@@ -97,7 +97,7 @@ fn of_node(node: &Node) -> Result<NodeFigures> {
 }
 
 impl NodeFigures {
-    pub(super) fn read(node: &'static str, page: &Page) -> Result<Self> {
+    fn read(node: &'static str, page: &Page) -> Result<Self> {
         let count = |name: &str| page.count(name, &[]);
         Ok(Self {
             node,

@@ -57,7 +57,7 @@ impl Work {
 }
 
 /// What a client did.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ClientReport {
     /// Whether it found nothing wrong.
     pub ok: bool,
