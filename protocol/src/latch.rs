@@ -13,6 +13,8 @@ use crate::{Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
 pub(crate) enum Standing {
     /// There was none.
     Virgin,
+    /// There may have been any: the memory had to make room for others.
+    Forgotten,
     /// 2PC, kept; the buffer holds the request.
     Tentative,
     /// Executed; the buffer holds the reply.
@@ -82,10 +84,20 @@ impl Latch {
         }
     }
 
-    /// Whether `sequence` is later than the last exchange, or the first of all.
+    /// Whether a request with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
     #[inline]
     pub const fn is_news(&self, sequence: u32) -> bool {
-        matches!(self.standing, Standing::Virgin) || is_later(sequence, self.sequence)
+        self.is_blank() || is_later(sequence, self.sequence)
+    }
+
+    /// Whether the exchange with `sequence` is known never to have been seen.
+    pub const fn never_saw(&self, sequence: u32) -> bool {
+        !matches!(self.standing, Standing::Forgotten) && self.is_news(sequence)
+    }
+
+    /// Whether the slot's sequence is not known.
+    pub const fn is_blank(&self) -> bool {
+        matches!(self.standing, Standing::Virgin | Standing::Forgotten)
     }
 
     fn forget(&mut self) {
@@ -125,7 +137,14 @@ impl LatchSet {
         }
     }
 
-    /// Forgets everything.
+    /// Of everything before now it is not known whether it was.
+    pub fn lose_memory(&mut self) {
+        self.latches
+            .iter_mut()
+            .for_each(|latch| latch.standing = Standing::Forgotten);
+    }
+
+    /// Frees the set.
     pub fn clear(&mut self) {
         self.owner = None;
         self.link = None;

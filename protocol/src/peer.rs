@@ -2,6 +2,9 @@
 
 use crate::{Name, transaction::List};
 
+/// Former lives of a peer that are told from new ones.
+const FORMER_MAX: usize = 4;
+
 /// One node that was heard of.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -17,10 +20,12 @@ pub(crate) struct Peer {
     pub unresolved: List,
     /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
     pub latches_lost: bool,
+    former: [Option<u64>; FORMER_MAX],
+    former_next: usize,
 }
 
 impl Peer {
-    pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
+    pub const fn new(guid: u64, incarnation: u64, name: Name, latches_lost: bool) -> Self {
         Self {
             guid,
             incarnation,
@@ -28,8 +33,19 @@ impl Peer {
             links_up: 0,
             queue: List::new(),
             unresolved: List::new(),
-            latches_lost: false,
+            latches_lost,
+            former: [None; FORMER_MAX],
+            former_next: 0,
         }
+    }
+
+    /// It lives anew. A life that was there before is another node with the same GUID: what was remembered of it then
+    /// is lost.
+    pub fn reincarnate(&mut self, incarnation: u64) {
+        self.latches_lost = self.former.contains(&Some(incarnation));
+        self.former[self.former_next] = Some(self.incarnation);
+        self.former_next = (self.former_next + 1) % FORMER_MAX;
+        self.incarnation = incarnation;
     }
 
     /// Whether nothing here would be lost with it.

@@ -114,6 +114,8 @@ impl Hello {
 pub(crate) struct Handshake {
     /// The peer's incarnation and proposal, as last heard.
     pub heard: Option<(u64, u32)>,
+    /// Who that was.
+    pub guid: u64,
     /// A handshake waits for transmission.
     pub due: bool,
     /// The link failed since the last tick. The first failure starts the next handshake at once, later ones wait for
@@ -127,6 +129,7 @@ impl Handshake {
     pub const fn new() -> Self {
         Self {
             heard: None,
+            guid: 0,
             due: false,
             failed_since_tick: false,
             said: None,
@@ -141,8 +144,9 @@ impl Handshake {
     }
 
     /// Notes what was heard and makes a handshake due if it would say something new.
-    pub fn hear(&mut self, incarnation: u64, proposal: u32, epoch: u32) {
-        self.heard = Some((incarnation, proposal));
+    pub fn hear(&mut self, hello: &Hello, epoch: u32) {
+        self.guid = hello.guid;
+        self.heard = Some((hello.incarnation, hello.epoch));
         if self.said != Some((epoch, self.heard)) {
             self.due = true;
         }

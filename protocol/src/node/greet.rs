@@ -62,7 +62,7 @@ impl Node {
     ///
     /// Nothing is believed before the peer echoes a proposal of *this* link: that proves that it lived when the proposal
     /// was made. What is still under way from an earlier life of it cannot do that, because [`Self::void_agreements`]
-    /// makes new proposals whenever a new life is found.
+    /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
         let link = &mut self.links[at];
         if is_later(link.epoch, hello.epoch) {
@@ -71,18 +71,23 @@ impl Node {
             return;
         }
         link.epoch = hello.epoch;
-        link.handshake
-            .hear(hello.incarnation, hello.epoch, link.epoch);
+        link.handshake.hear(hello, link.epoch);
         let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
         if !echoed || !link.handshake.proposed(link.epoch) {
             return;
         }
-        let Some(peer) = self.meet_peer(hello.guid, hello.incarnation, hello.name) else {
+        let known = self.peer_of(hello.guid);
+        let Some(peer) =
+            known.or_else(|| self.meet_peer(hello.guid, hello.incarnation, hello.name))
+        else {
             self.links[at].counters.drops.no_room += 1;
             return;
         };
+        if known.is_none() || self.peers[peer].incarnation != hello.incarnation {
+            self.void_agreements(at, |guid| guid.is_none_or(|guid| guid == hello.guid));
+        }
         if self.peers[peer].incarnation != hello.incarnation {
-            self.on_peer_restarted(peer, hello.incarnation, at, host);
+            self.on_peer_restarted(peer, hello.incarnation, host);
         }
         self.peers[peer].name = hello.name;
         self.attach(at, peer, hello, source, host);
@@ -97,15 +102,9 @@ impl Node {
         });
     }
 
-    /// A peer lives anew, as its handshake on the link `at` proved: it forgot the exchanges that it started and the
+    /// A peer lives anew, as its handshake proved: it forgot the exchanges that it started and the
     /// outcomes of those that this side started.
-    fn on_peer_restarted(
-        &mut self,
-        peer: usize,
-        incarnation: u64,
-        at: usize,
-        host: &mut impl Host,
-    ) {
+    fn on_peer_restarted(&mut self, peer: usize, incarnation: u64, host: &mut impl Host) {
         for link in 0..self.links.len() {
             if self.links[link]
                 .attachment
@@ -114,13 +113,11 @@ impl Node {
                 self.take_down(link, DownReason::PeerRestarted, host);
             }
         }
-        self.void_agreements(at);
         self.latches
             .iter_mut()
             .filter(|set| set.owner.is_some_and(|(owner, _)| owner == peer))
             .for_each(|set| set.clear());
-        self.peers[peer].incarnation = incarnation;
-        self.peers[peer].latches_lost = false;
+        self.peers[peer].reincarnate(incarnation);
         while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
             let link = self.release_slot(transaction);
             self.links[link].counters.forgotten += 1;
@@ -128,11 +125,17 @@ impl Node {
         }
     }
 
-    /// Starts the handshakes under way on the links other than `except` anew. Something is about to be forgotten, and
-    /// what a peer says in an epoch that was agreed on before must not find the link up afterwards.
-    pub(super) fn void_agreements(&mut self, except: usize) {
+    /// Starts the handshakes under way on the links other than `except` anew, if `concerns` accepts the GUID last heard
+    /// there. What a peer of another life, or one whose latches are about to go, says in an epoch that was agreed on
+    /// before must not find the link up afterwards.
+    pub(super) fn void_agreements(
+        &mut self,
+        except: usize,
+        concerns: impl Fn(Option<u64>) -> bool,
+    ) {
         for (at, link) in self.links.iter_mut().enumerate() {
-            if at != except && link.state == LinkState::Init {
+            let heard = link.handshake.heard.map(|_| link.handshake.guid);
+            if at != except && link.state == LinkState::Init && concerns(heard) {
                 link.epoch = link.epoch.wrapping_add(1);
                 link.handshake.restart();
             }

@@ -122,6 +122,8 @@ pub struct Node {
     in_doubt: u64,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
+    /// A peer had to make room in the table for another.
+    peers_lost: bool,
     /// Frames of ports without a link.
     frames_without_link: u64,
     /// Where messages of several records are gathered and put together.
@@ -149,6 +151,7 @@ impl Node {
             transactions: Pool::new(config.transactions_max),
             in_doubt: 0,
             takes: 0,
+            peers_lost: false,
             frames_without_link: 0,
             scratch: Box::new([0; MESSAGE_PAYLOAD_BYTES_MAX]),
             reply: Box::new(Reply::new()),

@@ -85,7 +85,7 @@ impl Node {
                 ..
             } = self;
             let latch = &mut latches[set].latches[usize::from(number)];
-            if !commit && latch.is_news(sequence) {
+            if !commit && latch.never_saw(sequence) {
                 latch.sequence = sequence;
                 latch.standing = Standing::Undone;
             } else if latch.sequence == sequence && latch.standing == Standing::Tentative {
@@ -118,12 +118,14 @@ impl Node {
                 Standing::Undone => (Ending::Undone, 0),
                 Standing::Committed { .. } => (Ending::Committed, 0),
                 Standing::Refused(refusal) => (Ending::Refused, refusal.to_byte()),
-                Standing::Virgin | Standing::Tentative => (Ending::Forgotten, 0),
+                Standing::Virgin | Standing::Forgotten | Standing::Tentative => {
+                    (Ending::Forgotten, 0)
+                }
             },
             _ => (Ending::Forgotten, 0),
         };
         let current = latch
-            .filter(|latch| latch.standing != Standing::Virgin)
+            .filter(|latch| !latch.is_blank())
             .map_or(verdict.sequence, |latch| latch.sequence);
         out[0..2].copy_from_slice(&verdict.port.to_le_bytes());
         out[2] = ending as u8;

@@ -31,15 +31,12 @@ impl Node {
             .position(|set| set.owner == Some((peer, port)))
     }
 
-    /// The peer with this GUID, taken into the table if it is new. `None` when the table is full of peers that are
+    /// Takes a peer into the table. `None` when the table is full of peers that are
     /// cabled, have exchanges waiting, or whose exchanges are remembered here.
     pub(super) fn meet_peer(&mut self, guid: u64, incarnation: u64, name: Name) -> Option<usize> {
-        if let Some(known) = self.peer_of(guid) {
-            return Some(known);
-        }
-        let peer = Peer::new(guid, incarnation, name);
         if self.peers.len() < PEERS_PER_LINK * self.links.len() {
-            self.peers.push(peer);
+            self.peers
+                .push(Peer::new(guid, incarnation, name, self.peers_lost));
             return Some(self.peers.len() - 1);
         }
         let cabled = |at| {
@@ -55,7 +52,9 @@ impl Node {
         };
         let at = (0..self.peers.len())
             .find(|&at| self.peers[at].is_idle() && !cabled(at) && !remembered(at))?;
-        self.peers[at] = peer;
+        // Whoever is met from now on may have been known before.
+        self.peers_lost = true;
+        self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
         Some(at)
     }
 
@@ -73,12 +72,14 @@ impl Node {
             // A port has one cable: the one where it was before is gone.
             self.fail(other, DownReason::PeerMoved, host);
         }
-        let set = known.unwrap_or_else(|| self.make_room(link));
+        let set = known.unwrap_or_else(|| {
+            let set = self.make_room(link);
+            self.take_set(set, peer, hello.port);
+            set
+        });
         self.takes += 1;
-        let latches = &mut self.latches[set];
-        latches.owner = Some((peer, hello.port));
-        latches.link = Some(link);
-        latches.taken_at = self.takes;
+        self.latches[set].taken_at = self.takes;
+        self.latches[set].link = Some(link);
         let mac = source.unwrap_or(BROADCAST);
         self.links[link].attachment = Some(Attachment {
             peer,
@@ -112,13 +113,25 @@ impl Node {
             return None;
         }
         let set = self.latches.iter().position(|set| set.owner.is_none())?;
-        self.latches[set].owner = Some((peer, port));
+        self.take_set(set, peer, port);
         Some(set)
     }
 
-    /// A set of latches for whoever is cabled to `link` now. It is one of the link's own, so that a stranger who shows
-    /// up on one cable under many names takes no memory from the peers of the others; only when those were carried to
-    /// other cables it is any. The one used the longest time ago loses its memory.
+    /// Gives a free set of latches to a port of a peer.
+    fn take_set(&mut self, set: usize, peer: usize, port: u16) {
+        self.takes += 1;
+        let latches = &mut self.latches[set];
+        latches.clear();
+        latches.owner = Some((peer, port));
+        latches.taken_at = self.takes;
+        if self.peers[peer].latches_lost {
+            latches.lose_memory();
+        }
+    }
+
+    /// A set of latches for whoever is cabled to `link` now: a free one, or else the one that was not used for longest.
+    /// That one is taken from the link's own, so that a stranger who shows up on one cable under many names takes no
+    /// memory from the peers of the others; only when those were carried to other cables it is any.
     fn make_room(&mut self, link: usize) -> usize {
         let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
         let unused = self
@@ -127,14 +140,13 @@ impl Node {
             .enumerate()
             .filter(|(_, set)| set.link.is_none());
         let order =
-            |(at, set): &(usize, &LatchSet)| (!own.contains(at), set.owner.is_some(), set.taken_at);
+            |(at, set): &(usize, &LatchSet)| (set.owner.is_some(), !own.contains(at), set.taken_at);
         // There are more sets than links, so one is unused.
         let at = unused.min_by_key(order).map_or(0, |(at, _)| at);
         if let Some((loser, _)) = self.latches[at].owner {
             self.peers[loser].latches_lost = true;
-            self.void_agreements(link);
+            self.void_agreements(link, |_| true);
         }
-        self.latches[at].clear();
         at
     }
 }

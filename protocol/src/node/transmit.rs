@@ -142,7 +142,7 @@ impl Node {
                             Some((Kind::Refused, &refusal[..]))
                         }
                         // Reversed over another link meanwhile: the initiator no longer listens here.
-                        Standing::Undone | Standing::Virgin => None,
+                        Standing::Undone | Standing::Virgin | Standing::Forgotten => None,
                     };
                     if let Some((kind, payload)) = answer {
                         link.write(writer, kind, number, latch.sequence, payload);
