@@ -12,6 +12,9 @@ use crate::{
     words::wake,
 };
 
+/// Packets marked not to be sent that one look for the next packet passes at most. A ring of 128 MiB holds two million of them.
+const PASSED_PER_LOOK: u32 = 64;
+
 /// The daemon's half of a pipe. `Send`; one thread drives it.
 ///
 /// Every word that the application can write is read once, checked against what an honest application could have written, and only
@@ -214,7 +217,8 @@ impl NicPipe {
         Ok(notify.then_some(published))
     }
 
-    /// The next packet that the application wants sent, until [`NicPipe::advance_tx`]. `None`: nothing more for now.
+    /// The next packet that the application wants sent, until [`NicPipe::advance_tx`]. `None`: nothing more for now, or, if
+    /// [`NicPipe::tx_waits`], only packets marked not to be sent so far: look again later. Each look takes bounded time.
     ///
     /// The bytes lie in memory that a hostile application may still be changing. Copy them once (into the port's memory, or with
     /// [`NicPipe::copy_tx`]) and take every decision from the copy; the length is fixed and was read once.
@@ -242,6 +246,13 @@ impl NicPipe {
             .copy_out(&self.shared, span, &mut target[..kept]);
         self.advance_tx();
         Ok(Some(len))
+    }
+
+    /// Whether the last [`NicPipe::peek_tx`] left packets behind that it has seen: after `None`, because it had passed as many marked
+    /// ones as one look may.
+    #[must_use]
+    pub const fn tx_waits(&self) -> bool {
+        self.violation.is_none() && self.consumer.next != self.consumer.limit
     }
 
     /// Passes the packet that [`NicPipe::peek_tx`] found; without one it does nothing. Its bytes stay the application's no more and are
@@ -325,14 +336,14 @@ impl NicPipe {
         self.consumer.refresh(word, name, most, 0).map(|_| ())
     }
 
-    /// The next packet to send, passing those marked not to be. Bounded by what the ring holds: nothing is freed meanwhile.
+    /// The next packet to send, passing a bounded number of those marked not to be.
     #[inline]
     fn find_tx(&mut self) -> Result<Option<Span>, Violation> {
         self.honest()?;
         if self.peeked.is_some() {
             return Ok(self.peeked);
         }
-        loop {
+        for _ in 0..PASSED_PER_LOOK {
             if self.consumer.next == self.consumer.limit {
                 // Also after marked packets: `None` is only said after a look that found nothing more.
                 let seen = self.refresh_tail();
@@ -347,9 +358,19 @@ impl NicPipe {
                 self.peeked = Some(span);
                 return Ok(Some(span));
             }
+            if self.direction == Direction::Tx {
+                // What was never received has no reason to be given back: only an RX/TX pipe's application marks packets.
+                return self.check(Err(Violation::Mark));
+            }
             self.consumer.next = span.end();
             self.counters.tx_discarded += 1;
         }
+        if self.consumer.next == self.consumer.limit {
+            // The next look finds what was added meanwhile only if it is asked for: see `tx_waits`.
+            let seen = self.refresh_tail();
+            self.check(seen)?;
+        }
+        Ok(None)
     }
 
     #[inline]

@@ -34,6 +34,8 @@ pub enum Violation {
         /// Bytes from the packet's start to the published end.
         most: u64,
     },
+    /// A packet of a TX pipe is marked not to be sent, which is for RX/TX pipes.
+    Mark,
     /// A mailbox slot names a pipe that the session cannot have.
     PipeNumber {
         /// The number found.
@@ -99,6 +101,9 @@ impl fmt::Display for Violation {
                     "shared memory: a packet's length is {found} bytes, expected 1 to {most}"
                 )
             }
+            Self::Mark => f.write_str(
+                "shared memory: a packet of a TX pipe is marked not to be sent, which is for RX/TX pipes",
+            ),
             Self::PipeNumber { found, limit } => {
                 write!(
                     f,

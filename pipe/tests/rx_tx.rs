@@ -140,3 +140,30 @@ fn the_transmit_tail_is_what_rule_two_goes_by() {
     nic.push(&[1; 64]).unwrap();
     assert_eq!(nic.publish(), Some(192));
 }
+
+#[test]
+fn a_look_passes_a_bounded_number_of_discarded_packets() {
+    const PACKETS: u64 = 1000;
+    let (mut nic, mut app) = rx_tx(1 << 17);
+    for number in 0..PACKETS {
+        nic.push(&packet(number, 64)).unwrap();
+    }
+    nic.publish();
+    let mut batch = app.recv_mut().unwrap();
+    for _ in 1..PACKETS {
+        batch.next_packet().unwrap().discard();
+    }
+    batch.send_all();
+    assert_eq!(nic.peek_tx().unwrap(), None);
+    assert!(nic.tx_waits());
+    let one_look = nic.counters().tx_discarded;
+    assert!((1..=64).contains(&one_look), "{one_look} in one look");
+    let mut looks = 1;
+    while nic.peek_tx().unwrap().is_none() {
+        assert!(nic.tx_waits());
+        looks += 1;
+    }
+    assert_eq!(looks, (PACKETS - 1) / one_look);
+    assert_eq!(take_all(&mut nic), [packet(PACKETS - 1, 64)]);
+    assert!(!nic.tx_waits());
+}
