@@ -78,6 +78,9 @@ mod memfd;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "a socket option that no library knows yet")]
+mod passrights;
+#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "shared memory")]
 mod producer;
 #[cfg(not(loom))]

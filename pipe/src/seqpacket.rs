@@ -14,7 +14,7 @@ use rustix::{
     cmsg_space,
     fs::{
         AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl,
-        flock, open, statat, unlink,
+        flock, fstat, open, statat, unlink,
     },
     io::{Errno, retry_on_intr},
     net::{
@@ -24,13 +24,17 @@ use rustix::{
     },
 };
 
-use crate::event::wait_readable;
+use crate::{event::wait_readable, passrights};
 
 /// Most descriptors beside one datagram. More are an error at either end.
 pub const DESCRIPTORS_MAX: usize = 16;
 
 /// Most descriptors that the kernel passes at once (`SCM_MAX_FD`). Room for all, so that none can be lost on the way to being closed.
 const KERNEL_DESCRIPTORS_MAX: usize = 253;
+
+/// Looks at the lock of a name that somebody else is making, and the pause between them: a second in all, far beyond what it takes.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -96,16 +100,7 @@ impl Listener {
     pub fn bind(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         // Two starting at once must not each remove what the other has just made. The lock goes with this call.
-        let directory = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let lock = open(
-            directory,
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        retry_on_intr(|| flock(&lock, FlockOperation::LockExclusive))?;
+        let _lock = NameLock::take(path)?;
         let fd = new_socket(SocketFlags::empty())?;
         match bind(&fd, &address) {
             Err(Errno::ADDRINUSE) => {
@@ -141,10 +136,73 @@ impl Listener {
         set_nonblocking(self.fd.as_fd(), nonblocking)
     }
 
+    /// Has the kernel refuse descriptors that others send over the connections accepted from now on: closing some descriptors takes
+    /// as long as who sent them likes. Returns whether the kernel can (Linux 6.16).
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn refuse_descriptors(&self) -> io::Result<bool> {
+        passrights::refuse(self.fd.as_fd())
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// The right to make or remove a socket's name: a locked file beside it that is there as long as this value.
+///
+/// Nobody else can open the file, so nobody else can hold the lock and with it the start of a daemon; a directory, which every
+/// user may open and lock, would not do.
+#[derive(Debug)]
+struct NameLock {
+    path: PathBuf,
+    // Held for the lock on it.
+    _fd: OwnedFd,
+}
+
+impl NameLock {
+    fn take(socket: &Path) -> io::Result<Self> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        for _ in 0..LOCK_ATTEMPTS {
+            let fd = open(
+                &path,
+                OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::RUSR | Mode::WUSR,
+            )?;
+            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                // The one before may have removed the file between the two calls: then this lock is on a file without a name.
+                Ok(()) if is_at(&fd, &path)? => return Ok(Self { path, _fd: fd }),
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(in_use(
+            &path,
+            "another process holds this lock: end it, or remove the file",
+        ))
+    }
+}
+
+impl Drop for NameLock {
+    fn drop(&mut self) {
+        // Whoever comes next makes it anew; a file that stays does no harm.
+        let _ = unlink(&self.path);
+    }
+}
+
+/// Whether the file of `fd` lies at `path`.
+fn is_at(fd: &OwnedFd, path: &Path) -> io::Result<bool> {
+    let ours = fstat(fd)?;
+    match lstat(path) {
+        Ok(there) => Ok((there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
     }
 }
 

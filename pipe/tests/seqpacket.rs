@@ -284,3 +284,54 @@ fn of_two_that_start_at_once_one_wins() {
         assert!(Connection::connect(&path).is_ok());
     }
 }
+
+#[test]
+fn a_lock_on_the_directory_holds_nobody_up() {
+    let directory = tempdir().unwrap();
+    let held = fs::File::open(directory.path()).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let path = directory.path().join("socket");
+    let _listener = Listener::bind(&path).unwrap();
+    let names: Vec<_> = fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["socket"], "nothing else is left");
+}
+
+#[test]
+fn a_held_lock_on_the_name_is_told_and_not_waited_for() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let lock = fs::File::create(directory.path().join("socket.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let error = Listener::bind(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains("socket.lock"), "{error}");
+    drop(lock);
+    Listener::bind(&path).unwrap();
+}
+
+#[test]
+fn descriptors_are_refused_by_the_kernel_where_it_can() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let listener = Listener::bind(&path).unwrap();
+    if !listener.refuse_descriptors().unwrap() {
+        eprintln!("skipped: SO_PASSRIGHTS needs Linux 6.16");
+        return;
+    }
+    let client = Connection::connect(&path).unwrap();
+    // Also before the connection is accepted.
+    assert!(client.send(b"one", &[some_fd().as_fd()]).is_err());
+    let server = listener.accept().unwrap();
+    assert!(client.send(b"two", &[some_fd().as_fd()]).is_err());
+    client.send(b"three", &[]).unwrap();
+    let mut buffer = [0; 16];
+    let (len, fds) = server.recv(&mut buffer).unwrap();
+    assert_eq!((&buffer[..len], fds.len()), (&b"three"[..], 0));
+    // The other way they pass.
+    server.send(b"four", &[some_fd().as_fd()]).unwrap();
+    let (_, fds) = client.recv(&mut buffer).unwrap();
+    assert_eq!(fds.len(), 1);
+}
