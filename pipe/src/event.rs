@@ -1,7 +1,7 @@
 //! Event descriptors: how a sleeper is woken.
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
@@ -9,21 +9,33 @@ use std::{
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
     fs::{FileType, fstat},
-    io::{Errno, read, retry_on_intr, write},
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair},
+    io::{Errno, ReadWriteFlags, preadv2, retry_on_intr, write},
+    net::{
+        AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send,
+        shutdown, socketpair,
+    },
 };
 
 /// One signal. An eventfd wants exactly eight bytes; a socket pair takes them too.
 const SIGNAL: [u8; 8] = 1_u64.to_ne_bytes();
+
+/// The offset that means "no offset" to `preadv2(2)`.
+const CURRENT_POSITION: u64 = u64::MAX;
 
 /// Signals read in one [`EventFd::drain`] at most. A flood leaves the descriptor readable, and the next round reads on.
 const DRAIN_MAX: u32 = 1024;
 
 /// A descriptor that one side signals and the other sleeps on with `poll(2)`. Never blocks. `Send` and `Sync`.
 ///
-/// There are two makes. [`EventFd::new`] is an eventfd, for threads and processes that trust each other. [`EventFd::pair`] gives the two ends of a socket pair,
-/// for those that do not: whoever shares an eventfd can clear its `O_NONBLOCK`, fill the counter, and so hold up the other's next
-/// write for ever; the ends of a pair have no state in common, and every call on them is non-blocking by itself.
+/// There are three makes, for whoever shares a descriptor shares its state: it can clear an eventfd's `O_NONBLOCK`, fill its counter, and so
+/// hold up the next *write* for ever; and what it sends into a socket may bring descriptors whose closing takes as long as it likes, at the
+/// expense of who receives them.
+///
+/// | make | between | safe for |
+/// |---|---|---|
+/// | [`EventFd::new`], cloned for the giver | a taker and a giver that it does not trust | the taker: each read is `RWF_NOWAIT`, whatever the flags |
+/// | [`EventFd::one_way`] | a giver and a taker that it does not trust | the giver: nothing can be sent to its end |
+/// | [`EventFd::pair`] | two processes that trust each other not to send descriptors | |
 #[derive(Debug)]
 pub struct EventFd {
     fd: OwnedFd,
@@ -59,6 +71,18 @@ impl EventFd {
         ))
     }
 
+    /// Makes a pair of which the first signals the second. Nothing can be sent to the first, not even descriptors, so that whoever has the
+    /// second can neither fill it nor make it slow to close.
+    ///
+    /// # Errors
+    /// If descriptors have run out.
+    pub fn one_way() -> io::Result<(Self, Self)> {
+        let (giver, taker) = Self::pair()?;
+        // For good: no call at either end takes it back.
+        shutdown(&giver, Shutdown::Read)?;
+        Ok((giver, taker))
+    }
+
     /// Signals. A signal that waits already is enough: then this does nothing.
     ///
     /// # Errors
@@ -81,15 +105,26 @@ impl EventFd {
     /// [`io::ErrorKind::UnexpectedEof`] if the other end of a pair is closed: it stays readable from then on, so stop polling it.
     pub fn drain(&self) -> io::Result<bool> {
         let mut bytes = [0; SIGNAL.len()];
-        for drained in 0..DRAIN_MAX {
-            let taken = if self.socket {
-                retry_on_intr(|| recv(&self.fd, &mut bytes[..], RecvFlags::DONTWAIT))
-                    .map(|(_, len)| len)
-            } else {
-                retry_on_intr(|| read(&self.fd, &mut bytes))
+        if !self.socket {
+            // One read takes the whole counter. `O_NONBLOCK` is not to be relied on where the descriptor is shared.
+            let mut buffers = [IoSliceMut::new(&mut bytes)];
+            let taken = retry_on_intr(|| {
+                preadv2(
+                    &self.fd,
+                    &mut buffers,
+                    CURRENT_POSITION,
+                    ReadWriteFlags::NOWAIT,
+                )
+            });
+            return match taken {
+                Ok(_) => Ok(true),
+                Err(Errno::AGAIN) => Ok(false),
+                Err(errno) => Err(errno.into()),
             };
-            match taken {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        for drained in 0..DRAIN_MAX {
+            match retry_on_intr(|| recv(&self.fd, &mut bytes[..], RecvFlags::DONTWAIT)) {
+                Ok((_, 0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return Ok(drained > 0),
                 Err(errno) => return Err(errno.into()),
@@ -207,6 +242,47 @@ mod tests {
             ours.notify().unwrap();
         }
         assert!(!ours.drain().unwrap());
+    }
+
+    #[test]
+    fn a_taker_of_a_shared_eventfd_never_blocks() {
+        let taker = EventFd::new().unwrap();
+        let giver: OwnedFd = taker.try_clone().unwrap().into();
+        let flags = rustix::fs::fcntl_getfl(&giver).unwrap();
+        rustix::fs::fcntl_setfl(&giver, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+        // Without a signal: the giver may have taken back what `poll` reported.
+        assert!(!taker.drain().unwrap());
+        rustix::io::write(&giver, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        assert!(taker.drain().unwrap());
+        assert!(!taker.drain().unwrap());
+    }
+
+    #[test]
+    fn nothing_comes_back_over_a_one_way_pair() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+        let (giver, taker) = EventFd::one_way().unwrap();
+        assert!(taker.notify().is_err());
+        let file = EventFd::new().unwrap();
+        let fds = [file.as_fd()];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        assert!(rights.push(SendAncillaryMessage::ScmRights(&fds)));
+        let sent = sendmsg(
+            &taker,
+            &[io::IoSlice::new(&SIGNAL)],
+            &mut rights,
+            SendFlags::NOSIGNAL,
+        );
+        assert_eq!(sent.unwrap_err(), Errno::PIPE);
+        assert!(!taker.wait(Some(Duration::ZERO)).unwrap());
+        giver.notify().unwrap();
+        assert!(taker.drain().unwrap());
+        assert!(!taker.drain().unwrap());
+        drop(giver);
+        assert_eq!(
+            taker.drain().unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
     }
 
     #[test]
