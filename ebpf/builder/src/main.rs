@@ -18,6 +18,7 @@ use provenance::Provenance;
 
 /// Where things are.
 struct Layout {
+    room: PathBuf,
     builder: PathBuf,
     program: PathBuf,
     object: PathBuf,
@@ -33,6 +34,7 @@ impl Layout {
             object: room.join("object/steer.bpf.o"),
             provenance: room.join("object/PROVENANCE"),
             builder,
+            room,
         }
     }
 }
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
 
 fn rebuild(layout: &Layout) -> Result<String, String> {
     let object = build(layout)?;
-    let provenance = Provenance::of(&layout.program)?;
+    let provenance = Provenance::of(&layout.room)?;
     write(&layout.object, &object)?;
     write(&layout.provenance, provenance.to_string().as_bytes())?;
     Ok(format!(
@@ -70,9 +72,9 @@ fn rebuild(layout: &Layout) -> Result<String, String> {
 
 fn check(layout: &Layout) -> Result<String, String> {
     let recorded = Provenance::parse(&String::from_utf8_lossy(&read(&layout.provenance)?))?;
-    let here = Provenance::of(&layout.program)?;
+    let here = Provenance::of(&layout.room)?;
     if recorded.sources != here.sources {
-        return Err("the committed object was built from other sources than ebpf/program: run `make ebpf` and commit \
+        return Err("the committed object was built from other sources than those in ebpf/program and ebpf/builder: run `make ebpf` and commit \
                     ebpf/object"
             .into());
     }

@@ -16,17 +16,17 @@ const SOURCES: &str = "sources sha256 ";
 pub struct Provenance {
     /// Versions of the compiler and of LLVM.
     pub toolchain: String,
-    /// SHA-256 over the names and contents of the program's manifest, lock file and sources.
+    /// SHA-256 over the names and contents of the program, of its linker and of the way they are built.
     pub sources: String,
 }
 
 impl Provenance {
-    /// That of `program` as it is now and of the tools installed here.
-    pub fn of(program: &Path) -> Result<Self, String> {
+    /// That of the room as it is now and of the tools installed here.
+    pub fn of(room: &Path) -> Result<Self, String> {
         crate::packages::require()?;
         Ok(Self {
             toolchain: toolchain::versions()?,
-            sources: hash(program)?,
+            sources: hash(room)?,
         })
     }
 
@@ -52,16 +52,23 @@ impl fmt::Display for Provenance {
     }
 }
 
-fn hash(program: &Path) -> Result<String, String> {
-    let mut files = vec![program.join("Cargo.toml"), program.join("Cargo.lock")];
-    let sources = program.join("src");
-    let entries =
-        fs::read_dir(&sources).map_err(|error| format!("{}: {error}", sources.display()))?;
-    files.extend(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())));
-    files.sort();
+/// What decides the object's bytes besides the tools, relative to the room; of a directory, the files in it.
+const INPUTS: [&str; 7] = [
+    "program/Cargo.toml",
+    "program/Cargo.lock",
+    "program/src",
+    "builder/src/compile.rs",
+    "builder/linker/Cargo.toml",
+    "builder/linker/Cargo.lock",
+    "builder/linker/src",
+];
+
+fn hash(room: &Path) -> Result<String, String> {
     let mut hasher = Sha256::new();
-    for file in files {
-        hash_file(&mut hasher, program, &file)?;
+    for input in INPUTS {
+        for file in files(&room.join(input))? {
+            hash_file(&mut hasher, room, &file)?;
+        }
     }
     Ok(hasher
         .finalize()
@@ -70,9 +77,21 @@ fn hash(program: &Path) -> Result<String, String> {
         .collect())
 }
 
-fn hash_file(hasher: &mut Sha256, program: &Path, file: &PathBuf) -> Result<(), String> {
+fn files(input: &Path) -> Result<Vec<PathBuf>, String> {
+    if !input.is_dir() {
+        return Ok(vec![input.to_owned()]);
+    }
+    let entries =
+        fs::read_dir(input).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut files: Vec<PathBuf> =
+        entries.map_err(|error| format!("{}: {error}", input.display()))?;
+    files.sort();
+    Ok(files)
+}
+
+fn hash_file(hasher: &mut Sha256, room: &Path, file: &Path) -> Result<(), String> {
     let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let name = file.strip_prefix(program).unwrap_or(file).to_string_lossy();
+    let name = file.strip_prefix(room).unwrap_or(file).to_string_lossy();
     // Lengths first, so that no two lists of files hash alike.
     hasher.update((name.len() as u64).to_le_bytes());
     hasher.update(name.as_bytes());

@@ -25,12 +25,17 @@ fn main() -> ExitCode {
 fn read_request(mut arguments: impl Iterator<Item = String>) -> Result<Request, String> {
     let mut request = Request::default();
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
+        let mut value = || {
+            arguments
+                .next()
+                .ok_or_else(|| format!("{argument} wants a value"))
+        };
         match argument.as_str() {
             "-o" => request.output = Some(value()?.into()),
             "--export-symbols" => {
                 let path = value()?;
-                let symbols = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+                let symbols =
+                    fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
                 request.exports.extend(symbols.lines().map(str::to_owned));
             }
             // rustc's choice of processor, flavour and search path; ours are fixed below.
@@ -59,9 +64,14 @@ fn link(request: &Request) -> Result<(), String> {
         btf: true,
         allow_bpf_trap: false,
     });
-    let inputs = request.inputs.iter().map(|path| LinkerInput::new_from_file(path));
+    let inputs = request
+        .inputs
+        .iter()
+        .map(|path| LinkerInput::new_from_file(path));
     let exports = request.exports.iter().map(String::as_str);
-    linker.link_to_file(inputs, output, OutputType::Object, exports).map_err(|error| error.to_string())?;
+    linker
+        .link_to_file(inputs, output, OutputType::Object, exports)
+        .map_err(|error| error.to_string())?;
     if linker.has_errors() {
         return Err("LLVM reported errors".into());
     }
