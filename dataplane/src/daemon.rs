@@ -267,6 +267,8 @@ fn listen(config: &Config) -> Result<Listener, StartError> {
     };
     fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
     let listener = Listener::bind(&path).map_err(failed)?;
+    // At once, before anybody connects. A kernel that cannot has such descriptors closed aside.
+    listener.refuse_descriptors().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     // Everybody may knock: the answer to a stranger is a reason, not a bare "permission denied".
     nix::sys::stat::fchmodat(

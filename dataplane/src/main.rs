@@ -20,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 /// the ports, and serves applications on `covalentd.sock` in the node's runtime directory. It runs in the foreground and
 /// ends cleanly on SIGTERM or SIGINT, leaving no socket, program or memory behind.
 ///
-/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK; cable and pcap ports need nothing.
+/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK; cable and pcap ports need nothing.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalentd",
@@ -79,6 +79,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .thread_block()
         .context("cannot block SIGINT and SIGTERM")?;
     privilege::warn_of_memlock();
+    privilege::raise_descriptor_limit();
     let node = config.node.name.clone();
     let socket = config.socket_path();
     let daemon = Daemon::start_with(config, Privileges::Drop)?;

@@ -1,7 +1,7 @@
 //! Giving up what is not needed once the ports are open.
 
 use caps::{CapSet, Capability, CapsHashSet};
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{info, warn};
 
 /// Kept by a daemon that gives up privileges:
@@ -73,6 +73,15 @@ pub fn warn_of_memlock() {
             wanted_bytes = MEMLOCK_BYTES_WANTED,
             "the memlock limit is low and CAP_IPC_LOCK is missing: set `LimitMEMLOCK=infinity` in the unit or `ulimit -l unlimited`"
         );
+    }
+}
+
+/// Takes all the descriptors that this process may have: each application needs some, and the usual limit of 1024 is soon reached.
+pub fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    if let Err(error) = raised {
+        warn!(%error, "the limit of open descriptors cannot be raised (see `ulimit -n`)");
     }
 }
 

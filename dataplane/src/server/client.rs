@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::fd::{AsFd, OwnedFd},
+    thread,
 };
 
 use covalent_api::{
@@ -73,13 +74,24 @@ impl Client {
         !self.outgoing.is_empty()
     }
 
-    /// Takes the next datagram. Descriptors that came with it are closed: no request carries any.
+    /// Whether it may be asked for its next request: none of it is under way, and it has read the answers to those before.
+    pub fn may_ask(&self) -> bool {
+        !self.busy && !self.closing && !self.outgoing.owes_reply()
+    }
+
+    /// Takes the next datagram. Descriptors that came with it, where the kernel let them through, are closed aside: no request
+    /// carries any.
     pub fn receive(&self, buffer: &mut [u8]) -> Received {
         match self.connection.recv(buffer) {
-            Ok((length, _)) => match datagram::decode(&buffer[..length]) {
-                Ok(request) => Received::Request(Box::new(request)),
-                Err(error) => Received::Garbage(error.to_string()),
-            },
+            Ok((length, fds)) => {
+                if !fds.is_empty() {
+                    close_aside(fds);
+                }
+                match datagram::decode(&buffer[..length]) {
+                    Ok(request) => Received::Request(Box::new(request)),
+                    Err(error) => Received::Garbage(error.to_string()),
+                }
+            }
             Err(SeqpacketError::WouldBlock) => Received::Nothing,
             Err(
                 error @ (SeqpacketError::Truncated { .. }
@@ -158,4 +170,13 @@ impl Client {
             .unwrap_or(0);
         ended || flags & PF_EXITING != 0
     }
+}
+
+/// Drops what a client may have made slow to close, on a thread that waits for nobody else: the last descriptor of a TCP socket
+/// waits for its peer, one of a file for its server.
+pub fn close_aside<T: Send + 'static>(thing: T) {
+    // Without a thread it is dropped here, by the closure that could not be run.
+    let _ = thread::Builder::new()
+        .name("covalent-close".to_owned())
+        .spawn(move || drop(thing));
 }

@@ -54,7 +54,7 @@ impl LaneLink {
             ticket: 0,
             command: Command::Stop,
         };
-        // The lane takes all its commands in each round, and its reports wait in its own memory, so room comes.
+        // The lane takes a command in each round, and its reports wait in its own memory, so room comes.
         while let Err(full) = self.orders.push(order) {
             order = full;
             std::thread::yield_now();

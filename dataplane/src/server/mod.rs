@@ -10,6 +10,7 @@ mod events;
 mod lane_link;
 mod outgoing;
 mod requests;
+mod rkey;
 mod status;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use covalent_api::{
@@ -39,7 +40,8 @@ pub use self::lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX};
 use self::{
     admission::Admission,
     answers::Pending,
-    client::{Client, Received},
+    client::{Client, Received, close_aside},
+    rkey::RkeySequence,
     status::StatusRound,
 };
 use crate::{
@@ -53,6 +55,8 @@ use crate::{
 const CLIENTS_MAX: usize = 256;
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
 const ACCEPTS_PER_ROUND: usize = 16;
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the host thread is told at start.
 pub struct ServerParts {
@@ -92,7 +96,11 @@ pub struct Server {
     next_client: u64,
     next_session: u64,
     next_ticket: u64,
-    next_rkey: u32,
+    rkeys: RkeySequence,
+    /// No connection could be accepted, for want of descriptors for one: when to try again.
+    accept_at: Option<Instant>,
+    /// No client can send descriptors.
+    descriptors_refused: bool,
     events: u64,
     detached: Causes,
     peers_refused: Causes,
@@ -104,6 +112,7 @@ impl Server {
     #[must_use]
     pub fn new(parts: ServerParts) -> Self {
         let zero = |causes: &[&str]| causes.iter().map(|&cause| (cause.to_owned(), 0)).collect();
+        let descriptors_refused = parts.listener.refuse_descriptors().unwrap_or(false);
         Self {
             config: parts.config,
             guid: parts.guid,
@@ -121,7 +130,9 @@ impl Server {
             next_client: 1,
             next_session: 1,
             next_ticket: 1,
-            next_rkey: 1,
+            rkeys: RkeySequence::new(),
+            accept_at: None,
+            descriptors_refused,
             events: 0,
             detached: zero(&["closed", "process_ended", "violation"]),
             peers_refused: zero(&["bad_message", "credentials", "too_many", "version"]),
@@ -154,12 +165,28 @@ impl Server {
     }
 
     fn wait(&self) -> io::Result<Ready> {
-        let mut fds = vec![readable(self.listener.as_fd()), readable(self.stop.as_fd())];
+        let pause = self
+            .accept_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let accepts = pause.is_none_or(|pause| pause.is_zero());
+        let mut listener_flags = PollFlags::empty();
+        listener_flags.set(PollFlags::POLLIN, accepts);
+        let timeout = match pause {
+            // A millisecond more, so that the pause is over when it has passed.
+            Some(pause) if !accepts => {
+                PollTimeout::try_from(pause + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            }
+            _ => PollTimeout::NONE,
+        };
+        let mut fds = vec![
+            PollFd::new(self.listener.as_fd(), listener_flags),
+            readable(self.stop.as_fd()),
+        ];
         fds.extend(self.lanes.iter().map(|lane| readable(lane.reports.as_fd())));
         let clients_at = fds.len();
         fds.extend(self.clients.values().map(|client| {
             let mut flags = PollFlags::empty();
-            flags.set(PollFlags::POLLIN, !client.busy && !client.closing);
+            flags.set(PollFlags::POLLIN, client.may_ask());
             flags.set(PollFlags::POLLOUT, client.has_outgoing());
             PollFd::new(client.connection().as_fd(), flags)
         }));
@@ -170,7 +197,7 @@ impl Server {
                 .map(|carriers| readable(carriers.as_fd())),
         );
         // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
-        match poll(&mut fds, PollTimeout::NONE) {
+        match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -200,11 +227,16 @@ impl Server {
                 Ok(connection) => connection,
                 Err(error) => {
                     if error.kind() != io::ErrorKind::WouldBlock {
-                        warn!(%error, "a connection could not be accepted");
+                        // It stays readable: without a pause this thread would do nothing else. Told once until one is accepted.
+                        let next = Instant::now() + ACCEPT_PAUSE;
+                        if self.accept_at.replace(next).is_none() {
+                            warn!(%error, "no connection can be accepted for now (see `ulimit -n`)");
+                        }
                     }
                     return;
                 }
             };
+            self.accept_at = None;
             if let Err(error) = self.admit(connection) {
                 debug!(%error, "a client went before it was greeted");
             }
@@ -243,13 +275,7 @@ impl Server {
             return;
         };
         client.send();
-        if client.closing {
-            if hung_up {
-                self.hang_up(number);
-            }
-            return;
-        }
-        if client.busy {
+        if !client.may_ask() {
             if hung_up {
                 self.hang_up(number);
             }
@@ -298,6 +324,10 @@ impl Server {
             "client gone"
         );
         self.end_session(client.session.take(), class, reason);
+        if !self.descriptors_refused {
+            // Messages that it left unread may bear descriptors.
+            close_aside(client);
+        }
     }
 
     fn end_session(&mut self, session: Option<u64>, class: &'static str, reason: Option<String>) {

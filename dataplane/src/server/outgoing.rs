@@ -17,11 +17,12 @@ pub struct Message {
     is_event: bool,
 }
 
-/// A bounded queue: at most one reply, for requests are answered one at a time, and [`EVENTS_MAX`] events.
+/// A bounded queue: [`EVENTS_MAX`] events and, as no request is read while [`Outgoing::owes_reply`], one reply and a last word.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     messages: VecDeque<Message>,
     events: usize,
+    replies: usize,
 }
 
 /// The client read too slowly: its events are dropped and it is to be told so and closed.
@@ -35,6 +36,7 @@ impl Outgoing {
             Ok(bytes) => bytes,
             Err(error) => refusal(&format!("the answer cannot be sent: {error}")),
         };
+        self.replies += 1;
         self.messages.push_back(Message {
             bytes,
             fds,
@@ -71,7 +73,14 @@ impl Outgoing {
     pub fn sent(&mut self) {
         if let Some(message) = self.messages.pop_front() {
             self.events -= usize::from(message.is_event);
+            self.replies -= usize::from(!message.is_event);
         }
+    }
+
+    /// Whether a reply waits: nothing more is read from a client that does not read.
+    #[must_use]
+    pub fn owes_reply(&self) -> bool {
+        self.replies > 0
     }
 
     /// Whether nothing waits.
@@ -102,7 +111,9 @@ mod tests {
         }
         assert_eq!(outgoing.event(b"event"), Err(TooSlow));
         assert_eq!(outgoing.messages.len(), 1);
+        assert!(outgoing.owes_reply());
         outgoing.sent();
+        assert!(!outgoing.owes_reply());
         assert!(outgoing.is_empty() && outgoing.front().is_none());
     }
 }

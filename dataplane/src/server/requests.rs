@@ -135,8 +135,10 @@ impl Server {
             .next_power_of_two()
             .max(2);
         let memory = SessionMemory::create(slots).map_err(|error| error.to_string())?;
-        let (to_application, application_end) = EventFd::pair().map_err(no_descriptors)?;
-        let (to_lane, lane_end) = EventFd::pair().map_err(no_descriptors)?;
+        // Neither can hold up the lane, whatever the application does to its end: see `EventFd`.
+        let (to_application, application_end) = EventFd::one_way().map_err(no_descriptors)?;
+        let to_lane = EventFd::new().map_err(no_descriptors)?;
+        let lane_end = to_lane.try_clone().map_err(no_descriptors)?;
         let fds = vec![
             memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
             application_end.into(),
@@ -376,7 +378,7 @@ impl Server {
                 "region `{name}` is registered already, by session {holder}: choose another name"
             ));
         }
-        let rkey = self.draw_rkey();
+        let rkey = self.rkeys.draw();
         let record = self
             .sessions
             .get_mut(&session)
@@ -513,13 +515,6 @@ impl Server {
             .map(|port| format!("`{}`", port.name))
             .collect();
         names.join(", ")
-    }
-
-    /// Keys are never given twice, so a verb that was sent to a region of the past does not reach one of the present.
-    fn draw_rkey(&mut self) -> u32 {
-        let rkey = self.next_rkey;
-        self.next_rkey = self.next_rkey.wrapping_add(1).max(1);
-        rkey
     }
 }
 

@@ -81,10 +81,10 @@ fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
         let client = node.client();
         let file = fs::File::open("/dev/null").expect("a file");
         let bytes = datagram::encode(&Request::Status).expect("fits");
-        client
+        // Where the kernel can, it refuses them already.
+        let _ = client
             .connection
-            .send(&bytes, &[std::os::fd::AsFd::as_fd(&file)])
-            .expect("the daemon receives");
+            .send(&bytes, &[std::os::fd::AsFd::as_fd(&file)]);
     }
     steady.status();
     eventually("descriptors are closed", || {
