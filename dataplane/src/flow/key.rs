@@ -7,7 +7,7 @@
 //! | IPv6 under 40 bytes, of another version, with an extension header cut short | none |
 //! | IP fragment that is not the first, more than 8 extension headers, ports outside the frame | no ports |
 //!
-//! Two VLAN tags (0x8100, 0x88a8) are looked through; a third one is the EtherType itself.
+//! Two VLAN tags (0x8100, 0x88a8, 0x9100) are looked through; a third one is the EtherType itself.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -59,15 +59,7 @@ pub struct TransportKey {
 /// Never panics, whatever the bytes, and looks at no more than a bounded number of headers.
 #[must_use]
 pub fn parse(frame: &[u8]) -> Option<FrameKey> {
-    let mut ethertype = read_u16(frame, 12)?;
-    let mut offset = ETHERNET_HEADER_BYTES;
-    for _ in 0..VLAN_TAGS_MAX {
-        if !matches!(ethertype, 0x8100 | 0x88a8) {
-            break;
-        }
-        ethertype = read_u16(frame, offset + 2)?;
-        offset += 4;
-    }
+    let (ethertype, offset) = ethertype(frame)?;
     if ethertype < ETHERTYPE_MIN {
         return None;
     }
@@ -78,6 +70,21 @@ pub fn parse(frame: &[u8]) -> Option<FrameKey> {
         _ => None,
     };
     Some(FrameKey { ethertype, ip })
+}
+
+/// The EtherType of `frame` behind its VLAN tags, and where what it tells of begins; `None` if the frame is too short.
+#[must_use]
+pub fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
+    let mut ethertype = read_u16(frame, 12)?;
+    let mut offset = ETHERNET_HEADER_BYTES;
+    for _ in 0..VLAN_TAGS_MAX {
+        if !matches!(ethertype, 0x8100 | 0x88a8 | 0x9100) {
+            break;
+        }
+        ethertype = read_u16(frame, offset + 2)?;
+        offset += 4;
+    }
+    Some((ethertype, offset))
 }
 
 fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
@@ -241,7 +248,7 @@ mod tests {
     #[test]
     fn two_tags_are_looked_through_and_a_third_is_the_ethertype() {
         let packet = ipv4(0, 0, 17, &PORTS);
-        for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
+        for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100], &[0x9100, 0x8100]] {
             assert_eq!(
                 ports(&ethernet(tags, 0x0800, &packet)),
                 Some((17, 8080, 80))

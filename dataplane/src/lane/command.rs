@@ -86,9 +86,9 @@ pub struct NewSession {
     pub session: u64,
     /// The lane's half of the notification and doorbell rings.
     pub rings: NicSession,
-    /// Wakes the application. One end of a pair, as is the other: see [`EventFd::pair`].
+    /// Wakes the application: the giving end of [`EventFd::one_way`].
     pub to_application: EventFd,
-    /// Wakes the lane.
+    /// Wakes the lane: an eventfd that the application has too, and the lane only takes from.
     pub to_lane: EventFd,
 }
 
@@ -174,6 +174,8 @@ pub struct Released {
     pub regions: Vec<RegionMemory>,
     /// The session's rings.
     pub session: Option<NicSession>,
+    /// What woke the application and the lane.
+    pub wakes: Option<[EventFd; 2]>,
 }
 
 /// Everything that a lane counted.

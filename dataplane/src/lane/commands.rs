@@ -1,6 +1,6 @@
 //! Commands of the host thread, carried out at the loop boundary.
 
-use covalent_api::rule::Match;
+use covalent_api::{request::PipeKind, rule::Match};
 
 use super::{
     Lane,
@@ -11,15 +11,15 @@ use super::{
 };
 
 impl Lane {
-    /// Carries out every command that waits. Returns how many.
-    pub(super) fn take_orders(&mut self) -> usize {
-        let mut taken = 0;
-        while let Some(Order { ticket, command }) = self.orders.pop() {
-            taken += 1;
-            let result = self.obey(command);
-            self.core.outbox.push(Report::Answer { ticket, result });
-        }
-        taken
+    /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
+    /// and ticks waiting for longer than one command takes.
+    pub(super) fn take_order(&mut self) -> usize {
+        let Some(Order { ticket, command }) = self.orders.pop() else {
+            return 0;
+        };
+        let result = self.obey(command);
+        self.core.outbox.push(Report::Answer { ticket, result });
+        1
     }
 
     fn obey(&mut self, command: Command) -> Result<Answer, String> {
@@ -44,6 +44,7 @@ impl Lane {
                 if let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == port) {
                     slot.port.set_carrier(up);
                 }
+                self.watch_carriers();
             }
             Command::Snapshot => return Ok(Answer::Snapshot(Box::new(self.snapshot()))),
             Command::Stop => self.stopping = true,
@@ -56,7 +57,6 @@ impl Lane {
     }
 
     fn open_pipe(&mut self, new: NewPipe) -> Result<(), String> {
-        use covalent_api::request::PipeKind;
         let core = &mut self.core;
         let session = core.session_slot(new.session)?;
         let (number, kind) = (new.pipe, new.kind);
@@ -64,7 +64,6 @@ impl Lane {
         // Room for every pipe at once, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
         core.sources.reserve(core.pipes.len());
-        core.passed_over.reserve(core.pipes.len());
         if let Some(owner) = core.sessions.get_mut(session) {
             let number = number as usize;
             if owner.pipes.len() <= number {
@@ -98,17 +97,28 @@ impl Lane {
         for pipe in pipes {
             self.release_pipe(pipe, &mut released);
         }
-        // The exchanges run to their end; only nobody is told.
+        self.disown_verbs(slot);
+        released.regions = self.core.engine.remove_session(session);
+        if let Some(session) = self.core.sessions.remove(slot) {
+            released.session = Some(session.rings);
+            released.wakes = Some([session.to_application, session.to_lane]);
+        }
+        Ok(Answer::Released(Box::new(released)))
+    }
+
+    /// Forgets who asked for the verbs under way of the session in slot `session`. The exchanges run to their end; only nobody is
+    /// told, in particular not who opens the next pipe for completions and numbers verbs anew.
+    fn disown_verbs(&mut self, session: usize) {
         let pending = &mut self.core.pending;
         self.node.cancel_interest(|token| {
             pending
                 .get_mut(token)
-                .is_some_and(|pending| pending.session == slot)
+                .is_some_and(|pending| pending.session == session)
         });
-        self.core.completed += pending.remove_session(slot) as u64;
-        released.regions = self.core.engine.remove_session(session);
-        released.session = self.core.sessions.remove(slot).map(|session| session.rings);
-        Ok(Answer::Released(Box::new(released)))
+        self.core.completed += pending.remove_session(session) as u64;
+        if let Some(owner) = self.core.sessions.get_mut(session) {
+            owner.outstanding = 0;
+        }
     }
 
     fn release_pipe(&mut self, slot: usize, released: &mut Released) {
@@ -124,6 +134,9 @@ impl Lane {
         }
         self.core.touched.retain(|&touched| touched != slot);
         self.core.sources.retain(|&source| source != slot);
+        if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
+            self.disown_verbs(pipe.session);
+        }
         if let Some(owner) = self.core.sessions.get_mut(pipe.session) {
             if let Some(place) = owner.pipes.get_mut(pipe.number as usize) {
                 *place = None;
@@ -198,7 +211,10 @@ impl Lane {
         }
         slot.port
             .set_enabled(enabled)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        // At once: the next command may undo it in this very round, and the link must have seen both.
+        self.watch_carriers();
+        Ok(())
     }
 }
 

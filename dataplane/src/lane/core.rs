@@ -31,8 +31,6 @@ pub struct Core {
     pub touched: Vec<usize>,
     /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
     pub sources: VecDeque<usize>,
-    /// Slots of pipes that found their port full in this round: first in the next one. Room as for [`Core::sources`].
-    pub passed_over: Vec<usize>,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Verbs under way at other nodes.
@@ -52,12 +50,13 @@ pub struct Core {
 }
 
 impl Core {
-    /// Copies `packet` into the pipe in `slot`. A full pipe drops it and counts it there.
-    pub fn deliver(&mut self, slot: usize, packet: &[u8]) {
+    /// Copies `packet` into the pipe in `slot` and returns whether it fitted. A full pipe drops it and counts it there.
+    pub fn deliver(&mut self, slot: usize, packet: &[u8]) -> bool {
         let Some(pipe) = self.pipes.get_mut(slot) else {
-            return;
+            return false;
         };
-        if pipe.nic.push(packet).is_ok() {
+        let fitted = pipe.nic.push(packet).is_ok();
+        if fitted {
             if !std::mem::replace(&mut pipe.touched, true) {
                 self.touched.push(slot);
             }
@@ -65,6 +64,7 @@ impl Core {
             let session = pipe.session;
             self.violate(session, violation);
         }
+        fitted
     }
 
     /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
@@ -151,6 +151,7 @@ impl Core {
         };
         let mut message = [0; envelope::COMPLETION_BYTES_MAX];
         if let Ok(length) = completion.encode(&mut message) {
+            // It fits: room was kept.
             self.deliver(slot, &message[..length]);
         }
     }
@@ -173,7 +174,7 @@ impl Host for Core {
             session.outstanding -= 1;
         }
         self.completed += 1;
-        self.failovers.completed(pending.peer, self.now);
+        self.failovers.completed(pending.peer);
         let outcome = match outcome {
             Outcome::Committed(reply) => CompletionOutcome::Committed(reply),
             Outcome::Refused(refusal) => CompletionOutcome::Refused(refusal),
@@ -233,7 +234,7 @@ impl Host for Core {
                 }
             }
             LinkEvent::Down { port, reason, open } => {
-                self.failovers.down(port, self.now);
+                self.failovers.down(port);
                 EventKind::LinkDown {
                     port: name(port),
                     reason: reason.to_string(),

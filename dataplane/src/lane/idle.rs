@@ -16,6 +16,9 @@ use super::Lane;
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
 
+/// Fruitless rounds for each time that the core is offered to others.
+const ROUNDS_PER_YIELD: u32 = 4;
+
 /// When to stop spinning, and what to wait on.
 #[derive(Debug)]
 pub(super) struct Idler {
@@ -23,6 +26,8 @@ pub(super) struct Idler {
     spin: Duration,
     /// Since when there was no work; `None` while there is.
     since: Option<Instant>,
+    /// Rounds without work since the last one with some.
+    fruitless: u32,
     fds: Vec<libc::pollfd>,
     sessions: Vec<usize>,
 }
@@ -33,9 +38,25 @@ impl Idler {
             policy,
             spin,
             since: None,
+            fruitless: 0,
             fds: Vec::new(),
             sessions: Vec::new(),
         }
+    }
+
+    /// Between two rounds that do not sleep. An application that shares the core gets it after fruitless rounds; on a core of its
+    /// own the lane has it back at once.
+    fn pause(&mut self, found_work: bool) {
+        if found_work {
+            self.fruitless = 0;
+            return;
+        }
+        if self.fruitless.is_multiple_of(ROUNDS_PER_YIELD) {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+        self.fruitless = self.fruitless.wrapping_add(1);
     }
 
     /// Whether the lane should sleep after a round that began at `now` and found work or not.
@@ -57,9 +78,7 @@ impl Lane {
     /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
     pub(super) fn rest(&mut self, found_work: bool, waits_for_port: bool) {
         if !self.idler.is_tired(self.core.now, found_work) {
-            if !found_work {
-                std::hint::spin_loop();
-            }
+            self.idler.pause(found_work);
             return;
         }
         let mut ports_prepared = 0;
@@ -147,7 +166,7 @@ impl Lane {
             if fd.revents != 0
                 && let Some(session) = self.core.sessions.get_mut(slot)
             {
-                // A closed end stays readable for ever. The host thread sees that the application is gone by itself.
+                // What cannot be taken from would stay readable for ever.
                 session.wake_broken = session.to_lane.drain().is_err();
             }
         }

@@ -137,7 +137,6 @@ impl Lane {
             pipes: Slots::new(),
             touched: Vec::new(),
             sources: std::collections::VecDeque::new(),
-            passed_over: Vec::new(),
             engine: VerbEngine::new(),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             submitted: 0,
@@ -186,7 +185,7 @@ impl Lane {
 
     fn round(&mut self) {
         self.core.now = Instant::now();
-        let mut work = self.take_orders();
+        let mut work = self.take_order();
         self.watch_carriers();
         work += self.receive();
         // At once, so that applications work on the burst while the lane goes on.

@@ -3,8 +3,8 @@
 use covalent_api::rule::{Action, Match, Rule};
 
 use crate::{
-    flow::FlowTable,
-    port::{Port, PortError, SteerChange},
+    flow::{FlowTable, key},
+    port::{Port, PortError, SteerChange, TxRefusal},
 };
 
 /// Places that data leaves free in a link port's transmit ring, so that link records are never behind a full ring.
@@ -37,6 +37,12 @@ pub struct PortSlot {
     pub transmit_failed: bool,
     /// Frames were put in since the last doorbell.
     pub unflushed: bool,
+    /// Frames dropped because their pipe was full. The pipe counts them too, but a pipe goes with its application.
+    pub pipe_full: u64,
+    /// Frames of applications that were not sent because they bear the EtherType of links.
+    pub link_type: u64,
+    /// Where a frame is copied to be looked at, on a port with a link: as long as the longest frame.
+    inspected: Box<[u8]>,
     /// Frames dropped because no pipe is bound to them.
     pub no_pipe: u64,
     /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
@@ -55,6 +61,7 @@ impl PortSlot {
         rules: &[Rule],
     ) -> Result<Self, PortError> {
         let mut flow = FlowTable::default();
+        let inspected_bytes = if link { port.info().frame_bytes_max } else { 0 };
         for rule in rules {
             port.steer(&SteerChange::Insert(rule.matches.clone(), rule.action))?;
             if rule.action == Action::Kernel {
@@ -72,9 +79,31 @@ impl PortSlot {
             gone: None,
             transmit_failed: false,
             unflushed: false,
+            pipe_full: 0,
+            link_type: 0,
+            inspected: vec![0; inspected_bytes as usize].into_boxed_slice(),
             no_pipe: 0,
             steered_to_kernel: 0,
         })
+    }
+
+    /// Sends an application's frame; one that its peer would take for this node's own word is dropped and counted. `ethertype`: that of
+    /// link frames, refused behind VLAN tags too, for a receiver's hardware may take those off.
+    ///
+    /// # Errors
+    /// As [`Port::tx`].
+    pub fn send_data(&mut self, frame: &[u8], ethertype: u16) -> Result<(), TxRefusal> {
+        let Some(copy) = self.inspected.get_mut(..frame.len()) else {
+            // Without a link nothing is forbidden; on one with a link this frame is too long.
+            return self.port.tx(frame);
+        };
+        // What is looked at must be what is sent, and the application may be changing its memory all the while.
+        copy.copy_from_slice(frame);
+        if key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
+            self.link_type += 1;
+            return Ok(());
+        }
+        self.port.tx(copy)
     }
 
     /// Whether data may be sent now.

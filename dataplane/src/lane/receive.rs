@@ -30,18 +30,19 @@ impl Lane {
             slot.link.then_some(settings.ethertype),
             &slot.flow,
         );
-        let (mut no_pipe, mut steered_to_kernel) = (0, 0);
+        let (mut no_pipe, mut steered_to_kernel, mut pipe_full) = (0, 0, 0);
         let result = slot.port.rx_burst(settings.burst, &mut |frame| {
             if is_link_frame(frame, link_type) {
                 node.on_frame(index, frame, core);
                 return;
             }
             match flow.lookup(frame) {
-                Some(Target::Pipe(pipe)) => core.deliver(pipe, frame),
+                Some(Target::Pipe(pipe)) => pipe_full += u64::from(!core.deliver(pipe, frame)),
                 Some(Target::Kernel) => steered_to_kernel += 1,
                 None => no_pipe += 1,
             }
         });
+        slot.pipe_full += pipe_full;
         slot.no_pipe += no_pipe;
         slot.steered_to_kernel += steered_to_kernel;
         match result {

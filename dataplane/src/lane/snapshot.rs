@@ -56,6 +56,9 @@ impl Lane {
     fn port_status(&self, slot: &PortSlot) -> PortStatus {
         let (info, counters) = (slot.port.info(), slot.port.counters());
         let mut drops = causes(counters.drops);
+        drops.insert("pipe_full".to_owned(), slot.pipe_full);
+        let mut refusals = causes(counters.refusals);
+        refusals.insert("link_type".to_owned(), slot.link_type);
         drops.insert("no_pipe".to_owned(), slot.no_pipe);
         drops.insert("steered_to_kernel".to_owned(), slot.steered_to_kernel);
         PortStatus {
@@ -72,7 +75,7 @@ impl Lane {
             tx_bytes: counters.tx_bytes,
             passed_to_kernel_packets: counters.passed_to_kernel_packets,
             drops,
-            refusals: causes(counters.refusals),
+            refusals,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Pipes → ports, links → ports.
 
 use covalent_api::request::PipeKind;
+use covalent_pipe::nic::NicPipe;
 
 use super::Lane;
 use crate::port::{PortError, TxRefusal};
@@ -93,19 +94,17 @@ impl Lane {
             };
             moved += count;
             waits |= served == Served::Full;
-            match served {
-                Served::Empty => {
-                    if let Some(pipe) = self.core.pipes.get_mut(slot) {
-                        pipe.queued = false;
-                    }
+            if served == Served::Empty {
+                if let Some(pipe) = self.core.pipes.get_mut(slot) {
+                    pipe.queued = false;
                 }
-                // Those before it took all the room: it goes first when there is some again.
-                Served::Full if count == 0 => self.core.passed_over.push(slot),
-                _ => self.core.sources.push_back(slot),
+            } else {
+                self.core.sources.push_back(slot);
             }
         }
-        while let Some(slot) = self.core.passed_over.pop() {
-            self.core.sources.push_front(slot);
+        // Whoever is first may take all the room that a port has; the next round begins with the next one.
+        if self.core.sources.len() > 1 {
+            self.core.sources.rotate_left(1);
         }
         (moved, waits)
     }
@@ -124,9 +123,12 @@ impl Lane {
             return (0, Served::Blocked);
         }
         let quota = self.settings.burst.min(port.data_space());
+        // What the application gave back unsent takes time as well, so it counts.
+        let discarded_before = pipe.nic.counters().tx_discarded;
+        let mut taken = 0;
         let mut moved = 0;
         let served = loop {
-            if moved == quota {
+            if moved >= quota {
                 break if quota < self.settings.burst {
                     Served::Full
                 } else {
@@ -134,14 +136,20 @@ impl Lane {
                 };
             }
             match pipe.nic.peek_tx() {
-                Ok(Some(frame)) => match port.port.tx(frame) {
+                Ok(Some(frame)) => match port.send_data(frame, self.settings.ethertype) {
                     Ok(()) => port.unflushed = true,
                     // The port counts it; the verbs library refuses such frames before they get here.
                     Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
                     Err(TxRefusal::Full) => break Served::Full,
                     Err(TxRefusal::Down) => break Served::Blocked,
                 },
-                Ok(None) => break Served::Empty,
+                Ok(None) => {
+                    break if pipe.nic.tx_waits() {
+                        Served::More
+                    } else {
+                        Served::Empty
+                    };
+                }
                 Err(violation) => {
                     let session = pipe.session;
                     self.core.violate(session, violation);
@@ -149,12 +157,13 @@ impl Lane {
                 }
             }
             pipe.nic.advance_tx();
-            moved += 1;
+            taken += 1;
+            moved = taken + passed(&pipe.nic, discarded_before);
         };
-        // The port copied each frame, so the application has its memory back at once.
-        if moved > 0
-            && let Some(tail) = pipe.nic.complete_tx()
-        {
+        let moved = taken + passed(&pipe.nic, discarded_before);
+        // The port copied each frame, so the application has its memory back at once. What it discarded is its own again too,
+        // also where nothing was to be sent: else a ring of discarded packets would stay full for ever.
+        if let Some(tail) = pipe.nic.complete_tx() {
             self.core.notify(slot, tail);
             self.core.wake_owner(slot);
         }
@@ -222,4 +231,10 @@ impl Lane {
             }
         }
     }
+}
+
+/// Packets that `nic` passed unsent since it counted `before`.
+fn passed(nic: &NicPipe, before: u64) -> usize {
+    // A look passes few of them, so this is small.
+    (nic.counters().tx_discarded - before) as usize
 }

@@ -1,6 +1,6 @@
 //! Verbs: executed on the regions of this lane, for peers and for local applications alike.
 //!
-//! [`engine`] admits and executes, [`regions`] finds them, [`counts`] counts by verb and by refusal.
+//! `engine` admits and executes, `regions` finds them, `counts` counts by verb and by refusal.
 //!
 //! # What others see of a verb
 //! The lane executes one verb after the other, so to other verbs each one is a single step. The application that

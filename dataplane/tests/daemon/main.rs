@@ -13,6 +13,7 @@ mod idle;
 mod malformed;
 mod reclaim;
 mod requests;
+mod selfish;
 mod sockets;
 mod streams;
 mod verbs;
