@@ -74,3 +74,8 @@ pub use verb::{
     CommitWord, Completion, MULTI_COMMIT_WORDS_MAX, Mode, Outcome, READ_BYTES_MAX, Refusal, Target,
     Verb, VerbId, WRITE_BYTES_MAX,
 };
+
+/// The front page's example compiles, or the documentation tests fail.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

@@ -152,7 +152,9 @@ fn main() -> ExitCode {
 
 fn host(args: &HostArgs) -> Result<bool> {
     let stop = Stop::on_signals()?;
-    let device = args.socket.attach_to_lane(args.lane, "covalent-bank host")?;
+    let device = args
+        .socket
+        .attach_to_lane(args.lane, "covalent-bank host")?;
     let region = device.register_region(
         &args.region,
         layout::region_bytes(args.accounts),
@@ -245,7 +247,9 @@ fn client(args: &ClientArgs) -> Result<bool> {
         "there is nothing to do"
     );
     let stop = Stop::on_signals()?;
-    let device = args.socket.attach_to_lane(args.lane, "covalent-bank client")?;
+    let device = args
+        .socket
+        .attach_to_lane(args.lane, "covalent-bank client")?;
     let mut verbs = device.verbs_with_depth(args.depth)?;
     let target = if args.node == "local" {
         Target::Local

@@ -1,6 +1,7 @@
 //! Frames through pipes.
 
 use std::{
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -350,15 +351,16 @@ fn two_applications_send_and_receive_at_once() {
     let nodes = Nodes::start(&["p0"]);
     const COUNT: u32 = 3000;
     thread::scope(|scope| {
-        for ethertype in [0x9100u16, 0x9101] {
+        for ethertype in [0x9a00u16, 0x9a01] {
             let nodes = &nodes;
-            let bound = std::sync::Arc::new(std::sync::Barrier::new(2));
-            let is_bound = bound.clone();
+            // Channels, so that one side's failure ends the other.
+            let (bound, is_bound) = mpsc::channel();
+            let (done, is_done) = mpsc::channel::<()>();
             scope.spawn(move || {
                 let device = nodes.attach("b");
                 let mut echo = device.rx_tx_pipe(1 << 20, "p0").unwrap();
                 echo.bind(&Match::EtherType { ethertype }).unwrap();
-                bound.wait();
+                bound.send(()).unwrap();
                 let mut seen = 0;
                 while seen < COUNT {
                     let mut batch = echo.recv_deadline(soon()).unwrap();
@@ -367,12 +369,13 @@ fn two_applications_send_and_receive_at_once() {
                     }
                     batch.send_all().unwrap();
                 }
-                bound.wait();
+                // The last frames are on the wire before the pipe goes.
+                is_done.recv().unwrap();
             });
             scope.spawn(move || {
-                is_bound.wait();
+                is_bound.recv().unwrap();
                 ping(&nodes.attach("a"), ethertype, COUNT);
-                is_bound.wait();
+                done.send(()).unwrap();
             });
         }
     });
@@ -407,7 +410,7 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
     let nodes = Nodes::start_with(&["p0"], "[dataplane]\nidle = \"interrupt\"\n");
     const COUNT: u32 = 2000;
     thread::scope(|scope| {
-        let (bound, is_bound) = std::sync::mpsc::channel();
+        let (bound, is_bound) = mpsc::channel();
         let nodes = &nodes;
         scope.spawn(move || {
             let device = nodes.attach("b");

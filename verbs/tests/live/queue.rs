@@ -291,10 +291,16 @@ fn no_wake_up_is_lost_when_everybody_sleeps_each_time() {
     device.set_spin(Duration::ZERO);
     let mut verbs = device.verbs_with_depth(1).unwrap();
     for target in [Target::Name("b"), Target::Local] {
-        let Ok(counter) = verbs.open_region(target, "counter") else { continue };
+        let Ok(counter) = verbs.open_region(target, "counter") else {
+            continue;
+        };
         for _ in 0..1000 {
             verbs.fetch_add_deadline(&counter, 0, 1, soon()).unwrap();
         }
     }
-    assert_eq!(own.load(0).unwrap(), 1000, "the own node has no such region");
+    assert_eq!(
+        own.load(0).unwrap(),
+        1000,
+        "the own node has no such region"
+    );
 }
