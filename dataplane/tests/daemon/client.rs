@@ -346,25 +346,26 @@ impl Verbs {
     /// Takes the completions that are there.
     pub fn poll(&mut self) -> Vec<(u64, Ended)> {
         let mut ended = Vec::new();
-        if let Some(batch) = self.complete.recv() {
-            for packet in batch.iter() {
-                let completion = Completion::decode(packet).expect("a completion");
-                let how = match completion.outcome {
-                    CompletionOutcome::Committed(reply) => {
-                        let reply = verb::Reply::decode(reply).expect("a reply");
-                        Ended::Committed {
-                            status: reply.status,
-                            index: reply.index,
-                            data: reply.data.to_vec(),
-                        }
+        let Some(batch) = self.complete.recv() else {
+            return ended;
+        };
+        for packet in batch.iter() {
+            let completion = Completion::decode(packet).expect("a completion");
+            let how = match completion.outcome {
+                CompletionOutcome::Committed(reply) => {
+                    let reply = verb::Reply::decode(reply).expect("a reply");
+                    Ended::Committed {
+                        status: reply.status,
+                        index: reply.index,
+                        data: reply.data.to_vec(),
                     }
-                    other => Ended::Other(format!("{other:?}")),
-                };
-                ended.push((completion.user_data, how));
-            }
-            batch.free_all();
+                }
+                other => Ended::Other(format!("{other:?}")),
+            };
+            ended.push((completion.user_data, how));
         }
-        if ended.is_empty() && self.complete.doorbell_needed() {
+        // At once, so that nothing rings while the application waits: a lane that missed a bell is not woken by chance.
+        if batch.free_all() {
             self.app.ring(self.complete_pipe);
         }
         ended

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{config::Config, status::NodeStatus};
+use covalent_api::{
+    config::{Config, PortKind},
+    status::NodeStatus,
+};
 use covalent_dataplane::Daemon;
 
 use super::client::Client;
@@ -62,6 +65,24 @@ impl Node {
     }
 }
 
+/// As [`pair`] with one cable `p0` that holds `ring_slots` frames.
+pub fn pair_on_a_short_cable(dir: &Path, ring_slots: u32) -> (Node, Node) {
+    let node = |name| {
+        let mut node = Node::new(dir, name, &["p0"], "");
+        if let PortKind::Cable {
+            ring_slots: slots, ..
+        } = &mut node.config.port[0].kind
+        {
+            *slots = ring_slots;
+        }
+        node.start()
+    };
+    let pair = (node("a"), node("b"));
+    await_links(&pair.0);
+    await_links(&pair.1);
+    pair
+}
+
 /// Two running nodes `a` and `b`, joined by `cables`, with all links up.
 pub fn pair(dir: &Path, cables: &[&str]) -> (Node, Node) {
     pair_with(dir, cables, "")
@@ -71,13 +92,16 @@ pub fn pair(dir: &Path, cables: &[&str]) -> (Node, Node) {
 pub fn pair_with(dir: &Path, cables: &[&str], more: &str) -> (Node, Node) {
     let a = Node::new(dir, "a", cables, more).start();
     let b = Node::new(dir, "b", cables, more).start();
-    for node in [&a, &b] {
-        let mut client = node.client();
-        eventually("all links are up", || {
-            client.status().links.iter().all(|link| link.state == "up")
-        });
-    }
+    await_links(&a);
+    await_links(&b);
     (a, b)
+}
+
+fn await_links(node: &Node) {
+    let mut client = node.client();
+    eventually("all links are up", || {
+        client.status().links.iter().all(|link| link.state == "up")
+    });
 }
 
 /// Waits until `condition` holds.
