@@ -53,7 +53,7 @@ fn lanes_at_rest_sleep() {
 #[test]
 fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
     const SLOW: Duration = Duration::from_millis(500);
-    for idle in ["idle = \"interrupt\"", "spin_us = 20"] {
+    for idle in ["idle = \"interrupt\"", "spin_us = 1"] {
         let dir = tempfile::tempdir().expect("a directory");
         let more = format!("idle_pace_ms = 1000\n[dataplane]\n{idle}\n");
         let (a, b) = pair_with(dir.path(), &["p0"], &more);
