@@ -16,7 +16,8 @@ use crate::{
 /// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
 ///
 /// It belongs to its device's thread. Bytes are in network byte order. A packet's room is free again when the port has sent it, so a slow port
-/// fills the pipe, and what then arrives is dropped and counted. Dropping the pipe gives it back to the daemon.
+/// fills the pipe, and what then arrives is dropped and counted. Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
+/// get there.
 ///
 /// # Examples
 /// ```no_run

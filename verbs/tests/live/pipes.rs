@@ -411,6 +411,7 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
     const COUNT: u32 = 2000;
     thread::scope(|scope| {
         let (bound, is_bound) = mpsc::channel();
+        let (done, is_done) = mpsc::channel();
         let nodes = &nodes;
         scope.spawn(move || {
             let device = nodes.attach("b");
@@ -419,8 +420,10 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
             echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
             bound.send(()).unwrap();
             for _ in 0..COUNT {
-                match echo.recv_deadline(Instant::now()+Duration::from_secs(3)) { Ok(b)=>b.send(1).unwrap(), Err(e)=>{ let s=device.status().unwrap(); eprintln!("ECHO {e} {:?} {:?} {:?}", s.lanes, s.ports, s.pipes); match echo.recv() { Ok(Some(_)) => eprintln!("ECHO has packets after all"), o => eprintln!("ECHO none {}", o.is_err()) }; std::thread::sleep(Duration::from_secs(1)); std::process::exit(3) } }
+                echo.recv_deadline(soon()).unwrap().send(1).unwrap();
             }
+            // The last frame is on the wire before the pipe goes.
+            is_done.recv().unwrap();
         });
         is_bound.recv().unwrap();
         let device = nodes.attach("a");
@@ -430,9 +433,10 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
         let mut tx = device.tx_pipe(64 * 1024, "p0").unwrap();
         for number in 0..COUNT {
             tx.send(&frame(number, 64)).unwrap();
-            let batch = match rx.recv_deadline(Instant::now()+Duration::from_millis(2700)) { Ok(b)=>b, Err(e)=>{ let s=device.status().unwrap(); eprintln!("PING {number} {e} {:?} {:?} {:?} txinflight {}", s.lanes, s.ports, s.pipes, tx.in_flight_bytes()); std::thread::sleep(Duration::from_secs(5)); panic!() } };
+            let batch = rx.recv_deadline(soon()).unwrap();
             assert_eq!(batch.iter().next(), Some(&frame(number, 64)[..]));
             batch.free_all();
         }
+        done.send(()).unwrap();
     });
 }
