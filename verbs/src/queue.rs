@@ -516,9 +516,8 @@ impl<'d> Verbs<'d> {
                 }
             }
         }
-        if batch.free_all() {
-            self.device.owe_doorbell(self.complete_id);
-        }
+        // Whether the daemon waits for a doorbell is asked before the next sleep.
+        batch.free_all();
         Ok(())
     }
 }
