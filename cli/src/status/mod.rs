@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use covalent_api::config::Config;
 
-pub use self::render::{mode, render};
+pub use self::render::{lane, mode, render};
 use crate::{
     args::{Format, StatusArgs},
     client::Client,

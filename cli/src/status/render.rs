@@ -69,6 +69,14 @@ pub fn mode(kind: &str, mode: &PortMode) -> String {
     )
 }
 
+/// A lane in words, for example `lane 0 on core 1, adaptive`.
+pub fn lane(lane: &LaneStatus) -> String {
+    let place = lane
+        .core
+        .map_or_else(|| "floating".to_owned(), |core| format!("on core {core}"));
+    format!("lane {} {place}, {}", lane.lane, lane.idle)
+}
+
 fn section(text: &mut String, title: &str, table: Table) {
     if !table.is_empty() {
         let _ = writeln!(text, "\n{title}\n{table}");

@@ -92,6 +92,10 @@ fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
             slow < 3,
             "{slow} of 1500 round trips waited for a tick under {idle}"
         );
-        assert!(a.status().lanes[0].sleeps > 20, "the lane slept between");
+        // Under `adaptive` a lane that shares its core with the application may find work each time that it looks.
+        if idle.contains("interrupt") {
+            let sleeps = a.status().lanes[0].sleeps;
+            assert!(sleeps > 20, "the lane slept between: {sleeps} times");
+        }
     }
 }
