@@ -117,13 +117,7 @@ fn an_echo_in_place_returns_every_byte() {
             assert!(packet == *frame, "the echo is not what was sent");
         }
     }
-    assert_eq!(b.status().ports[0].tx_packets - link_frames(&b), 500);
-}
-
-/// Frames that a node's link put on its only port: at most its records.
-fn link_frames(node: &super::node::Node) -> u64 {
-    let status = node.status();
-    status.ports[0].tx_packets - status.pipes.iter().map(|pipe| pipe.tx_packets).sum::<u64>()
+    assert_eq!(b.status().pipes[0].tx_packets, 500);
 }
 
 #[test]
@@ -262,8 +256,10 @@ fn pipes_share_a_port_fairly() {
         .iter()
         .rposition(|frame| *frame == numbered(FIRST_MODEST + MODEST - 1, 1514))
         .expect("it arrives");
+    // The lane may hear the greedy pipe's bell a round earlier, and then has one burst of its frames in hand before the two take turns.
+    // Served in the order of their bells, the modest pipe would be done last, after all of them.
     assert!(
-        place < 5 * MODEST as usize,
+        place < (256 + 2 * MODEST) as usize,
         "the modest pipe's {MODEST} frames were done after {place} of {filled}"
     );
 }
