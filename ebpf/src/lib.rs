@@ -30,6 +30,7 @@
 mod action;
 mod counters;
 mod error;
+mod heap;
 mod interface;
 mod key;
 #[allow(dead_code, reason = "shared with the program, which uses the rest")]

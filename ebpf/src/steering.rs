@@ -14,6 +14,7 @@ use aya::{
 use crate::{
     Action, AttachMode, AttachPoint, AttachedProgram, Counters, EbpfError, EffectiveMode, Key,
     error::os_error,
+    heap,
     interface::{self, Interface},
     key::TableKey,
     layout::{
@@ -64,8 +65,14 @@ impl Steering {
     /// # Errors
     /// [`EbpfError::NotPermitted`], [`EbpfError::NoMemory`] or [`EbpfError::Rejected`].
     pub fn load() -> Result<Self, EbpfError> {
+        let loaded = Self::load_object();
+        heap::give_back();
+        loaded
+    }
+
+    fn load_object() -> Result<Self, EbpfError> {
         let mut object = EbpfLoader::new()
-            // The program follows no kernel structure, so the kernel's own type information is not read.
+            // The program follows no kernel structure, so it needs no type information of the kernel's.
             .btf(None)
             .verifier_log_level(VerifierLogLevel::STATS)
             .load(OBJECT)

@@ -7,6 +7,7 @@
 //! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
+//! | 640 | packets refused: too short, too long (2 × u64) | application, TX only |
 //! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send) | producer; RX/TX: application too |
 //!
 //! Cursors are 128 bytes apart because processors fetch lines in pairs.
@@ -30,6 +31,7 @@ const TAIL: usize = 128;
 const HEAD: usize = 256;
 const TX_TAIL: usize = 384;
 const SPACE_WANTED: usize = 512;
+const REFUSED: usize = 640;
 const LENGTHS: usize = 4096;
 
 const WHAT: &str = "pipe control memory";
@@ -117,6 +119,12 @@ impl Control {
 
     pub(crate) fn space_wanted(&self) -> &AtomicU32 {
         &self.mapping.u32s(SPACE_WANTED, 1)[0]
+    }
+
+    /// Counts of packets that the application's half refused: too short, too long.
+    pub(crate) fn refused(&self) -> [&AtomicU64; 2] {
+        let words = self.mapping.u64s(REFUSED, 2);
+        [&words[0], &words[1]]
     }
 
     /// Length word of the packet that starts at `cursor`.

@@ -84,6 +84,8 @@ mod passrights;
 #[allow(unsafe_code, reason = "shared memory")]
 mod producer;
 #[cfg(not(loom))]
+mod refused;
+#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "shared memory")]
 mod ring;
 #[cfg(not(loom))]
@@ -108,6 +110,8 @@ pub mod session;
 pub use error::PipeError;
 #[cfg(not(loom))]
 pub use memory::PipeMemory;
+#[cfg(not(loom))]
+pub use refused::Refused;
 #[cfg(not(loom))]
 pub use spec::{
     CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeSpec, QUANTUM_BYTES,

@@ -1,7 +1,7 @@
 //! The daemon's half of a pipe: what a NIC would be in hardware. It trusts nothing that the application can write.
 
 use crate::{
-    Direction, PipeMemory, Violation,
+    Direction, PipeMemory, Refused, Violation,
     consumer::{Consumer, Span},
     memory::Shared,
     producer::Producer,
@@ -126,6 +126,16 @@ impl NicPipe {
     #[must_use]
     pub const fn counters(&self) -> NicCounters {
         self.counters
+    }
+
+    /// Packets of a TX pipe that the application's half refused, as that half tells: a liar lies about itself.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        let [too_short, too_long] = self.shared.control.refused();
+        Refused {
+            too_short: too_short.load(Ordering::Relaxed),
+            too_long: too_long.load(Ordering::Relaxed),
+        }
     }
 
     /// What the application did wrong, if anything: the reason to detach it.

@@ -5,6 +5,7 @@ use std::{
     hint, io,
     os::fd::{AsFd, OwnedFd},
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -519,6 +520,8 @@ impl Device {
             if Instant::now() >= until {
                 return Ok(false);
             }
+            // The lane may have this core as well: what is waited for comes the sooner if it gets a turn.
+            thread::yield_now();
         }
     }
 

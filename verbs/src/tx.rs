@@ -93,7 +93,7 @@ impl<'d> TxPipe<'d> {
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when it is full and will stay so.
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<()> {
-        check_min(packet.len())?;
+        self.check_min(packet.len())?;
         match self.ring.send(packet) {
             Ok(()) => Ok(()),
             Err(refusal) => Err(self.refused(refusal, packet.len())),
@@ -106,7 +106,7 @@ impl<'d> TxPipe<'d> {
     /// # Errors
     /// As [`TxPipe::push`].
     pub fn reserve(&mut self, len_bytes: usize) -> Result<TxReservation<'_>> {
-        check_min(len_bytes)?;
+        self.check_min(len_bytes)?;
         match self.ring.reserve(len_bytes) {
             Ok(reservation) => Ok(TxReservation(reservation)),
             Err(refusal) => Err(refusal_of(refusal, len_bytes).into()),
@@ -184,6 +184,19 @@ impl<'d> TxPipe<'d> {
         wait_for_room(self.device, &mut self.ring, bytes, deadline)
     }
 
+    #[inline]
+    fn check_min(&mut self, len_bytes: usize) -> Result<()> {
+        if len_bytes < FRAME_BYTES_MIN {
+            self.ring.count_too_short();
+            return Err(SendRefusal::Runt {
+                len_bytes,
+                min_bytes: FRAME_BYTES_MIN,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
     fn refused(&self, refusal: app::SendRefusal, len_bytes: usize) -> crate::Error {
         if let Some(violation) = self.ring.violation() {
             return broken(violation);
@@ -220,17 +233,6 @@ pub(crate) fn wait_for_room(
             Stage::BeforeSleep => Ok(!ring.want_space(fits)),
         }
     })
-}
-
-fn check_min(len_bytes: usize) -> Result<()> {
-    if len_bytes < FRAME_BYTES_MIN {
-        return Err(SendRefusal::Runt {
-            len_bytes,
-            min_bytes: FRAME_BYTES_MIN,
-        }
-        .into());
-    }
-    Ok(())
 }
 
 fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {

@@ -14,6 +14,10 @@ impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
     /// and ticks waiting for longer than one command takes.
     pub(super) fn take_order(&mut self) -> usize {
+        // Cheaper than an attempt to take one, and this is asked in every round.
+        if self.orders.is_empty() {
+            return 0;
+        }
         let Some(Order { ticket, command }) = self.orders.pop() else {
             return 0;
         };
@@ -122,6 +126,7 @@ impl Lane {
     }
 
     fn release_pipe(&mut self, slot: usize, released: &mut Released) {
+        self.collect_refusals(slot);
         let Some(pipe) = self.core.pipes.remove(slot) else {
             return;
         };

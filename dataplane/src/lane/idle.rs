@@ -16,8 +16,12 @@ use super::Lane;
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
 
-/// Fruitless rounds for each time that the core is offered to others.
-const ROUNDS_PER_YIELD: u32 = 4;
+/// Fruitless rounds for each time that the core is offered to others: some microseconds, longer than a peer on the next machine takes to
+/// answer. A yield to an application that only waits costs two context switches, and just then the answer would come.
+const ROUNDS_PER_YIELD: u32 = 64;
+
+/// Fruitless rounds for each look at the clock.
+const ROUNDS_PER_LOOK: u32 = 4;
 
 /// When to stop spinning, and what to wait on.
 #[derive(Debug)]
@@ -44,19 +48,24 @@ impl Idler {
         }
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it after fruitless rounds; on a core of its
-    /// own the lane has it back at once.
-    fn pause(&mut self, found_work: bool) {
-        if found_work {
-            self.fruitless = 0;
-            return;
-        }
-        if self.fruitless.is_multiple_of(ROUNDS_PER_YIELD) {
-            std::thread::yield_now();
+    /// Between two rounds that do not sleep. An application that shares the core gets it when it was told something, and after fruitless
+    /// rounds; on a core of its own the lane has it back at once.
+    fn pause(&mut self, found_work: bool, told: bool) {
+        self.fruitless = if found_work {
+            0
         } else {
+            self.fruitless.wrapping_add(1)
+        };
+        if told || (!found_work && self.fruitless.is_multiple_of(ROUNDS_PER_YIELD)) {
+            std::thread::yield_now();
+        } else if !found_work {
             std::hint::spin_loop();
         }
-        self.fruitless = self.fruitless.wrapping_add(1);
+    }
+
+    /// Whether the time of the last round will do for the next one.
+    pub(super) fn time_will_do(&self) -> bool {
+        !self.fruitless.is_multiple_of(ROUNDS_PER_LOOK)
     }
 
     /// Whether the lane should sleep after a round that began at `now` and found work or not.
@@ -77,8 +86,9 @@ impl Idler {
 impl Lane {
     /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
     pub(super) fn rest(&mut self, found_work: bool, waits_for_port: bool) {
+        let told = std::mem::take(&mut self.core.told);
         if !self.idler.is_tired(self.core.now, found_work) {
-            self.idler.pause(found_work);
+            self.idler.pause(found_work, told);
             return;
         }
         let mut ports_prepared = 0;
@@ -96,6 +106,7 @@ impl Lane {
         may_sleep = may_sleep && !self.has_work_after_all();
         if may_sleep {
             self.wait(waits_for_port);
+            self.idler.fruitless = 0;
         }
         for slot in &mut self.ports[..ports_prepared] {
             if slot.gone.is_none() {

@@ -145,6 +145,7 @@ impl Lane {
             outbox: Outbox::new(reports),
             port_names: config.port.iter().map(|port| port.name.clone()).collect(),
             now,
+            told: false,
         };
         Ok(Self {
             idler: Idler::new(
@@ -184,7 +185,9 @@ impl Lane {
     }
 
     fn round(&mut self) {
-        self.core.now = Instant::now();
+        if !self.idler.time_will_do() {
+            self.core.now = Instant::now();
+        }
         let mut work = self.take_order();
         self.watch_carriers();
         work += self.receive();

@@ -1,6 +1,7 @@
 //! A port as its lane drives it.
 
 use covalent_api::rule::{Action, Match, Rule};
+use covalent_pipe::Refused;
 
 use crate::{
     flow::{FlowTable, key},
@@ -41,6 +42,8 @@ pub struct PortSlot {
     pub pipe_full: u64,
     /// Frames of applications that were not sent because they bear the EtherType of links.
     pub link_type: u64,
+    /// Frames that applications' TX pipes refused for this port.
+    pub refused: Refused,
     /// Where a frame is copied to be looked at, on a port with a link: as long as the longest frame.
     inspected: Box<[u8]>,
     /// Frames dropped because no pipe is bound to them.
@@ -81,6 +84,7 @@ impl PortSlot {
             unflushed: false,
             pipe_full: 0,
             link_type: 0,
+            refused: Refused::default(),
             inspected: vec![0; inspected_bytes as usize].into_boxed_slice(),
             no_pipe: 0,
             steered_to_kernel: 0,

@@ -3,6 +3,7 @@
 use covalent_api::{
     config::Idle,
     guid::Guid,
+    request::PipeKind,
     status::{Causes, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
 };
 use covalent_protocol::LinkView;
@@ -12,7 +13,10 @@ use super::{Lane, command::LaneSnapshot, port_slot::PortSlot};
 
 impl Lane {
     /// Allocates: for a command, never on the way of a packet.
-    pub(super) fn snapshot(&self) -> LaneSnapshot {
+    pub(super) fn snapshot(&mut self) -> LaneSnapshot {
+        for slot in 0..self.core.pipes.len() {
+            self.collect_refusals(slot);
+        }
         LaneSnapshot {
             lane: self.lane_status(),
             ports: self
@@ -53,12 +57,36 @@ impl Lane {
         }
     }
 
+    /// Adds what the application's half of the pipe in `slot` refused since the last look to its port's counts, which outlive it.
+    pub(super) fn collect_refusals(&mut self, slot: usize) {
+        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+            return;
+        };
+        let Some(port) = self
+            .ports
+            .iter_mut()
+            .find(|port| pipe.kind == PipeKind::Tx && Some(port.index) == pipe.port)
+        else {
+            return;
+        };
+        let refused = pipe.nic.refused();
+        port.refused.add(refused.since(pipe.refused));
+        pipe.refused = refused;
+    }
+
     fn port_status(&self, slot: &PortSlot) -> PortStatus {
         let (info, counters) = (slot.port.info(), slot.port.counters());
         let mut drops = causes(counters.drops);
         drops.insert("pipe_full".to_owned(), slot.pipe_full);
         let mut refusals = causes(counters.refusals);
         refusals.insert("link_type".to_owned(), slot.link_type);
+        for (cause, count) in [
+            ("runt", slot.refused.too_short),
+            ("too_long", slot.refused.too_long),
+        ] {
+            let total = refusals.entry(cause.to_owned()).or_default();
+            *total = total.saturating_add(count);
+        }
         drops.insert("no_pipe".to_owned(), slot.no_pipe);
         drops.insert("steered_to_kernel".to_owned(), slot.steered_to_kernel);
         PortStatus {

@@ -1,7 +1,7 @@
 //! A lane's applications and their pipes.
 
 use covalent_api::{request::PipeKind, rule::Match};
-use covalent_pipe::{event::EventFd, nic::NicPipe, session::NicSession};
+use covalent_pipe::{Refused, event::EventFd, nic::NicPipe, session::NicSession};
 
 use super::command::{NewPipe, NewSession};
 
@@ -43,6 +43,8 @@ pub struct LanePipe {
     pub capacity_bytes: u64,
     /// The lane's half.
     pub nic: NicPipe,
+    /// What the application's half had refused when that was last looked at.
+    pub refused: Refused,
     /// What is steered into it.
     pub bindings: Vec<Match>,
     /// It holds packets that are not published yet.
@@ -136,6 +138,7 @@ impl LanePipe {
             port: new.port,
             capacity_bytes: new.capacity_bytes,
             nic: new.nic,
+            refused: Refused::default(),
             bindings: Vec::new(),
             touched: false,
             queued: false,

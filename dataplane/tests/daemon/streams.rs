@@ -215,6 +215,31 @@ fn frames_that_the_port_cannot_take_are_refused_and_counted() {
 }
 
 #[test]
+fn what_the_library_refuses_is_counted_and_stays_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, _b) = pair(dir.path(), &["p0"]);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    let max = a.status().ports[0].frame_bytes_max as usize;
+    tx.set_frame_bytes_max(max);
+    for _ in 0..2 {
+        assert!(tx.send(&vec![0; max + 1]).is_err());
+        assert!(tx.send(&[]).is_err());
+        tx.count_too_short();
+    }
+    let refused = |of: &super::node::Node| {
+        let refusals = of.status().ports[0].refusals.clone();
+        (refusals["too_long"], refusals["runt"])
+    };
+    assert_eq!(refused(&a), (2, 4));
+    assert_eq!(refused(&a), (2, 4), "each is counted once");
+    assert!(tx.send(&vec![0; max + 1]).is_err());
+    // Not looked at between the last refusal and the end of the pipe.
+    sender.client.done(&Request::ClosePipe { pipe });
+    assert_eq!(refused(&a), (3, 4));
+}
+
+#[test]
 fn pipes_share_a_port_fairly() {
     const MODEST: u32 = 50;
     const FIRST_MODEST: u32 = 1 << 30;

@@ -3,7 +3,8 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::{
-    Direction, PipeError, PipeMemory, Violation, memory::Shared, producer::Producer, words::wake,
+    Direction, PipeError, PipeMemory, Refused, Violation, memory::Shared, producer::Producer,
+    sync::Ordering, words::wake,
 };
 
 /// The application's half of a TX pipe: packets written back to back, taken by the daemon.
@@ -12,6 +13,7 @@ pub struct TxPipe {
     shared: Shared,
     producer: Producer,
     frame_bytes_max: usize,
+    refused: Refused,
     violation: Option<Violation>,
 }
 
@@ -46,6 +48,7 @@ impl TxPipe {
             shared,
             producer: Producer::default(),
             frame_bytes_max,
+            refused: Refused::default(),
             violation: None,
         })
     }
@@ -137,9 +140,11 @@ impl TxPipe {
     #[inline]
     fn admit(&mut self, len: usize) -> Result<(), SendRefusal> {
         if len == 0 {
+            self.count_too_short();
             return Err(SendRefusal::Empty);
         }
         if len > self.frame_bytes_max {
+            self.count_too_long();
             return Err(SendRefusal::TooLong {
                 len,
                 max: self.frame_bytes_max,
@@ -152,6 +157,21 @@ impl TxPipe {
             }
         }
         Ok(())
+    }
+
+    /// Counts a packet that the caller refused because it is too short to be a frame, where the daemon's telemetry sees it.
+    #[cold]
+    pub fn count_too_short(&mut self) {
+        self.refused.too_short += 1;
+        let [too_short, _] = self.shared.control.refused();
+        too_short.store(self.refused.too_short, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn count_too_long(&mut self) {
+        self.refused.too_long += 1;
+        let [_, too_long] = self.shared.control.refused();
+        too_long.store(self.refused.too_long, Ordering::Relaxed);
     }
 
     fn refresh(&mut self) {

@@ -17,6 +17,7 @@ pub(super) mod interface;
 pub(super) mod preflight;
 mod queue;
 mod rules;
+mod transmit_order;
 pub(super) mod umem;
 
 use std::os::fd::RawFd;
@@ -59,6 +60,8 @@ pub struct AfXdpPort {
     queues: Vec<Queue>,
     /// The queue that the next burst begins with, so that a busy one does not starve the others.
     next_queue: usize,
+    /// EtherType of the frames of this port's link.
+    link_type: Option<u16>,
     enabled: bool,
     interface_carrier: bool,
     gone: bool,
@@ -143,6 +146,7 @@ impl AfXdpPort {
             steering,
             queues,
             next_queue: 0,
+            link_type: wanted.link.then_some(link.ethertype),
             enabled: true,
             interface_carrier: interface.carrier,
             gone: false,
@@ -173,6 +177,10 @@ impl AfXdpPort {
     fn sender(&mut self) -> &mut Queue {
         &mut self.queues[0]
     }
+}
+
+fn has_type(frame: &[u8], ethertype: u16) -> bool {
+    frame.get(12..14) == Some(&ethertype.to_be_bytes())
 }
 
 fn open_queue(
@@ -256,7 +264,8 @@ impl Port for AfXdpPort {
             TxRefusal::TooLong { len, max }
         } else if !self.carrier() {
             TxRefusal::Down
-        } else if self.sender().stage(frame) {
+        } else if self.queues[0].stage(frame, self.link_type.is_some_and(|of| has_type(frame, of)))
+        {
             self.tally.taken(len);
             return Ok(());
         } else {
@@ -268,9 +277,10 @@ impl Port for AfXdpPort {
     fn flush(&mut self) -> Result<(), PortError> {
         match self.sender().ring() {
             Doorbell::Rung => Ok(()),
-            Doorbell::Dropped => {
+            Doorbell::Dropped { link } => {
                 self.dropped_by_device += 1;
-                Err(self.link_down())
+                // A link must hear of it; an application's frame may be lost on any wire.
+                if link { Err(self.link_down()) } else { Ok(()) }
             }
             Doorbell::Down => Err(self.link_down()),
             Doorbell::Gone => Err(self.gone()),

@@ -32,11 +32,14 @@ use xsk_rs::{
     umem::{Umem, frame::FrameDesc},
 };
 
-use super::umem::os_error;
+use super::{transmit_order::TransmitOrder, umem::os_error};
 
 /// How long to wait before the one retry of a bind that found the queue busy: a socket closed just now lets its queue go only
 /// after a grace period of the kernel.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
+
+/// Receive bursts that find nothing for each look whether the driver wants to be woken for want of chunks.
+const LOOKS_PER_WAKE: u32 = 64;
 
 /// Socket option for the most frames that one doorbell sends in copy mode (`XDP_MAX_TX_SKB_BUDGET`, Linux 6.17).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
@@ -77,7 +80,10 @@ pub(super) struct Queue {
     spare: Vec<FrameDesc>,
     staged: Vec<FrameDesc>,
     in_kernel: usize,
+    order: TransmitOrder,
     tx_ring_slots: u32,
+    /// Receive bursts that found nothing since the driver was last woken for want of chunks.
+    fruitless: u32,
     zero_copy: bool,
 }
 
@@ -86,8 +92,11 @@ pub(super) struct Queue {
 pub(super) enum Doorbell {
     /// The kernel took everything, or will go on at the next ring.
     Rung,
-    /// The device threw the next frame away.
-    Dropped,
+    /// The device threw a frame away.
+    Dropped {
+        /// It was the link's.
+        link: bool,
+    },
     /// The interface is down; frames stay in the ring.
     Down,
     /// The interface is no more.
@@ -127,6 +136,8 @@ impl Queue {
             completion,
             scratch: vec![FrameDesc::default(); spec.burst as usize].into_boxed_slice(),
             staged: Vec::with_capacity(spec.tx_chunks.len()),
+            order: TransmitOrder::new(spec.tx_chunks.len()),
+            fruitless: 0,
             spare: spec.tx_chunks,
             in_kernel: 0,
             tx_ring_slots,
@@ -154,8 +165,14 @@ impl Queue {
         // SAFETY: the receive ring names only chunks of this queue's UMEM.
         let count = unsafe { self.rx.consume(&mut self.scratch[..want]) };
         if count == 0 {
+            // A driver in zero-copy mode may have run out of chunks just after it was last given some.
+            self.fruitless = self.fruitless.wrapping_add(1);
+            if self.fruitless.is_multiple_of(LOOKS_PER_WAKE) && self.fill.needs_wakeup() {
+                self.wake_receiver();
+            }
             return 0;
         }
+        self.fruitless = 0;
         for desc in &self.scratch[..count] {
             // SAFETY: the kernel gave this chunk to us with the receive ring and wrote a whole frame into it; we hand it back only
             // after the visit.
@@ -184,8 +201,9 @@ impl Queue {
         self.rx.nb_avail_exact() > 0
     }
 
-    /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]. `false` when no chunk is free.
-    pub(super) fn stage(&mut self, frame: &[u8]) -> bool {
+    /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]; `link` tells whether it is the link's. `false` when no
+    /// chunk is free.
+    pub(super) fn stage(&mut self, frame: &[u8], link: bool) -> bool {
         if self.spare.is_empty() {
             self.reclaim();
         }
@@ -202,6 +220,7 @@ impl Queue {
             return false;
         }
         self.staged.push(desc);
+        self.order.stage(link);
         true
     }
 
@@ -213,8 +232,10 @@ impl Queue {
         if self.in_kernel == 0 {
             return Doorbell::Rung;
         }
-        let answer = if self.has_unsent() && self.tx.needs_wakeup() {
-            self.call_kernel()
+        let unsent_before = self.unsent();
+        let answer = if unsent_before > 0 && self.tx.needs_wakeup() {
+            let answer = call_kernel(self.raw_fd());
+            self.heard(answer, unsent_before)
         } else {
             Doorbell::Rung
         };
@@ -231,17 +252,29 @@ impl Queue {
         let submitted = unsafe { self.tx.produce(&self.staged[..count]) };
         self.staged.drain(..submitted);
         self.in_kernel += submitted;
+        self.order.submit(submitted);
     }
 
-    fn call_kernel(&self) -> Doorbell {
-        match send(self.tx.fd().as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            Ok(_) => Doorbell::Rung,
-            Err(Errno::EBUSY) => Doorbell::Dropped,
+    /// What the kernel's answer to a doorbell means, when `unsent_before` frames were in the ring.
+    fn heard(&mut self, answer: Result<usize, Errno>, unsent_before: usize) -> Doorbell {
+        let unsent = self.unsent();
+        match answer {
+            Err(Errno::EBUSY) => Doorbell::Dropped {
+                link: self.order.dropped(unsent_before, unsent),
+            },
             Err(Errno::ENETDOWN) => Doorbell::Down,
             Err(Errno::ENXIO | Errno::ENODEV | Errno::EBADF) => Doorbell::Gone,
             // EAGAIN: more than one doorbell's worth, or the device's queue is full. ENOBUFS: no kernel memory just now.
-            Err(_) => Doorbell::Rung,
+            Ok(_) | Err(_) => {
+                self.order.went_on(unsent_before, unsent);
+                Doorbell::Rung
+            }
         }
+    }
+
+    /// Frames in the transmit ring that the kernel has not taken, as far as it has told.
+    fn unsent(&mut self) -> usize {
+        (self.tx_ring_slots - self.tx.nb_free_exact()) as usize
     }
 
     /// Takes back the chunks of frames that were sent.
@@ -259,7 +292,7 @@ impl Queue {
 
     /// Whether frames lie in the transmit ring that the kernel has not taken.
     pub(super) fn has_unsent(&mut self) -> bool {
-        self.in_kernel > 0 && self.tx.nb_free_exact() < self.tx_ring_slots
+        self.in_kernel > 0 && self.unsent() > 0
     }
 
     /// Whether frames wait for the next doorbell.
@@ -297,6 +330,10 @@ impl Queue {
         // SAFETY: the descriptor stays open as long as the rings of this queue, which the result borrows.
         unsafe { BorrowedFd::borrow_raw(self.rx.fd().as_raw_fd()) }
     }
+}
+
+fn call_kernel(socket: RawFd) -> Result<usize, Errno> {
+    send(socket, &[], MsgFlags::MSG_DONTWAIT)
 }
 
 fn bind(
