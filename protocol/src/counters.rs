@@ -77,6 +77,8 @@ drop_counters! {
     late,
     /// Handshake frames that say nothing new.
     stale_init,
+    /// Handshake frames of another node than before, of which there was one since the last tick already.
+    hasty_init,
     /// Handshake frames of this node itself: the cable leads back.
     own_guid,
     /// Handshake frames of a peer for which there is no room in the tables.

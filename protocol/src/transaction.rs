@@ -22,11 +22,22 @@ pub(crate) struct Transaction {
     /// Link and slot that it took, while it is open or unresolved.
     pub link: usize,
     pub slot: u8,
+    /// Set from the failure of that link until it is known how it ended. The slot itself is then free for other peers.
+    pub unresolved: Option<Unresolved>,
     /// Where it stands in the list of questions asked on a link, and on which.
     pub asked: Option<Asked>,
     len: u16,
     next: Index,
     live: bool,
+}
+
+/// What a question about an exchange of a failed link needs besides link and slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unresolved {
+    /// Its sequence in its slot.
+    pub sequence: u32,
+    /// Message 2 had been received: the peer must commit.
+    pub commit: bool,
 }
 
 /// A question about a transaction that is under way.
@@ -149,6 +160,7 @@ impl Pool {
             in_doubt: false,
             link: 0,
             slot: 0,
+            unresolved: None,
             asked: None,
             len: 0,
             next: NONE,
@@ -180,6 +192,7 @@ impl Pool {
         entry.mode = mode;
         entry.wanted = true;
         entry.in_doubt = false;
+        entry.unresolved = None;
         entry.asked = None;
         entry.len = payload.len() as u16;
         entry.live = true;
@@ -205,6 +218,11 @@ impl Pool {
     #[inline]
     pub fn payload_bytes(&self, index: Index) -> usize {
         usize::from(self[index].len)
+    }
+
+    /// All entries that are taken.
+    pub fn live(&self) -> impl Iterator<Item = &Transaction> {
+        self.entries.iter().filter(|entry| entry.live)
     }
 
     /// All entries that are taken.

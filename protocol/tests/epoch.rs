@@ -458,3 +458,46 @@ fn ports_without_a_link_are_counted_and_ignored() {
     );
     assert!(bench.sides[A].node.add_link(0, [2; 6]).is_err());
 }
+
+/// Records, slots and epochs count through their wrap, with nothing but balls and with exchanges, over failures.
+#[test]
+fn counters_wrap_without_a_trace() {
+    for before in 0..8 {
+        let mut bench = Bench::counting_from(2, 2, u32::MAX - before);
+        for cable in [0, 1] {
+            bench.carrier(cable, true);
+        }
+        bench.settle();
+        bench.run(before as usize + 4);
+        bench.assert_up();
+        assert!(
+            bench.sides.iter().all(|side| side.host.downs().is_empty()),
+            "{before}: {:?}",
+            bench.sides[A].host.events
+        );
+        for round in 0..20 {
+            for token in 0..8 {
+                bench.submit(A, Mode::TwoPhase, b"x", token);
+                bench.submit(B, Mode::OnePhase, b"x", token);
+            }
+            if round % 2 == 0 {
+                bench.settle();
+            } else {
+                bench.send(A);
+                bench.deliver(B, 0);
+                bench.pull(0);
+                bench.plug(0);
+                bench.run(2);
+            }
+            bench.assert_up();
+        }
+        for side in &bench.sides {
+            assert_eq!(
+                (side.host.executed.len(), side.host.completed.len()),
+                (160, 160)
+            );
+            assert_eq!(side.host.downs().len(), 10, "{:?}", side.host.downs());
+        }
+        assert!(bench.link(A, 0).epoch < 100, "it wrapped");
+    }
+}

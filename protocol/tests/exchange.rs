@@ -173,3 +173,24 @@ fn what_cannot_be_taken_is_refused_at_once() {
     assert_eq!(bench.sides[A].host.completed.len(), room as usize);
     assert_eq!(bench.sides[A].node.room(), room);
 }
+
+/// The window has room for a short message but not for the next, which is long: nothing can be sent, and a caller that
+/// asks is told so.
+#[test]
+fn a_message_that_must_wait_is_no_work() {
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        let mut bench = Bench::up_with_slots(1, 64);
+        for token in 0..20 {
+            bench.submit(A, mode, &[7; 704], token);
+        }
+        bench.send(A);
+        let records = bench.under_way(B, 0).len();
+        assert!(
+            records > 150 && records + 22 > 192,
+            "the window is not full, with {records}"
+        );
+        assert!(!bench.sides[A].node.has_work(0));
+        bench.settle();
+        assert_eq!(bench.sides[A].host.completed.len(), 20);
+    }
+}

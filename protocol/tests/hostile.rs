@@ -434,6 +434,142 @@ fn what_had_to_be_forgotten_is_not_guessed() {
     }
 }
 
+/// An answer to a resolution carries a reply that no reply may be as long as: nobody could be told of it.
+#[test]
+fn an_answer_longer_than_a_reply_fails_the_link() {
+    for (reply_bytes, fails) in [(704, false), (705, true), (728, true)] {
+        let mut bench = Bench::up(1);
+        bench.submit(A, Mode::OnePhase, b"x", 1);
+        bench.send(A);
+        bench.pull(0);
+        bench.plug(0);
+        for side in [A, B, A, B, A] {
+            bench.send(side);
+            while bench.deliver(1 - side, 0) {}
+            if bench.link(A, 0).counters.ups == 2 {
+                break;
+            }
+        }
+        bench.send(A);
+        let payload = [vec![0, 0, 1, 0, 1, 0, 0, 0], vec![7; reply_bytes]].concat();
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let mut writer = FrameWriter::new(&mut buffer).unwrap();
+        let records = payload.len().div_ceil(32);
+        for (index, part) in payload.chunks(32).enumerate() {
+            let header = Header {
+                kind: Kind::Resolved,
+                yours: 0,
+                epoch: bench.link(A, 0).epoch,
+                record_sequence: index as u32,
+                slot_sequence: 1,
+                slot: 3,
+                payload_bytes: part.len() as u8,
+                records: records as u8,
+                index: index as u8,
+            };
+            let slot = headers(bench.cables[0][B].back().unwrap())[0].slot;
+            Header { slot, ..header }.write(part, writer.next_record().unwrap());
+        }
+        let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+        bench.inject(A, 0, &buffer[..len]);
+        let violations = bench
+            .link(A, 0)
+            .counters
+            .failures
+            .get(DownReason::Violation);
+        assert_eq!(violations, u64::from(fails), "{reply_bytes}");
+        let told = &bench.sides[A].host.completed;
+        let committed = (1, Ending::Committed(vec![7; reply_bytes]));
+        assert_eq!(
+            told.as_slice(),
+            if fails {
+                &[][..]
+            } else {
+                std::slice::from_ref(&committed)
+            }
+        );
+        assert_reconverges(&mut bench);
+    }
+}
+
+/// A neighbour changes its name at the pace of the wire. It gets one name for each tick, and the handshakes of others
+/// go on.
+#[test]
+fn many_names_are_heard_at_the_pace_of_the_ticks() {
+    let mut bench = Bench::up(2);
+    bench.pull(1);
+    bench.plug(1);
+    bench.send_on(A, 1);
+    let template = bench.cables[1][B].pop_front().unwrap();
+    bench.settle();
+    bench.run(2);
+    bench.pull(0);
+    bench.plug(0);
+    bench.lose(0);
+    bench.cut[0] = true;
+    bench.cut[1] = true;
+    for _ in 0..20 {
+        bench.tick();
+        let epoch = bench.link(B, 0).epoch;
+        let events = bench.sides[B].host.events.len();
+        let sent = bench.link(B, 1).counters.tx_frames;
+        for guid in 100..150 {
+            for echo in [false, true] {
+                let frame = hello(&bench, B, 1, &template, guid, echo);
+                bench.inject(B, 1, &frame);
+                bench.send(B);
+            }
+        }
+        assert!(
+            bench.link(B, 0).epoch - epoch <= 1,
+            "one new proposal on the other link"
+        );
+        assert!(
+            bench.sides[B].host.events.len() <= events + 4,
+            "{:?}",
+            bench.sides[B].host.events
+        );
+        assert!(bench.link(B, 1).counters.tx_frames <= sent + 9);
+    }
+    assert!(bench.link(B, 1).counters.drops.hasty_init > 0);
+    for cable in [0, 1] {
+        bench.pull(cable);
+        bench.plug(cable);
+    }
+    assert_reconverges(&mut bench);
+}
+
+/// One neighbour fails its link at the pace of the wire, by a new life in each handshake.
+#[test]
+fn many_failures_are_answered_at_the_pace_of_the_ticks() {
+    let mut bench = Bench::up(1);
+    bench.pull(0);
+    bench.plug(0);
+    bench.send_on(A, 0);
+    let template = bench.cables[0][B].pop_front().unwrap();
+    bench.settle();
+    bench.cut[0] = true;
+    for _ in 0..20 {
+        bench.tick();
+        let events = bench.sides[B].host.events.len();
+        for life in 1..100u64 {
+            for echo in [false, true] {
+                let mut frame = hello(&bench, B, 0, &template, GUIDS[A], echo);
+                forge(&mut frame, 0, |record| {
+                    record[32..40].copy_from_slice(&(10_000 + life).to_le_bytes());
+                });
+                bench.inject(B, 0, &frame);
+                bench.send(B);
+            }
+        }
+        assert!(
+            bench.sides[B].host.events.len() <= events + 4,
+            "{}",
+            bench.sides[B].host.events.len()
+        );
+    }
+}
+
 /// One change to one frame under way.
 #[derive(Debug, Clone)]
 struct Mutation {

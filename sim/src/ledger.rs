@@ -9,7 +9,10 @@
 //! - nobody is told anything about what he said he does not care about.
 //!
 //! And at the end: each exchange of a node that never crashed has ended, and those that were executed are those that
-//! committed (or that nobody cares about, or whose peer restarted).
+//! committed (or that nobody cares about, or whose peer restarted). Exchanges with a peer to which no cable leads may wait.
+//! What the regions hold is judged by what the initiators were told, not by what the node executed.
+
+use std::collections::HashMap;
 
 use covalent_protocol::{Mode, Outcome, Refusal, Reply};
 
@@ -91,17 +94,23 @@ pub struct Ledger {
     exchanges: Vec<Exchange>,
     lives: Vec<u32>,
     regions: Vec<Region>,
+    /// What the initiators were told that each life of a node executed, by node and life.
+    told: HashMap<(usize, u32), Region>,
+    /// Nodes that may forget a peer without a crash.
+    forgetful: Vec<bool>,
     violation: Option<String>,
 }
 
 impl Ledger {
-    /// A ledger of `nodes` nodes.
+    /// A ledger of `nodes` nodes. Those that `forgetful` names meet more peers than they can remember.
     #[must_use]
-    pub fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize, forgetful: &[usize]) -> Self {
         Self {
             exchanges: Vec::new(),
             lives: vec![0; nodes],
             regions: vec![Region::new(); nodes],
+            told: HashMap::new(),
+            forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
             violation: None,
         }
     }
@@ -176,17 +185,8 @@ impl Ledger {
             ));
         }
         exchange.executed = Some(life);
-        let region = &mut self.regions[node];
-        match exchange.ask {
-            Ask::Count => {
-                region.counter += 1;
-            }
-            Ask::Transfer { from, to, amount } => {
-                region.accounts[from] -= amount;
-                region.accounts[to] += amount;
-            }
-        }
-        let bytes = bytes_of(token, 0xa5, exchange.reply_bytes);
+        self.regions[node].apply(exchange.ask);
+        let bytes = reply_of(token, life, exchange.reply_bytes);
         if !reply.set(&bytes) {
             self.blame(format!("the reply of exchange {token} does not fit"));
         }
@@ -205,10 +205,8 @@ impl Ledger {
                 Ended::Committed,
                 if exchange.executed.is_none() {
                     Some("which was not executed")
-                } else if reply != bytes_of(token, 0xa5, exchange.reply_bytes) {
-                    Some("with a reply that it never gave")
                 } else {
-                    None
+                    self.enter(token, &exchange, reply)
                 },
             ),
             Outcome::Refused(_) => (
@@ -219,7 +217,8 @@ impl Ledger {
                 let lives_still = self.life(exchange.to.node) == exchange.to;
                 (
                     Ended::Restarted,
-                    lives_still.then_some("of a peer that never did"),
+                    (lives_still && !self.forgetful[exchange.to.node])
+                        .then_some("of a peer that never did"),
                 )
             }
         };
@@ -264,11 +263,49 @@ impl Ledger {
         }
     }
 
-    /// Holds the end of a world in which every fault stopped against everything that was asked.
-    pub fn close(&mut self) {
-        let mut counted = vec![0; self.lives.len()];
+    /// Enters what an initiator was told into the account of the life that the reply names.
+    fn enter(&mut self, token: u64, exchange: &Exchange, reply: &[u8]) -> Option<&'static str> {
+        let number = reply.get(8..12).and_then(|bytes| bytes.first_chunk());
+        let life = Life {
+            node: exchange.to.node,
+            number: number.map_or(0, |bytes| u32::from_le_bytes(*bytes)),
+        };
+        if reply != reply_of(token, life, exchange.reply_bytes) {
+            return Some("with a reply that it never gave");
+        }
+        self.told
+            .entry((life.node, life.number))
+            .or_insert(Region::new())
+            .apply(exchange.ask);
+        None
+    }
+
+    /// Whether somebody waits for the end of an exchange.
+    #[must_use]
+    pub fn is_waited_for(&self, exchange: &Exchange) -> bool {
+        exchange.ended.is_none()
+            && !exchange.cancelled
+            && exchange.from == self.life(exchange.from.node)
+    }
+
+    /// Exchanges that ended as forgotten by a peer that lives still.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        let forgotten = |exchange: &&Exchange| {
+            exchange.ended == Some(Ended::Restarted) && self.life(exchange.to.node) == exchange.to
+        };
+        self.exchanges.iter().filter(forgotten).count() as u64
+    }
+
+    /// Holds the end of a world in which every fault stopped against everything that was asked. `cabled` tells whether
+    /// a path leads from one node to another.
+    ///
+    /// The regions are held against what the initiators were told, and nothing else: what was told must be in them, and
+    /// what is in them beyond that must have been asked by somebody who was told nothing.
+    pub fn close(&mut self, cabled: impl Fn(usize, usize) -> bool) {
         for (token, exchange) in self.exchanges.iter().enumerate() {
-            let waited_for = exchange.from == self.life(exchange.from.node) && !exchange.cancelled;
+            let waited_for =
+                self.is_waited_for(exchange) && cabled(exchange.from.node, exchange.to.node);
             let problem = match (exchange.ended, exchange.executed) {
                 (None, _) if waited_for => Some("never ended"),
                 (Some(Ended::Committed), None) => Some("committed without being executed"),
@@ -278,23 +315,41 @@ impl Ledger {
             if let Some(problem) = problem {
                 return self.blame(format!("exchange {token} {problem}: {exchange:?}"));
             }
-            if let Some(life) = exchange.executed
-                && life == self.life(life.node)
-                && exchange.ask == Ask::Count
-            {
-                counted[life.node] += 1;
+        }
+        for node in 0..self.regions.len() {
+            if let Some(problem) = self.audit(node) {
+                return self.blame(problem);
             }
         }
-        for (node, counted) in counted.into_iter().enumerate() {
-            let region = &self.regions[node];
-            let sum: i64 = region.accounts.iter().sum();
-            if region.counter != counted || sum != OPENING_BALANCE * ACCOUNTS as i64 {
-                return self.blame(format!(
-                    "node {node} counted {} of {counted}, and owns {sum}",
-                    region.counter
-                ));
+    }
+
+    /// Holds the region of a node against what was told of its present life.
+    fn audit(&self, node: usize) -> Option<String> {
+        let opening = Region::new();
+        let told = self.told.get(&(node, self.lives[node])).unwrap_or(&opening);
+        // Each exchange of which nobody was told may have happened or not.
+        let (mut least, mut most) = (told.clone(), told.clone());
+        let untold = |exchange: &&Exchange| {
+            exchange.to.node == node && matches!(exchange.ended, None | Some(Ended::Restarted))
+        };
+        for exchange in self.exchanges.iter().filter(untold) {
+            match exchange.ask {
+                Ask::Count => most.counter += 1,
+                Ask::Transfer { from, to, amount } => {
+                    least.accounts[from] -= amount;
+                    most.accounts[to] += amount;
+                }
             }
         }
+        let region = &self.regions[node];
+        let within = (least.counter..=most.counter).contains(&region.counter)
+            && (0..ACCOUNTS)
+                .all(|at| (least.accounts[at]..=most.accounts[at]).contains(&region.accounts[at]));
+        (!within).then(|| {
+            format!(
+                "node {node} holds {region:?}, but by what was told between {least:?} and {most:?}"
+            )
+        })
     }
 
     /// The exchange that a request belongs to, if it arrived as it was sent, and at the right place.
@@ -325,10 +380,27 @@ impl Region {
             accounts: [OPENING_BALANCE; ACCOUNTS],
         }
     }
+
+    fn apply(&mut self, ask: Ask) {
+        match ask {
+            Ask::Count => self.counter += 1,
+            Ask::Transfer { from, to, amount } => {
+                self.accounts[from] -= amount;
+                self.accounts[to] += amount;
+            }
+        }
+    }
 }
 
 /// Shortest request and reply, in bytes.
 pub const BYTES_MIN: usize = HEADER_BYTES;
+
+/// The bytes of a reply: those of [`bytes_of`], with the number of the life that gave it.
+fn reply_of(token: u64, life: Life, len: usize) -> Vec<u8> {
+    let mut bytes = bytes_of(token, 0xa5, len);
+    bytes[8..12].copy_from_slice(&life.number.to_le_bytes());
+    bytes
+}
 
 /// The bytes of a request or a reply: the token, and what follows from it.
 fn bytes_of(token: u64, salt: u8, len: usize) -> Vec<u8> {

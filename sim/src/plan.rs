@@ -10,8 +10,15 @@ use fastrand::Rng;
 pub struct Plan {
     /// Events until the faults stop.
     pub steps: u32,
-    /// Nodes, 2 or 3.
+    /// Nodes: 2 or 3, or a hub and more neighbours than it can remember.
     pub nodes: usize,
+    /// Nodes whose only port is not cabled at first. The far end of cable 0 goes from one of them to the next, so its
+    /// near end, at node 0, has one neighbour after another, and the world ends with whichever is cabled then.
+    pub spares: Vec<usize>,
+    /// Node 0 asks for something too. A hub that does has no more neighbours than it can wait for.
+    pub hub_asks: bool,
+    /// Where the counters that wrap start.
+    pub first_sequence: u32,
     /// For each cable the two nodes that it joins.
     pub cables: Vec<[usize; 2]>,
     /// Slots of each link.
@@ -76,9 +83,26 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn new(rng: &mut Rng) -> Self {
-        let nodes = if rng.u8(..4) == 0 { 3 } else { 2 };
+        let hub = rng.u8(..5) == 0;
+        let hub_asks = !hub || rng.bool();
+        let nodes = match (hub, hub_asks) {
+            (true, true) => 4,
+            (true, false) => 6,
+            (false, _) if rng.u8(..4) == 0 => 3,
+            (false, _) => 2,
+        };
+        let spares = if hub {
+            (2..nodes).collect()
+        } else {
+            Vec::new()
+        };
+        let first_sequence = match rng.u8(..4) {
+            0 => u32::MAX - [2, 20, 200][rng.usize(..3)],
+            _ => 0,
+        };
         let mut cables: Vec<[usize; 2]> = match nodes {
             2 => vec![[0, 1]; rng.usize(1..=3)],
+            _ if hub => vec![[0, 1]],
             _ => vec![[0, 1], [1, 2], [2, 0]],
         };
         if nodes == 3 && rng.bool() {
@@ -101,7 +125,11 @@ impl Plan {
             transmit_failed: fault(3),
             cancel: fault(6),
             crash: fault(2),
-            swap: if swap.is_some() { 2 } else { 0 },
+            swap: match (swap, hub) {
+                (_, true) => 8,
+                (Some(_), _) => 2,
+                _ => 0,
+            },
             noise: fault(4),
         };
         let frames = FrameFaults {
@@ -112,6 +140,9 @@ impl Plan {
         Self {
             steps: 2500,
             nodes,
+            spares,
+            hub_asks,
+            first_sequence,
             cables,
             slots: [1, 2, 4, 64][rng.usize(..4)],
             transactions_max: [4, 16, 80][rng.usize(..3)],

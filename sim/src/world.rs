@@ -54,6 +54,12 @@ pub struct Report {
     pub frames: u64,
     /// Nodes that crashed.
     pub crashes: u64,
+    /// Exchanges that a peer forgot because it met too many others.
+    pub forgotten: u64,
+    /// Links whose epoch counted through its wrap.
+    pub wrapped: u64,
+    /// Exchanges that are in doubt for want of a cable when everything else has come to its end.
+    pub in_doubt: u64,
 }
 
 /// A run in which a promise was broken.
@@ -73,6 +79,8 @@ pub struct World {
     rng: Rng,
     nodes: Vec<Node>,
     cables: Vec<Cable>,
+    /// Ports without a cable.
+    spares: Vec<End>,
     ledger: Ledger,
     report: Report,
     /// The swap of the plan is in effect.
@@ -105,13 +113,15 @@ impl World {
                 carrier: false,
             }
         };
+        let spares: Vec<End> = plan.spares.iter().map(|&node| end(node)).collect();
         let cables = plan
             .cables
             .iter()
             .map(|&[a, b]| Cable::new([end(a), end(b)]))
             .collect();
         let mut world = Self {
-            ledger: Ledger::new(plan.nodes),
+            ledger: Ledger::new(plan.nodes, if plan.spares.is_empty() { &[] } else { &[0] }),
+            spares,
             plan,
             rng,
             nodes: Vec::new(),
@@ -145,7 +155,8 @@ impl World {
         }
         self.come_to_rest();
         if self.ledger.violation().is_none() {
-            self.ledger.close();
+            let cabled = |from, to| Self::cabled(&self.cables, from, to);
+            self.ledger.close(cabled);
         }
         if self.ledger.violation().is_some() {
             Err(self.failure(seed))
@@ -184,6 +195,13 @@ impl World {
     fn submit(&mut self) {
         let from = self.rng.usize(..self.nodes.len());
         let to = (from + self.rng.usize(1..self.nodes.len())) % self.nodes.len();
+        self.ask(from, to);
+    }
+
+    fn ask(&mut self, from: usize, to: usize) {
+        if from == 0 && !self.plan.hub_asks {
+            return;
+        }
         let mode = if self.rng.u8(..10) < self.plan.two_phase_in_ten {
             Mode::TwoPhase
         } else {
@@ -379,6 +397,9 @@ impl World {
     }
 
     fn swap(&mut self) {
+        if !self.spares.is_empty() {
+            return self.replug();
+        }
         let Some([first, second]) = self.plan.swap else {
             return;
         };
@@ -396,6 +417,21 @@ impl World {
             for end in [0, 1] {
                 self.set_carrier(cable, end, true);
             }
+        }
+    }
+
+    /// The far end of cable 0 goes to another node.
+    fn replug(&mut self) {
+        let spare = self.rng.usize(..self.spares.len());
+        for end in [0, 1] {
+            self.set_carrier(0, end, false);
+        }
+        self.cables[0].lose();
+        std::mem::swap(&mut self.cables[0].ends[1], &mut self.spares[spare]);
+        let node = self.cables[0].ends[1].node;
+        self.note(|_| format!("cable 0 leads to node {node}"));
+        for end in [0, 1] {
+            self.set_carrier(0, end, true);
         }
     }
 
@@ -422,6 +458,14 @@ impl World {
             self.cables[cable].cut = [false; 2];
             for end in [0, 1] {
                 self.set_carrier(cable, end, true);
+            }
+        }
+        // Whatever happened, those that are cabled must be able to use every slot.
+        for cable in 0..self.cables.len() {
+            let [a, b] = self.cables[cable].ends.map(|end| end.node);
+            for _ in 0..=self.plan.slots.min(4) {
+                self.ask(a, b);
+                self.ask(b, a);
             }
         }
         for _ in 0..PACES_TO_REST {
@@ -464,13 +508,21 @@ impl World {
 
     /// Every link is up, both ends hold the same epoch, and nothing is open.
     fn at_rest(&self) -> bool {
-        let up = |link: covalent_protocol::LinkView<'_>| {
-            link.state == LinkState::Up && link.open_transactions == 0
+        let up = |end: &End| {
+            self.nodes[end.node]
+                .links()
+                .any(|link| link.port == end.port && link.state == LinkState::Up)
         };
+        // Where each cable leads to the same nodes as ever, nothing at all may be left.
         let idle = |node: &Node| {
-            node.links().all(up)
-                && node.in_doubt() == 0
-                && node.room() as usize == self.plan.transactions_max
+            !self.spares.is_empty()
+                || (node.links().all(|link| link.open_transactions == 0)
+                    && node.in_doubt() == 0
+                    && node.room() as usize == self.plan.transactions_max)
+        };
+        let waits = |exchange: &Exchange| {
+            self.ledger.is_waited_for(exchange)
+                && Self::cabled(&self.cables, exchange.from.node, exchange.to.node)
         };
         let epoch = |end: &End| {
             self.nodes[end.node]
@@ -479,10 +531,20 @@ impl World {
                 .map(|link| link.epoch)
         };
         self.nodes.iter().all(idle)
+            && self.cables.iter().flat_map(|cable| &cable.ends).all(up)
+            && !self.ledger.exchanges().iter().any(waits)
             && self
                 .cables
                 .iter()
                 .all(|cable| epoch(&cable.ends[0]) == epoch(&cable.ends[1]))
+    }
+
+    /// Whether a cable leads from one node to the other.
+    fn cabled(cables: &[Cable], from: usize, to: usize) -> bool {
+        cables.iter().any(|cable| {
+            let ends = cable.ends.map(|end| end.node);
+            ends == [from, to] || ends == [to, from]
+        })
     }
 
     /// Calls a node with its program.
@@ -509,13 +571,16 @@ impl World {
             self.report.reversed += link.counters.reversed;
             self.report.resolved += link.counters.resolved;
             self.report.late += link.counters.drops.late;
+            self.report.wrapped += u64::from(link.epoch < self.plan.first_sequence);
         }
     }
 
     fn finish(mut self) -> Report {
         for node in 0..self.nodes.len() {
             self.collect(node);
+            self.report.in_doubt += self.nodes[node].in_doubt();
         }
+        self.report.forgotten = self.ledger.forgotten();
         let ended = |how| {
             self.ledger
                 .exchanges()
@@ -534,17 +599,20 @@ impl World {
 
     fn make_node(&mut self, at: usize) -> Node {
         let incarnation = u64::from(self.ledger.life(at).number) << 32 | 1;
-        let name = Name::new(["a", "b", "c"][at]).unwrap_or_else(|error| unreachable!("{error}"));
+        let name = Name::new(["a", "b", "c", "d", "e", "f"][at])
+            .unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
             slots: self.plan.slots,
             silent_paces_max: self.plan.silent_paces_max,
             transactions_max: self.plan.transactions_max,
+            first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(guid(at), incarnation, name)
         });
         let mut ports: Vec<u16> = self
             .cables
             .iter()
             .flat_map(|cable| cable.ends)
+            .chain(self.spares.iter().copied())
             .filter(|end| end.node == at)
             .map(|end| end.port)
             .collect();

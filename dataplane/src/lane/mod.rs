@@ -263,5 +263,6 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
         silent_paces_max: config.link.silent_paces_max,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
+        first_sequence: 0,
     })
 }

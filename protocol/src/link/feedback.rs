@@ -24,6 +24,8 @@ pub(crate) struct Feedback {
     next: u32,
     /// Records that the peer is known to have heard: all before this sequence.
     reflected: u32,
+    /// The peer reflected something in this epoch. The sequences wrap, so none of them can say so.
+    reflected_anything: bool,
     /// The peer's last mine half; 0 for none.
     heard: u32,
     /// Sequence of the next record to hear.
@@ -44,13 +46,15 @@ pub(crate) enum Arrival {
 }
 
 impl Feedback {
-    pub const fn new() -> Self {
+    /// Nothing said and nothing heard; both directions count from `first`.
+    pub const fn new(first: u32) -> Self {
         Self {
             said: [0; 256],
-            next: 0,
-            reflected: 0,
+            next: first,
+            reflected: first,
+            reflected_anything: false,
             heard: 0,
-            expected: 0,
+            expected: first,
             unreflected: 0,
         }
     }
@@ -133,18 +137,16 @@ impl Feedback {
     #[inline]
     pub fn check(&mut self, yours: u32) -> Result<(), ReflectionError> {
         if yours == 0 {
-            return if self.reflected == 0 {
-                Ok(())
-            } else {
+            return if self.reflected_anything {
                 Err(ReflectionError)
+            } else {
+                Ok(())
             };
         }
         // The earliest record that the peer may still name is the last one that it named.
-        let earliest = if self.reflected == 0 {
-            0
-        } else {
-            self.reflected.wrapping_sub(1)
-        };
+        let earliest = self
+            .reflected
+            .wrapping_sub(u32::from(self.reflected_anything));
         let ahead = slice::liveness_of(yours).wrapping_sub(earliest.to_le_bytes()[0]);
         if u32::from(ahead) >= self.next.wrapping_sub(earliest) {
             return Err(ReflectionError);
@@ -154,6 +156,32 @@ impl Feedback {
             return Err(ReflectionError);
         }
         self.reflected = named.wrapping_add(1);
+        self.reflected_anything = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::slice::Kind;
+
+    /// The record whose successor has the sequence 0 is reflected twice, and a reflection of nothing is no longer one.
+    #[test]
+    fn the_last_sequence_before_the_wrap_may_be_reflected_again() {
+        let mine = |sequence| slice::mine(Kind::Ball, sequence, 0);
+        let mut feedback = Feedback::new(u32::MAX - 1);
+        assert_eq!(feedback.check(0), Ok(()));
+        for sequence in [u32::MAX - 1, u32::MAX] {
+            feedback.said(mine(sequence));
+        }
+        assert_eq!(feedback.check(0), Ok(()));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
+        assert_eq!(feedback.check(0), Err(ReflectionError));
+        assert_eq!(feedback.check(mine(u32::MAX - 1)), Err(ReflectionError));
+        feedback.said(mine(0));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
+        assert_eq!(feedback.check(mine(0)), Ok(()));
     }
 }

@@ -18,6 +18,8 @@ use crate::{
 
 const HEARD: u8 = 0b01;
 const ASKS: u8 = 0b10;
+/// Handshakes sent between two ticks at most. An epoch takes two or three of each end.
+const SENT_PER_TICK_MAX: u8 = 8;
 
 /// One handshake message: identity in the first record, name in the second, proposed epoch in both headers.
 ///
@@ -114,13 +116,17 @@ impl Hello {
 pub(crate) struct Handshake {
     /// The peer's incarnation and proposal, as last heard.
     pub heard: Option<(u64, u32)>,
-    /// Who that was.
+    /// Who said the last handshake; 0 for nobody. Outlives the epochs.
     pub guid: u64,
     /// A handshake waits for transmission.
     pub due: bool,
-    /// The link failed since the last tick. The first failure starts the next handshake at once, later ones wait for
-    /// the tick: a peer that fails the link over and over is answered at the pace of the ticks, not of the wire.
-    pub failed_since_tick: bool,
+    /// Failures of the link since the last tick. The first starts the next handshake at once, later ones wait for the
+    /// tick: a peer that fails the link over and over is answered at the pace of the ticks, not of the wire.
+    failures_since_tick: u8,
+    /// Handshakes sent since the last tick.
+    sent_since_tick: u8,
+    /// Another node than before was heard since the last tick.
+    changed_since_tick: bool,
     /// What the last handshake sent said: proposal and echo.
     said: Option<(u32, Option<(u64, u32)>)>,
 }
@@ -131,7 +137,9 @@ impl Handshake {
             heard: None,
             guid: 0,
             due: false,
-            failed_since_tick: false,
+            failures_since_tick: 0,
+            sent_since_tick: 0,
+            changed_since_tick: false,
             said: None,
         }
     }
@@ -140,15 +148,52 @@ impl Handshake {
     pub const fn restart(&mut self) {
         self.heard = None;
         self.said = None;
-        self.due = !self.failed_since_tick;
+        self.due = false;
+        self.answer();
+    }
+
+    /// The link failed: starts over.
+    pub const fn fail(&mut self) {
+        self.failures_since_tick = self.failures_since_tick.saturating_add(1);
+        self.restart();
+    }
+
+    /// A tick passed.
+    pub const fn tick(&mut self) {
+        self.failures_since_tick = 0;
+        self.sent_since_tick = 0;
+        self.changed_since_tick = false;
+    }
+
+    /// Makes a handshake due, unless the peer had its share since the last tick.
+    pub const fn answer(&mut self) {
+        if self.failures_since_tick <= 1 && self.sent_since_tick < SENT_PER_TICK_MAX {
+            self.due = true;
+        }
+    }
+
+    /// Whether the node `guid` may be heard now: it was before, or nobody else took its place since the last tick.
+    /// Each change of place costs memory of somebody, so a neighbour that takes many names gets one for each tick.
+    pub const fn may_come_from(&self, guid: u64) -> bool {
+        self.guid == 0 || self.guid == guid || !self.changed_since_tick
+    }
+
+    /// Whether the handshake under way is with another node than `guid`.
+    pub const fn is_with_another(&self, guid: u64) -> bool {
+        self.heard.is_some() && self.guid != guid
+    }
+
+    /// Notes who says the handshakes.
+    pub const fn identify(&mut self, guid: u64) {
+        self.changed_since_tick |= self.guid != 0 && self.guid != guid;
+        self.guid = guid;
     }
 
     /// Notes what was heard and makes a handshake due if it would say something new.
     pub fn hear(&mut self, hello: &Hello, epoch: u32) {
-        self.guid = hello.guid;
         self.heard = Some((hello.incarnation, hello.epoch));
         if self.said != Some((epoch, self.heard)) {
-            self.due = true;
+            self.answer();
         }
     }
 
@@ -160,6 +205,7 @@ impl Handshake {
     /// Notes what was sent.
     pub const fn sent(&mut self, epoch: u32) {
         self.due = false;
+        self.sent_since_tick = self.sent_since_tick.saturating_add(1);
         self.said = Some((epoch, self.heard));
     }
 }

@@ -88,7 +88,6 @@ pub(crate) struct Link {
     /// The epoch in force, or proposed while in handshake.
     pub epoch: u32,
     pub handshake: Handshake,
-    /// While the link is up.
     /// The peer, exactly while the link is up.
     pub attachment: Option<Attachment>,
     pub feedback: Feedback,
@@ -108,17 +107,17 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub fn new(port: u16, mac: [u8; 6], slots: u8) -> Self {
+    pub fn new(port: u16, mac: [u8; 6], slots: u8, first_sequence: u32) -> Self {
         let slots_len = usize::from(slots);
         Self {
             port,
             mac,
             state: LinkState::Down,
-            epoch: 1,
+            epoch: first_sequence.wrapping_add(1),
             handshake: Handshake::new(),
             attachment: None,
-            feedback: Feedback::new(),
-            outbound: Outbound::new(slots),
+            feedback: Feedback::new(first_sequence),
+            outbound: Outbound::new(slots, first_sequence),
             due: VecDeque::with_capacity(2 * slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
             asked: Vec::with_capacity(slots_len),
@@ -135,10 +134,10 @@ impl Link {
         self.outbound.slots()
     }
 
-    /// Enters an epoch: nothing was said and nothing heard in it.
-    pub fn enter_epoch(&mut self) {
+    /// Enters an epoch: nothing was said and nothing heard in it. Its records count from `first_sequence`.
+    pub fn enter_epoch(&mut self, first_sequence: u32) {
         self.state = LinkState::Up;
-        self.feedback = Feedback::new();
+        self.feedback = Feedback::new(first_sequence);
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;

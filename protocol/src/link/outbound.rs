@@ -4,7 +4,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::transaction::Index;
+use crate::{latch::is_later, transaction::Index};
 
 /// Where the exchange of a slot stands, as the initiator knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,6 @@ pub(crate) enum Progress {
     CommitDue,
     /// Message 3 was sent.
     Committing,
-    /// The link failed while it was open. `commit` tells whether message 2 had been received.
-    Unresolved {
-        /// The peer must commit.
-        commit: bool,
-    },
 }
 
 /// One slot.
@@ -49,9 +44,10 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    pub fn new(slots: u8) -> Self {
+    /// All slots free, none granted; the first exchange of each has the sequence behind `first`.
+    pub fn new(slots: u8, first: u32) -> Self {
         let slot = OutSlot {
-            sequence: 0,
+            sequence: first,
             progress: Progress::Free,
             transaction: 0,
             record_sequence: 0,
@@ -69,19 +65,22 @@ impl Outbound {
         self.slots.len() as u8
     }
 
-    /// Slots with an exchange, unresolved ones among them.
+    /// Exchanges that took a slot here and have not ended, unresolved ones among them.
     pub const fn open(&self) -> u32 {
         self.open
     }
 
-    /// Sets the peer's grant; slots that are still unresolved stay taken.
+    /// Sets the peer's grant and frees every slot within it.
     pub fn enter_epoch(&mut self, granted: u8) {
         self.granted = granted.min(self.slots());
         self.free.clear();
-        let free = (0..self.granted)
-            .rev()
-            .filter(|&slot| self.slots[usize::from(slot)].progress == Progress::Free);
-        self.free.extend(free);
+        self.free.extend((0..self.granted).rev());
+    }
+
+    /// Keeps a free slot from being taken: an exchange of it with the peer of this epoch is unresolved, and what the
+    /// peer remembers of it must not be overwritten before it was asked.
+    pub fn withhold(&mut self, number: u8) {
+        self.free.retain(|&free| free != number);
     }
 
     #[inline]
@@ -101,13 +100,30 @@ impl Outbound {
         Some((number, slot.sequence))
     }
 
-    /// Frees a slot whose exchange has ended. `usable` tells whether the link is up, that is, whether the grant holds.
+    /// Frees a slot whose exchange has ended while the link is up.
     #[inline]
-    pub fn release(&mut self, number: u8, usable: bool) {
+    pub fn release(&mut self, number: u8) {
         self.slots[usize::from(number)].progress = Progress::Free;
+        self.settle(number, true);
+    }
+
+    /// An unresolved exchange of a slot has ended. `withheld` tells whether the slot was kept for it in the epoch in
+    /// force.
+    #[inline]
+    pub fn settle(&mut self, number: u8, withheld: bool) {
         self.open -= 1;
-        if usable && number < self.granted {
+        if withheld && number < self.granted {
             self.free.push(number);
+        }
+    }
+
+    /// Exchanges of a free slot must come after `sequence`.
+    pub fn advance(&mut self, number: u8, sequence: u32) {
+        if let Some(slot) = self.get_mut(number)
+            && slot.progress == Progress::Free
+            && is_later(sequence, slot.sequence)
+        {
+            slot.sequence = sequence;
         }
     }
 

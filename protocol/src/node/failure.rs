@@ -5,7 +5,7 @@ use crate::{
     Host,
     event::{DownReason, LinkEvent},
     link::outbound::Progress,
-    transaction::Index,
+    transaction::{Index, Unresolved},
 };
 
 impl Node {
@@ -36,11 +36,15 @@ impl Node {
         let mut open = 0;
         for slot in link.outbound.iter_mut() {
             let commit = match slot.progress {
-                Progress::Free | Progress::Unresolved { .. } => continue,
+                Progress::Free => continue,
                 Progress::Executing | Progress::Tentative => false,
                 Progress::CommitDue | Progress::Committing => true,
             };
-            slot.progress = Progress::Unresolved { commit };
+            slot.progress = Progress::Free;
+            transactions[slot.transaction].unresolved = Some(Unresolved {
+                sequence: slot.sequence,
+                commit,
+            });
             peer.unresolved.push_back(transactions, slot.transaction);
             open += 1;
         }
@@ -53,8 +57,7 @@ impl Node {
         link.ball_due = false;
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);
-        link.handshake.restart();
-        link.handshake.failed_since_tick = true;
+        link.handshake.fail();
         link.counters.failures.count(reason);
         peer.links_up -= 1;
         host.link_event(LinkEvent::Down {
@@ -66,15 +69,16 @@ impl Node {
 
     /// Tells the callers of a peer's unresolved exchanges, if there is no path to ask.
     fn tell_doubt(&mut self, peer: usize, host: &mut impl Host) {
+        if self.peers[peer].links_up > 0 {
+            return;
+        }
+        self.drop_unwanted(peer);
         let Self {
             peers,
             transactions,
             in_doubt,
             ..
         } = self;
-        if peers[peer].links_up > 0 {
-            return;
-        }
         peers[peer]
             .unresolved
             .for_each(transactions, |transaction| {
@@ -89,13 +93,49 @@ impl Node {
             });
     }
 
-    /// Frees the slot of a transaction and returns the link that it was on.
+    /// Drops the unresolved exchanges with a peer whose ends nobody wants to know, if there is no path to ask: the peer
+    /// may never return. Their slots need not be kept from the peer either, for the next request in a slot tells it
+    /// that the one before is over.
+    pub(super) fn drop_unwanted(&mut self, peer: usize) {
+        let Self {
+            links,
+            peers,
+            transactions,
+            in_doubt,
+            ..
+        } = self;
+        if peers[peer].links_up > 0 {
+            return;
+        }
+        peers[peer].unresolved.retain(transactions, |transaction| {
+            if !transaction.wanted {
+                links[transaction.link]
+                    .outbound
+                    .settle(transaction.slot, false);
+                *in_doubt -= u64::from(transaction.in_doubt);
+            }
+            transaction.wanted
+        });
+    }
+
+    /// Frees the slot of an exchange that ended on the link that it was open on.
     #[inline]
-    pub(super) fn release_slot(&mut self, transaction: Index) -> usize {
+    pub(super) fn release_slot(&mut self, transaction: Index) {
         let entry = &self.transactions[transaction];
-        let (link, slot) = (entry.link, entry.slot);
-        let usable = self.links[link].state == LinkState::Up;
-        self.links[link].outbound.release(slot, usable);
-        link
+        self.links[entry.link].outbound.release(entry.slot);
+    }
+
+    /// Ends the claim of an unresolved exchange on its slot and returns the link that it was open on. The slot was kept
+    /// from the exchange's own peer only, so it is free already where another one is cabled.
+    pub(super) fn settle_slot(&mut self, transaction: Index) -> usize {
+        let entry = &mut self.transactions[transaction];
+        entry.unresolved = None;
+        let (at, slot, peer) = (entry.link, entry.slot, entry.peer);
+        let link = &mut self.links[at];
+        let withheld = link
+            .attachment
+            .is_some_and(|attachment| attachment.peer == peer);
+        link.outbound.settle(slot, withheld);
+        at
     }
 }

@@ -23,7 +23,12 @@ impl Node {
             drops.own_guid += 1;
             return;
         }
-        match self.links[link].state {
+        let state = self.links[link].state;
+        if state != LinkState::Down && !self.links[link].handshake.may_come_from(hello.guid) {
+            self.links[link].counters.drops.hasty_init += 1;
+            return;
+        }
+        match state {
             LinkState::Down => self.links[link].counters.drops.not_up += 1,
             LinkState::Init => self.agree(link, hello, source, host),
             LinkState::Up => match self.why_leave(link, hello) {
@@ -36,7 +41,7 @@ impl Node {
                     && hello.epoch == self.links[link].epoch
                     && !self.links[link].feedback.heard_anything() =>
                 {
-                    self.links[link].handshake.due = true;
+                    self.links[link].handshake.answer();
                 }
                 None => self.links[link].counters.drops.stale_init += 1,
             },
@@ -65,9 +70,15 @@ impl Node {
     /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
         let link = &mut self.links[at];
+        if link.handshake.is_with_another(hello.guid) {
+            // Whoever it was may hold the epoch that was being agreed on.
+            link.epoch = link.epoch.wrapping_add(1);
+            link.handshake.restart();
+        }
+        link.handshake.identify(hello.guid);
         if is_later(link.epoch, hello.epoch) {
             // The peer is behind: tell it.
-            link.handshake.due = true;
+            link.handshake.answer();
             return;
         }
         link.epoch = hello.epoch;
@@ -78,7 +89,7 @@ impl Node {
         }
         let known = self.peer_of(hello.guid);
         let Some(peer) =
-            known.or_else(|| self.meet_peer(hello.guid, hello.incarnation, hello.name))
+            known.or_else(|| self.meet_peer(at, hello.guid, hello.incarnation, hello.name))
         else {
             self.links[at].counters.drops.no_room += 1;
             return;
@@ -91,7 +102,7 @@ impl Node {
         }
         self.peers[peer].name = hello.name;
         self.attach(at, peer, hello, source, host);
-        self.links[at].enter_epoch();
+        self.enter_epoch(at, peer);
         self.peers[peer].links_up += 1;
         host.link_event(LinkEvent::Up {
             port: self.links[at].port,
@@ -100,6 +111,16 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
+    }
+
+    /// The two ends of a link hold the same epoch. The slots of unresolved exchanges with this very peer stay unused.
+    fn enter_epoch(&mut self, at: usize, peer: usize) {
+        let link = &mut self.links[at];
+        link.enter_epoch(self.config.first_sequence);
+        self.transactions
+            .live()
+            .filter(|entry| entry.unresolved.is_some() && (entry.link, entry.peer) == (at, peer))
+            .for_each(|entry| link.outbound.withhold(entry.slot));
     }
 
     /// A peer lives anew, as its handshake proved: it forgot the exchanges that it started and the
@@ -119,7 +140,7 @@ impl Node {
             .for_each(|set| set.clear());
         self.peers[peer].reincarnate(incarnation);
         while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
-            let link = self.release_slot(transaction);
+            let link = self.settle_slot(transaction);
             self.links[link].counters.forgotten += 1;
             self.finish(transaction, Outcome::PeerRestarted, host);
         }

@@ -58,6 +58,9 @@ pub struct NodeConfig {
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
     pub transactions_max: usize,
+    /// Where epochs, records and the exchanges of a slot start to count. 0, which the wire demands of the records; any
+    /// other value only among nodes that all have it, which brings a simulation to the wrap of these counters.
+    pub first_sequence: u32,
 }
 
 impl NodeConfig {
@@ -72,6 +75,7 @@ impl NodeConfig {
             silent_paces_max: 10,
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
+            first_sequence: 0,
         }
     }
 }
@@ -167,7 +171,12 @@ impl Node {
         if self.link_of(port).is_some() {
             return Err(AddLinkError::PortTaken);
         }
-        self.links.push(Link::new(port, mac, self.config.slots));
+        self.links.push(Link::new(
+            port,
+            mac,
+            self.config.slots,
+            self.config.first_sequence,
+        ));
         for _ in 0..SETS_PER_LINK {
             self.latches.push(LatchSet::new(self.config.slots));
         }
@@ -185,8 +194,9 @@ impl Node {
             (LinkState::Down, true) => {
                 let link = &mut self.links[link];
                 link.state = LinkState::Init;
+                // A carrier that returns paces itself.
+                link.handshake.tick();
                 link.handshake.restart();
-                link.handshake.due = true;
             }
             (LinkState::Init, false) => {
                 let link = &mut self.links[link];
@@ -214,7 +224,7 @@ impl Node {
     pub fn on_tick(&mut self, host: &mut impl Host) {
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
-            link.handshake.failed_since_tick = false;
+            link.handshake.tick();
             match link.state {
                 LinkState::Down => {}
                 LinkState::Init => link.handshake.due = true,
@@ -262,7 +272,7 @@ impl Node {
     }
 
     /// Nobody wants to know any more how the exchanges end whose token `filter` accepts. Those that are not under way
-    /// vanish, the others run to their end in silence.
+    /// vanish, and so do those in doubt; the others run to their end in silence.
     pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
         for transaction in self
             .transactions
@@ -271,9 +281,11 @@ impl Node {
         {
             transaction.wanted = !filter(transaction.token);
         }
-        for peer in &mut self.peers {
-            peer.queue
+        for peer in 0..self.peers.len() {
+            self.peers[peer]
+                .queue
                 .retain(&mut self.transactions, |transaction| transaction.wanted);
+            self.drop_unwanted(peer);
         }
     }
 

@@ -13,10 +13,10 @@ use super::Node;
 use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
-    latch::{Latch, Standing, is_later},
-    link::{Verdict, outbound::Progress},
+    latch::{Latch, Standing},
+    link::Verdict,
     transaction::Index,
-    wire::{MESSAGE_PAYLOAD_BYTES_MAX, message::Message},
+    wire::{MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX, message::Message},
 };
 
 pub(super) const QUESTION_BYTES: usize = 4;
@@ -160,6 +160,9 @@ impl Node {
             return Err(DownReason::Violation);
         };
         let ending = Ending::from_byte(ending).ok_or(DownReason::Violation)?;
+        if reply.len() > MAX_PAYLOAD_BYTES {
+            return Err(DownReason::Violation);
+        }
         let current = u32::from_le_bytes(*current);
         let transaction = self
             .asked(
@@ -170,7 +173,7 @@ impl Node {
             )
             .ok_or(DownReason::Violation)?;
         self.withdraw_question(transaction);
-        let link = self.release_slot(transaction);
+        let link = self.settle_slot(transaction);
         let counters = &mut self.links[link].counters;
         counters.resolved += 1;
         match ending {
@@ -201,11 +204,15 @@ impl Node {
             }
             Ending::Forgotten => {
                 counters.forgotten += 1;
-                // Exchanges of this slot must come after whatever the responder holds for it.
-                if let Some(slot) = self.links[link].outbound.get_mut(message.header.slot)
-                    && is_later(current, slot.sequence)
+                // Exchanges of this slot must come after whatever the responder holds for it. Not while another peer is
+                // cabled there, who counts on the sequence to advance by one.
+                let peer = self.transactions[transaction].peer;
+                let subject = &mut self.links[link];
+                if subject
+                    .attachment
+                    .is_none_or(|attachment| attachment.peer == peer)
                 {
-                    slot.sequence = current;
+                    subject.outbound.advance(message.header.slot, current);
                 }
                 self.finish(transaction, Outcome::PeerRestarted, host);
             }
@@ -214,16 +221,15 @@ impl Node {
     }
 
     /// The transaction that was asked about on the link `at` and is named by the rest.
-    fn asked(&mut self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
+    fn asked(&self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
         let link = self.link_of(port)?;
-        let slot = self.links[link].outbound.get_mut(number)?;
-        let unresolved =
-            matches!(slot.progress, Progress::Unresolved { .. }) && slot.sequence == sequence;
-        let transaction = slot.transaction;
-        let asked = self.transactions[transaction]
-            .asked
-            .is_some_and(|asked| asked.link == at);
-        (unresolved && asked).then_some(transaction)
+        self.links[at].asked.iter().copied().find(|&transaction| {
+            let entry = &self.transactions[transaction];
+            (entry.link, entry.slot) == (link, number)
+                && entry
+                    .unresolved
+                    .is_some_and(|unresolved| unresolved.sequence == sequence)
+        })
     }
 
     /// Takes a transaction off the list of those being asked about.

@@ -31,9 +31,19 @@ impl Node {
             .position(|set| set.owner == Some((peer, port)))
     }
 
-    /// Takes a peer into the table. `None` when the table is full of peers that are
-    /// cabled, have exchanges waiting, or whose exchanges are remembered here.
-    pub(super) fn meet_peer(&mut self, guid: u64, incarnation: u64, name: Name) -> Option<usize> {
+    /// Takes the peer at the other end of `link` into the table. `None` when the table is full of peers that are cabled or
+    /// have exchanges waiting for their return.
+    ///
+    /// If need be, an idle peer whose exchanges are still remembered makes room; a question of it about one of them will
+    /// be answered that nothing is known. Of those it is one that was met on this very link, if there is one, so that
+    /// strangers on one cable take no memory from the peers of the others, and the one not cabled for longest.
+    pub(super) fn meet_peer(
+        &mut self,
+        link: usize,
+        guid: u64,
+        incarnation: u64,
+        name: Name,
+    ) -> Option<usize> {
         if self.peers.len() < PEERS_PER_LINK * self.links.len() {
             self.peers
                 .push(Peer::new(guid, incarnation, name, self.peers_lost));
@@ -45,15 +55,31 @@ impl Node {
                     .is_some_and(|attachment| attachment.peer == at)
             })
         };
-        let remembered = |at| {
-            self.latches
-                .iter()
-                .any(|set| set.owner.is_some_and(|(owner, _)| owner == at))
+        let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
+        let order = |&at: &usize| {
+            let mut of_others = false;
+            let mut taken_at = 0;
+            for (number, set) in self.latches.iter().enumerate() {
+                if set.owner.is_some_and(|(owner, _)| owner == at) {
+                    of_others |= !own.contains(&number);
+                    taken_at = taken_at.max(set.taken_at);
+                }
+            }
+            // Those of whom nothing is remembered come first.
+            (of_others, taken_at)
         };
         let at = (0..self.peers.len())
-            .find(|&at| self.peers[at].is_idle() && !cabled(at) && !remembered(at))?;
+            .filter(|&at| self.peers[at].is_idle() && !cabled(at))
+            .min_by_key(order)?;
         // Whoever is met from now on may have been known before.
         self.peers_lost = true;
+        let loser = self.peers[at].guid;
+        for set in &mut self.latches {
+            if set.owner.is_some_and(|(owner, _)| owner == at) {
+                set.clear();
+            }
+        }
+        self.void_agreements(link, |guid| guid == Some(loser));
         self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
         Some(at)
     }
@@ -145,7 +171,8 @@ impl Node {
         let at = unused.min_by_key(order).map_or(0, |(at, _)| at);
         if let Some((loser, _)) = self.latches[at].owner {
             self.peers[loser].latches_lost = true;
-            self.void_agreements(link, |_| true);
+            let loser = self.peers[loser].guid;
+            self.void_agreements(link, |guid| guid == Some(loser));
         }
         at
     }

@@ -6,11 +6,12 @@
 
 use super::{LinkState, Mode, Node, resolve};
 use crate::{
-    latch::Standing,
-    link::{Attachment, Due, ball::Ball, handshake::Hello, outbound::Progress},
+    latch::{Latch, Standing},
+    link::{Attachment, Due, Verdict, ball::Ball, handshake::Hello, outbound::Progress},
     transaction::Asked,
     wire::{
         frame::{BROADCAST, FrameWriter},
+        message::records_for,
         slice::Kind,
     },
 };
@@ -33,11 +34,32 @@ impl Node {
             return false;
         };
         let peer = &self.peers[attachment.peer];
-        let waiting = link.owes()
-            || (!peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment))
-            || (!peer.queue.is_empty() && link.outbound.has_free());
-        // A long message may have to wait although the window has room for a short one; then this errs towards `true`.
-        (waiting && link.feedback.may_send(1)) || (link.ball_due && link.feedback.may_send_ball())
+        // What is first in the order of `write_messages`, for nothing overtakes it.
+        let first = if let Some(due) = link.due.front() {
+            Some(match due {
+                Due::Commit(_) => 0,
+                Due::Answer(number) => {
+                    self.latches[attachment.set].latches[usize::from(*number)].answer_bytes()
+                }
+            })
+        } else if let Some(verdict) = link.verdicts.front() {
+            Some(Self::answer_bytes(self.verdict_latch(attachment, *verdict)))
+        } else if !peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment) {
+            Some(resolve::QUESTION_BYTES)
+        } else {
+            peer.queue
+                .first()
+                .filter(|_| link.outbound.has_free())
+                .map(|transaction| self.transactions.payload_bytes(transaction))
+        };
+        first.is_some_and(|bytes| link.feedback.may_send(records_for(bytes)))
+            || (link.ball_due && link.feedback.may_send_ball())
+    }
+
+    /// The latch that an answer to a resolution tells of.
+    fn verdict_latch(&self, attachment: Attachment, verdict: Verdict) -> Option<&Latch> {
+        self.set_of(attachment.peer, verdict.port)
+            .and_then(|set| self.latches[set].latches.get(usize::from(verdict.slot)))
     }
 
     /// Writes one whole Ethernet frame for `port` into `frame`, which must have [`crate::FRAME_BYTES_MAX`] bytes at
@@ -204,19 +226,18 @@ impl Node {
                 .unresolved
                 .pop_front(&self.transactions);
             let entry = &mut self.transactions[transaction];
-            let subject = &mut self.links[entry.link];
-            let port = subject.port;
-            let Some(slot) = subject.outbound.get_mut(entry.slot) else {
+            let Some(unresolved) = entry.unresolved else {
                 continue;
             };
-            let (sequence, commit) = (
-                slot.sequence,
-                slot.progress == Progress::Unresolved { commit: true },
-            );
+            let question = resolve::question(self.links[entry.link].port, unresolved.commit);
             let link = &mut self.links[at];
-            let question = resolve::question(port, commit);
-            let record_sequence =
-                link.write(writer, Kind::Resolve, entry.slot, sequence, &question);
+            let record_sequence = link.write(
+                writer,
+                Kind::Resolve,
+                entry.slot,
+                unresolved.sequence,
+                &question,
+            );
             entry.asked = Some(Asked {
                 link: at,
                 place: link.asked.len(),

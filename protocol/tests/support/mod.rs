@@ -112,6 +112,7 @@ pub struct Bench {
     pub cut: Vec<bool>,
     next_incarnation: u64,
     slots: u8,
+    first_sequence: u32,
 }
 
 pub fn config(side: usize, incarnation: u64, slots: u8) -> NodeConfig {
@@ -131,8 +132,13 @@ impl Bench {
     }
 
     pub fn with_slots(cables: usize, slots: u8) -> Self {
+        Self::counting_from(cables, slots, 0)
+    }
+
+    /// The counters that wrap start at `first_sequence`.
+    pub fn counting_from(cables: usize, slots: u8, first_sequence: u32) -> Self {
         let side = |side| Side {
-            node: node(side, 100 + side as u64, cables, slots),
+            node: node(side, 100 + side as u64, cables, slots, first_sequence),
             host: Journal::default(),
         };
         Self {
@@ -143,6 +149,7 @@ impl Bench {
             cut: vec![false; cables],
             next_incarnation: 200,
             slots,
+            first_sequence,
         }
     }
 
@@ -285,7 +292,13 @@ impl Bench {
     /// A side loses its memory. Its carriers come back at once.
     pub fn restart(&mut self, side: usize) {
         self.next_incarnation += 1;
-        self.sides[side].node = node(side, self.next_incarnation, self.cables.len(), self.slots);
+        self.sides[side].node = node(
+            side,
+            self.next_incarnation,
+            self.cables.len(),
+            self.slots,
+            self.first_sequence,
+        );
         for cable in 0..self.cables.len() {
             if !self.cut[cable] {
                 self.carrier_at(side, cable, true);
@@ -302,8 +315,11 @@ impl Bench {
     }
 }
 
-fn node(side: usize, incarnation: u64, cables: usize, slots: u8) -> Node {
-    let mut node = Node::new(config(side, incarnation, slots));
+fn node(side: usize, incarnation: u64, cables: usize, slots: u8, first_sequence: u32) -> Node {
+    let mut node = Node::new(NodeConfig {
+        first_sequence,
+        ..config(side, incarnation, slots)
+    });
     for cable in 0..cables {
         node.add_link(cable as u16, [2, 0, 0, 0, side as u8, cable as u8])
             .unwrap();

@@ -1,0 +1,141 @@
+//! A node that is warm allocates nothing, whatever it is asked for and however its exchanges end.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use covalent_protocol::{
+    FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
+};
+
+/// The system's allocator, with a count for each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on to the system's allocator with the caller's own arguments, so its guarantees are
+// those of `System`; the count is a thread-local without a destructor and allocates nothing itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `System` with this layout, as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Default)]
+struct Sink {
+    executed: u64,
+    completed: u64,
+}
+
+impl Host for Sink {
+    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+        if payload[0] == 5 {
+            Err(Refusal::NoResources)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+        self.executed += 1;
+        assert!(reply.set(payload));
+    }
+
+    fn complete(&mut self, _token: u64, _outcome: Outcome<'_>) {
+        self.completed += 1;
+    }
+
+    fn in_doubt(&mut self, _token: u64) {}
+
+    fn link_event(&mut self, _event: LinkEvent) {}
+}
+
+struct Pair {
+    nodes: [Node; 2],
+    hosts: [Sink; 2],
+    buffer: [u8; FRAME_BYTES_MAX],
+}
+
+impl Pair {
+    fn carry_everything(&mut self) {
+        loop {
+            let mut moved = false;
+            for from in [0, 1] {
+                while let Some(len) = self.nodes[from].poll_transmit(0, &mut self.buffer) {
+                    let frame = &self.buffer[..len];
+                    self.nodes[1 - from].on_frame(0, frame, &mut self.hosts[1 - from]);
+                    moved = true;
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn round(&mut self, fails: bool) {
+        for token in 0..100 {
+            let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
+            let payload = [token as u8; 704];
+            let payload = &payload[..1 + token as usize * 7];
+            for from in [0, 1] {
+                let peer = 2 - from as u64;
+                self.nodes[from].submit(peer, mode, payload, token).unwrap();
+            }
+        }
+        if fails {
+            while self.nodes[0].poll_transmit(0, &mut self.buffer).is_some() {}
+            for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
+                node.on_carrier(0, false, host);
+                node.on_carrier(0, true, host);
+            }
+        }
+        self.carry_everything();
+        for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
+            node.on_tick(host);
+        }
+        self.carry_everything();
+    }
+}
+
+#[test]
+fn nothing_is_allocated_by_exchanges_and_failures() {
+    let mut pair = Pair {
+        nodes: [1, 2].map(|guid| {
+            let name = Name::new("node").unwrap();
+            let mut node = Node::new(NodeConfig::new(guid, guid, name));
+            node.add_link(0, [2, 0, 0, 0, 0, guid as u8]).unwrap();
+            node
+        }),
+        hosts: Default::default(),
+        buffer: [0; FRAME_BYTES_MAX],
+    };
+    for (node, host) in pair.nodes.iter_mut().zip(&mut pair.hosts) {
+        node.on_carrier(0, true, host);
+    }
+    pair.carry_everything();
+    pair.round(false);
+    let warm = ALLOCATIONS.with(Cell::get);
+    assert!(warm > 0, "the allocator counts");
+    for round in 0..10 {
+        pair.round(round % 3 == 2);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), warm);
+    for host in &pair.hosts {
+        assert_eq!((host.completed, host.executed), (1100, 1089));
+    }
+}
