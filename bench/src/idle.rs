@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use nix::{time::clock_getcpuclockid, unistd::Pid};
 use serde_json::json;
 
 use crate::{
@@ -123,23 +124,16 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// Time that all threads of a process ran, to the nanosecond (`/proc/PID/task/TID/schedstat`).
+/// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
+/// would run backwards when one ends.
 fn cpu_time(pid: u32) -> Result<Duration> {
-    let mut nanoseconds = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing a daemon's threads")? {
-        let path = task
-            .context("listing a daemon's threads")?
-            .path()
-            .join("schedstat");
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        nanoseconds += text
-            .split(' ')
-            .next()
-            .and_then(|first| first.parse::<u64>().ok())
-            .unwrap_or_default();
-    }
-    Ok(Duration::from_nanos(nanoseconds))
+    let process = Pid::from_raw(i32::try_from(pid)?);
+    let clock = clock_getcpuclockid(process)
+        .with_context(|| format!("the CPU clock of process {pid}: it is gone"))?;
+    let time = clock
+        .now()
+        .with_context(|| format!("reading the CPU clock of process {pid}"))?;
+    Ok(time.into())
 }
 
 fn resident_mib(pid: u32) -> Result<f64> {
@@ -152,6 +146,8 @@ fn resident_mib(pid: u32) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use nix::time::ClockId;
+
     use super::*;
 
     #[test]
@@ -164,6 +160,25 @@ mod tests {
         }
         assert!(cpu_time(pid).expect("readable") > before);
         assert!(resident_mib(pid).expect("readable") > 0.5);
+    }
+
+    #[test]
+    fn the_time_of_an_ended_thread_still_counts() {
+        let pid = std::process::id();
+        let before = cpu_time(pid).expect("readable");
+        let busy = thread::spawn(|| {
+            let thread = || {
+                ClockId::CLOCK_THREAD_CPUTIME_ID
+                    .now()
+                    .map(Duration::from)
+                    .expect("a clock")
+            };
+            while thread() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+        });
+        busy.join().expect("it does not panic");
+        assert!(cpu_time(pid).expect("readable") - before >= Duration::from_millis(50));
     }
 
     #[test]
