@@ -187,11 +187,10 @@ pub fn cut(verbs: &Verbs, after: &Figures) -> Vec<Check> {
 
 /// The kernel's transfer: whether it lost nothing.
 pub fn transfer(outcome: &Outcome) -> Check {
-    let again = outcome
-        .retransmitted_segments
-        .map_or_else(String::new, |count| {
-            format!(", {count} of its segments sent again")
-        });
+    let again = match outcome.retransmitted_segments {
+        Some(count) => format!(", {count} of its segments sent again"),
+        None => ", but its kernel does not tell how many segments were sent again".to_owned(),
+    };
     Check::new(
         "kernel TCP over the same interface lost nothing",
         outcome.is_whole(),
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_that_the_kernel_lost_is_found() {
+    fn a_byte_or_a_segment_that_the_kernel_lost_is_found() {
         let whole = Outcome {
             sent_bytes: 5,
             received_bytes: 5,
@@ -473,6 +472,15 @@ mod tests {
             })
             .passed
         );
+        for retransmitted_segments in [Some(1), None] {
+            assert!(
+                !transfer(&Outcome {
+                    retransmitted_segments,
+                    ..whole.clone()
+                })
+                .passed
+            );
+        }
         assert!(
             !transfer(&Outcome {
                 sent_bytes: 0,
