@@ -170,7 +170,8 @@ pub struct Work<'a> {
     pub bank: &'a Bank,
     /// Ends the run early.
     pub stop: &'a Stop,
-    /// How long to wait without any completion before giving up.
+    /// How long to wait without any job done before giving up. Completions do not count: attempts at a lock whose holder has died
+    /// complete for ever.
     pub patience: Duration,
 }
 
@@ -192,10 +193,17 @@ pub fn run(
     let mut longest_gap = Duration::ZERO;
     let started = Instant::now();
     let mut last_completion = started;
+    let mut gap_began = started;
+    let mut last_job = (0, started);
+    let mut lock_pause_ends = None;
     let mut stalled = None;
     while !client.is_finished() {
         post(verbs, &mut client, work.bank, &mut posted_at)?;
-        let taken = match verbs.poll_deadline(&mut completions, Instant::now() + ASK_EVERY) {
+        let deadline = Instant::now() + ASK_EVERY;
+        let deadline = lock_pause_ends.map_or(deadline, |end| deadline.min(end));
+        // Of a job that pauses no completion is expected.
+        let expects = client.under_way() > usize::from(client.lock_pause().is_some());
+        let taken = match verbs.poll_deadline(&mut completions, deadline) {
             Err(Error::Deadline { .. }) => 0,
             taken => taken?,
         };
@@ -209,15 +217,32 @@ pub fn run(
             }
             client.completed(completion.user_data, &completion.outcome);
         }
-        longest_gap = longest_gap.max(now - last_completion);
+        if expects {
+            longest_gap = longest_gap.max(now - gap_began);
+        }
         if taken > 0 {
             last_completion = now;
-        } else if now - last_completion > work.patience {
-            stalled = Some(now - last_completion);
-            break;
+        }
+        if taken > 0 || !expects {
+            gap_began = now;
         }
         if work.stop.is_asked() {
             client.start_no_more();
+        }
+        lock_pause_ends = match (client.lock_pause(), lock_pause_ends) {
+            (Some(_), Some(end)) if now >= end => {
+                client.try_lock_again();
+                None
+            }
+            (Some(pause), None) => Some(now + pause),
+            (Some(_), end) => end,
+            (None, _) => None,
+        };
+        if client.finished_jobs() != last_job.0 {
+            last_job = (client.finished_jobs(), now);
+        } else if now - last_job.1 > work.patience && !client.is_finished() {
+            stalled = Some(now - last_job.1);
+            break;
         }
         if output.wants_progress(now) {
             let progress = Progress {
@@ -236,8 +261,15 @@ pub fn run(
     let mut problems = problems.to_vec();
     if let Some(silence) = stalled {
         problems_count += 1;
+        let lock = client
+            .lock_held_by()
+            .map_or_else(String::new, |(holder, attempts)| {
+                format!(
+                    "; {attempts} attempts found the lock held by {holder:#x}, which may have died"
+                )
+            });
         problems.push(format!(
-            "{} jobs under way and no completion for {silence:.1?}",
+            "{} jobs under way and none done for {silence:.1?}{lock}",
             client.under_way()
         ));
     }
