@@ -4,7 +4,7 @@
 //! balls. All threads of a daemon count, at rest as they are.
 
 use std::{
-    fs, thread,
+    fs,
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,7 @@ use crate::{
     node::{Node, Plan, find_daemon},
     report::{Report, Setup},
     stage::Stage,
+    stop,
 };
 
 /// How long the daemons may settle after their links are up.
@@ -62,12 +63,12 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
     let b = start("b", &stage.b, &["b0", "b1"])?;
     a.wait_for_links()?;
     b.wait_for_links()?;
-    thread::sleep(SETTLING);
+    stop::sleep(SETTLING)?;
 
     let nodes = [&a, &b];
     let before = nodes.map(|node| cpu_time(node.pid()));
     let begin = Instant::now();
-    thread::sleep(Duration::from_secs_f64(arguments.seconds));
+    stop::sleep(Duration::from_secs_f64(arguments.seconds))?;
     let elapsed = begin.elapsed();
     let mut rests = Vec::new();
     for (node, before) in nodes.into_iter().zip(before) {
@@ -101,6 +102,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
         covalent: worst_cpu,
         unit: "% of a core",
         ratio: share,
+        margin: 1.0 / share,
         met: share < 1.0,
         ours: json!({
             "cpu_percent": worst_cpu,
@@ -166,7 +168,7 @@ mod tests {
     fn the_time_of_an_ended_thread_still_counts() {
         let pid = std::process::id();
         let before = cpu_time(pid).expect("readable");
-        let busy = thread::spawn(|| {
+        let busy = std::thread::spawn(|| {
             let thread = || {
                 ClockId::CLOCK_THREAD_CPUTIME_ID
                     .now()
