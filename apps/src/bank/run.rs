@@ -37,7 +37,9 @@ pub struct Report {
     /// What the additions were handed, in sums that prove exactness together with those of all other clients.
     #[serde(flatten)]
     pub digest: Digest,
-    /// Verbs completed.
+    /// Verbs that found the bank, before the work began.
+    pub lookup_verbs: u64,
+    /// Verbs of the work completed.
     pub verbs: u64,
     /// Of those, in each second.
     pub verbs_per_s: f64,
@@ -88,6 +90,8 @@ pub struct Bank {
     pub accounts: u32,
     /// What each began with.
     pub balance: u64,
+    /// Verbs that it took to find out.
+    pub lookup_verbs: u64,
 }
 
 /// Finds a bank, waiting until `deadline` for its node to be reached and its host to open it.
@@ -102,8 +106,9 @@ pub fn find(
     stop: &Stop,
 ) -> Result<Bank> {
     let mut reason = None;
+    let mut lookup_verbs = 0;
     let (region, accounts) = loop {
-        match look(verbs, target, name, deadline) {
+        match look(verbs, target, name, deadline, &mut lookup_verbs) {
             Ok(found) => break found,
             // Says less than what the last look found.
             Err(error @ Error::Deadline { .. }) => reason = reason.or(Some(error)),
@@ -124,6 +129,7 @@ pub fn find(
         thread::sleep(LOOK_EVERY);
     };
     let balance = word(&verbs.read_deadline(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
+    lookup_verbs += 1;
     let accounts = u32::try_from(accounts).ok().filter(|accounts| {
         (layout::ACCOUNTS_MIN..=layout::ACCOUNTS_MAX).contains(accounts)
             && layout::region_bytes(*accounts) <= region.size_bytes()
@@ -134,6 +140,7 @@ pub fn find(
             region,
             accounts,
             balance,
+            lookup_verbs,
         }),
         None => bail!("region `{name}` is no bank: its number of accounts does not fit its size"),
     }
@@ -145,9 +152,15 @@ fn look(
     target: Target<'_>,
     name: &str,
     deadline: Instant,
+    completed: &mut u64,
 ) -> covalent_verbs::Result<(RemoteRegion, u64)> {
-    let region = verbs.open_region_deadline(target, name, deadline)?;
-    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline)?;
+    let mut count = |is_answer: bool| *completed += u64::from(is_answer);
+    let region = verbs.open_region_deadline(target, name, deadline);
+    count(matches!(region, Ok(_) | Err(Error::VerbRefused(_))));
+    let region = region?;
+    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline);
+    count(matches!(accounts, Ok(_) | Err(Error::VerbRefused(_))));
+    let accounts = accounts?;
     match word(&accounts) {
         // Its host has registered it and not laid it out yet.
         Ok(0) => Err(Error::VerbRefused(Refusal::UnknownRegion)),
@@ -284,6 +297,7 @@ pub fn run(
         elapsed_ns,
         done,
         digest,
+        lookup_verbs: work.bank.lookup_verbs,
         verbs: count,
         verbs_per_s: per_second(count, elapsed_ns),
         retries,

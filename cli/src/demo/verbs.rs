@@ -10,6 +10,7 @@ use super::{
     cut::{Cut, Cutter},
     narrator::Narrator,
     nodes::{Node, Nodes},
+    telemetry::{Figures, PipeDrops},
 };
 use crate::{
     interrupt::Interrupt,
@@ -73,7 +74,9 @@ pub struct ClientReport {
     pub transfers: u64,
     /// Locks taken and given back.
     pub locks: u64,
-    /// Verbs of every kind that completed.
+    /// Verbs that found the bank, before the work began.
+    pub lookup_verbs: u64,
+    /// Verbs of every kind that completed in the work.
     pub verbs: u64,
     /// Verbs each second.
     pub verbs_per_s: f64,
@@ -116,6 +119,9 @@ pub struct Verbs {
     pub host: HostReport,
     /// The cut.
     pub cut: Cut,
+    /// What the telemetry told right before it; none if there was no cut.
+    #[serde(skip)]
+    pub before_cut: Option<Figures>,
     /// From the first client's start to the last one's end, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -147,6 +153,7 @@ type BankClient = Application<Progress, ClientReport>;
 pub fn run(
     nodes: &mut Nodes,
     work: Work,
+    pipe_drops: &mut PipeDrops,
     narrator: &Narrator,
     interrupt: &Interrupt,
 ) -> Result<Verbs> {
@@ -171,6 +178,7 @@ pub fn run(
         let seen = clients.look()?;
         watch.see(seen.done)?;
         cut.look(nodes)?;
+        pipe_drops.look(nodes)?;
         step.at(
             seen.done as f64 / work.total().max(1) as f64,
             &format!("{} verbs{}", grouped(seen.verbs), cut.words()),
@@ -180,7 +188,7 @@ pub fn run(
         interrupt.sleep(LOOK_AGAIN)?;
     }
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let cut = cut.finish(nodes, interrupt)?;
+    let (cut, before_cut) = cut.finish(nodes, interrupt)?;
     let remote: Vec<ClientReport> = clients
         .remote
         .into_iter()
@@ -196,6 +204,7 @@ pub fn run(
         local,
         host: host.stop()?,
         cut,
+        before_cut,
         elapsed_ns,
     };
     let gap = verbs
@@ -323,7 +332,7 @@ mod tests {
     #[test]
     fn a_client_that_died_is_an_error_while_the_others_still_run() {
         let directory = tempfile::tempdir().expect("temporary directory");
-        let report = r#"{"type":"report","ok":false,"delta_sum":0,"squares":0,"cubes":0,"fetch_adds":0,"transfers":0,"locks":0,"verbs":0,"verbs_per_s":0,"in_doubt_seen":0,"rtt_p50_ns":0,"rtt_p99_ns":0,"longest_gap_ns":0,"elapsed_ns":0,"problems":["it went wrong"]}"#;
+        let report = r#"{"type":"report","ok":false,"delta_sum":0,"squares":0,"cubes":0,"fetch_adds":0,"transfers":0,"locks":0,"lookup_verbs":3,"verbs":0,"verbs_per_s":0,"in_doubt_seen":0,"rtt_p50_ns":0,"rtt_p99_ns":0,"longest_gap_ns":0,"elapsed_ns":0,"problems":["it went wrong"]}"#;
         for (script, wanted) in [
             ("kill -9 $$".to_owned(), "signal: 9"),
             (format!("echo '{report}'; exit 1"), "it went wrong"),
