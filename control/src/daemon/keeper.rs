@@ -192,6 +192,11 @@ impl Keeper {
         if !self.under_way {
             self.under_way = true;
             self.own.status_requests.inc();
+            // Nothing that anybody sees changes by it.
+            self.table.send_if_modified(|table| {
+                table.asked();
+                false
+            });
             channel.send(&Request::Status).await?;
         }
         Ok(())
@@ -206,6 +211,9 @@ impl Keeper {
                 let status: Arc<_> = Arc::from(status);
                 for asker in self.waiting.drain(..) {
                     let _ = asker.send(Ok(Arc::clone(&status)));
+                }
+                if std::mem::take(&mut self.missed) {
+                    self.ask(channel).await?;
                 }
                 Ok(())
             }
@@ -223,6 +231,8 @@ impl Keeper {
         self.table.send_modify(|table| table.apply(event));
         // What was missed may have been about links; one look tells.
         if missed {
+            // The answer that is under way may be older than what was missed.
+            self.missed = self.under_way;
             self.ask(channel).await
         } else {
             Ok(())
