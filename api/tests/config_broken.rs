@@ -312,7 +312,7 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
     ),
     (
         "[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\nqueues = 257",
-        &["`port[1].queues`", "from 0 to 256"],
+        &["`port[1].queues`", "from 0 to 64"],
     ),
     (
         "[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\nxdp = \"generic\"\ncopy = \"zero_copy\"",

@@ -6,10 +6,16 @@ use clap::{Parser, ValueEnum};
 
 /// Measures Covalent against bare AF_XDP on the same virtual cable, in turn, in one run.
 ///
-/// It makes its own network namespaces and leaves nothing behind. Exit status: 0 the goal is met, 1 it is not, 2 the measurement
-/// could not be made.
+/// It needs root, makes its own network namespaces and leaves nothing behind, also when SIGINT or SIGTERM ends it. Exit status: 0 the
+/// goal is met (with `all`: every goal), 1 it is not, 2 the measurement could not be made.
 #[derive(Debug, Parser)]
-#[command(name = "covalent-bench", version)]
+#[command(
+    name = "covalent-bench",
+    version,
+    after_help = "Examples:\n  \
+        sudo covalent-bench all --results bench/results\n  \
+        sudo covalent-bench rtt --seconds 10 --format json"
+)]
 pub struct Arguments {
     /// What to measure.
     #[arg(value_enum)]
@@ -58,6 +64,8 @@ pub enum Measurement {
     Rtt,
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each.
     Idle,
+    /// The three of them, one after the other, and which came off worst.
+    All,
 }
 
 /// How the result is printed.

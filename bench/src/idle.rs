@@ -4,11 +4,12 @@
 //! balls. All threads of a daemon count, at rest as they are.
 
 use std::{
-    fs, thread,
+    fs,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use nix::{time::clock_getcpuclockid, unistd::Pid};
 use serde_json::json;
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     node::{Node, Plan, find_daemon},
     report::{Report, Setup},
     stage::Stage,
+    stop,
 };
 
 /// How long the daemons may settle after their links are up.
@@ -61,12 +63,12 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
     let b = start("b", &stage.b, &["b0", "b1"])?;
     a.wait_for_links()?;
     b.wait_for_links()?;
-    thread::sleep(SETTLING);
+    stop::sleep(SETTLING)?;
 
     let nodes = [&a, &b];
     let before = nodes.map(|node| cpu_time(node.pid()));
     let begin = Instant::now();
-    thread::sleep(Duration::from_secs_f64(arguments.seconds));
+    stop::sleep(Duration::from_secs_f64(arguments.seconds))?;
     let elapsed = begin.elapsed();
     let mut rests = Vec::new();
     for (node, before) in nodes.into_iter().zip(before) {
@@ -100,6 +102,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
         covalent: worst_cpu,
         unit: "% of a core",
         ratio: share,
+        margin: 1.0 / share,
         met: share < 1.0,
         ours: json!({
             "cpu_percent": worst_cpu,
@@ -123,23 +126,16 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
     })
 }
 
-/// Time that all threads of a process ran, to the nanosecond (`/proc/PID/task/TID/schedstat`).
+/// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
+/// would run backwards when one ends.
 fn cpu_time(pid: u32) -> Result<Duration> {
-    let mut nanoseconds = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing a daemon's threads")? {
-        let path = task
-            .context("listing a daemon's threads")?
-            .path()
-            .join("schedstat");
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        nanoseconds += text
-            .split(' ')
-            .next()
-            .and_then(|first| first.parse::<u64>().ok())
-            .unwrap_or_default();
-    }
-    Ok(Duration::from_nanos(nanoseconds))
+    let process = Pid::from_raw(i32::try_from(pid)?);
+    let clock = clock_getcpuclockid(process)
+        .with_context(|| format!("the CPU clock of process {pid}: it is gone"))?;
+    let time = clock
+        .now()
+        .with_context(|| format!("reading the CPU clock of process {pid}"))?;
+    Ok(time.into())
 }
 
 fn resident_mib(pid: u32) -> Result<f64> {
@@ -152,6 +148,8 @@ fn resident_mib(pid: u32) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use nix::time::ClockId;
+
     use super::*;
 
     #[test]
@@ -164,6 +162,25 @@ mod tests {
         }
         assert!(cpu_time(pid).expect("readable") > before);
         assert!(resident_mib(pid).expect("readable") > 0.5);
+    }
+
+    #[test]
+    fn the_time_of_an_ended_thread_still_counts() {
+        let pid = std::process::id();
+        let before = cpu_time(pid).expect("readable");
+        let busy = std::thread::spawn(|| {
+            let thread = || {
+                ClockId::CLOCK_THREAD_CPUTIME_ID
+                    .now()
+                    .map(Duration::from)
+                    .expect("a clock")
+            };
+            while thread() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+        });
+        busy.join().expect("it does not panic");
+        assert!(cpu_time(pid).expect("readable") - before >= Duration::from_millis(50));
     }
 
     #[test]

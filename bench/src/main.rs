@@ -13,6 +13,7 @@ mod report;
 mod rtt;
 mod rx;
 mod stage;
+mod stop;
 mod summary;
 
 use std::{io::Write, process::ExitCode};
@@ -21,12 +22,18 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use arguments::{Arguments, Format, Measurement};
+use report::Report;
+use stop::Stopped;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
+        Err(problem) if problem.is::<Stopped>() => {
+            let code = problem.downcast::<Stopped>().map_or(2, Stopped::exit_code);
+            ExitCode::from(code)
+        }
         Err(problem) => {
             // stderr itself may be closed; there is nobody else to tell.
             let _ = writeln!(std::io::stderr(), "covalent-bench: {problem:#}");
@@ -35,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the goal is met.
+/// Whether every goal is met.
 fn run(arguments: &Arguments) -> Result<bool> {
     if cfg!(debug_assertions) && !arguments.force_debug {
         bail!(
@@ -43,13 +50,39 @@ fn run(arguments: &Arguments) -> Result<bool> {
         );
     }
     if !nix::unistd::geteuid().is_root() {
-        bail!("making network namespaces and AF_XDP sockets needs root");
+        bail!(
+            "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",
+            nix::unistd::geteuid()
+        );
     }
-    let report = match arguments.measurement {
-        Measurement::Rx => rx::measure(arguments)?,
-        Measurement::Rtt => rtt::measure(arguments)?,
-        Measurement::Idle => idle::measure(arguments)?,
-    };
+    stop::listen()?;
+    let mut reports = Vec::new();
+    for measure in parts(arguments.measurement) {
+        let report = measure(arguments)?;
+        tell(&report, arguments)?;
+        reports.push(report);
+    }
+    if let (Measurement::All, Format::Table) = (arguments.measurement, arguments.format) {
+        writeln!(std::io::stdout(), "{}", report::verdict(&reports))
+            .context("writing the result")?;
+    }
+    Ok(reports.iter().all(|report| report.met))
+}
+
+/// Measures one thing.
+type Measure = fn(&Arguments) -> Result<Report>;
+
+fn parts(measurement: Measurement) -> &'static [Measure] {
+    const ALL: [Measure; 3] = [rx::measure, rtt::measure, idle::measure];
+    match measurement {
+        Measurement::Rx => &ALL[..1],
+        Measurement::Rtt => &ALL[1..2],
+        Measurement::Idle => &ALL[2..],
+        Measurement::All => &ALL,
+    }
+}
+
+fn tell(report: &Report, arguments: &Arguments) -> Result<()> {
     if let Some(folder) = &arguments.results {
         report.write_to(folder)?;
     }
@@ -58,6 +91,5 @@ fn run(arguments: &Arguments) -> Result<bool> {
         Format::Json => writeln!(out, "{}", report.line()?),
         Format::Table => write!(out, "{}", report.table()),
     }
-    .context("writing the result")?;
-    Ok(report.met)
+    .context("writing the result")
 }

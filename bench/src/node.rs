@@ -16,11 +16,11 @@ use nix::{
         prctl,
         signal::{Signal, kill},
     },
-    unistd::Pid,
+    unistd::{Pid, getppid},
 };
 use tempfile::TempDir;
 
-use crate::stage::Namespace;
+use crate::{stage::Namespace, stop};
 
 /// How long a daemon may take to start, a link to come up, and a daemon to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -114,8 +114,20 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
-        // SAFETY: prctl is one system call, without allocation or locks, which is all that may happen between fork and exec.
-        unsafe { command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)) };
+        let parent = Pid::this();
+        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two system calls, prctl and
+        // getppid, which neither allocate nor lock, and builds errors from plain numbers.
+        unsafe {
+            command.pre_exec(move || {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // The parent may have died before the line above took hold.
+                if getppid() == parent {
+                    Ok(())
+                } else {
+                    Err(nix::Error::ESRCH.into())
+                }
+            });
+        }
         let child = namespace.within(|| {
             command
                 .spawn()
@@ -146,7 +158,7 @@ impl Node {
             if start.elapsed() > PATIENCE {
                 bail!("covalentd does not answer: {}", self.log());
             }
-            thread::sleep(Duration::from_millis(5));
+            stop::sleep(Duration::from_millis(5))?;
         }
     }
 
@@ -165,7 +177,7 @@ impl Node {
                     self.log()
                 );
             }
-            thread::sleep(Duration::from_millis(5));
+            stop::sleep(Duration::from_millis(5))?;
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Report {
     pub unit: &'static str,
     /// Covalent's figure divided by the peer's, or by its limit where there is no peer.
     pub ratio: f64,
+    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    pub margin: f64,
     /// Whether the goal is met.
     pub met: bool,
     /// Everything about Covalent's side.
@@ -129,6 +131,21 @@ impl Report {
     }
 }
 
+/// What several reports come to: how many goals are met, and which came off worst.
+pub fn verdict(reports: &[Report]) -> String {
+    let met = reports.iter().filter(|report| report.met).count();
+    let worst = reports
+        .iter()
+        .min_by(|one, other| one.margin.total_cmp(&other.margin));
+    let worst = worst.map_or_else(String::new, |worst| {
+        format!(
+            "; the worst is {} at {:.2} of its goal",
+            worst.name, worst.margin
+        )
+    });
+    format!("{met} of {} goals met{worst}", reports.len())
+}
+
 /// The plain figures of one side on one line.
 fn brief(side: &Value) -> String {
     let Value::Object(fields) = side else {
@@ -162,6 +179,7 @@ mod tests {
             covalent: 0.95,
             unit: "Mpps",
             ratio: 0.95,
+            margin: 0.95 / 0.9,
             met: true,
             ours: serde_json::json!({"lost": 3, "rate": {"min": 0.9, "max": 1.0}}),
             peer: Value::Null,
@@ -205,6 +223,24 @@ mod tests {
             "{table}"
         );
         assert!(!table.contains("bare"), "{table}");
+    }
+
+    #[test]
+    fn the_worst_is_the_one_with_the_least_margin() {
+        let good = Report {
+            margin: 1.5,
+            ..report()
+        };
+        let bad = Report {
+            name: "idle",
+            margin: 0.8,
+            met: false,
+            ..report()
+        };
+        assert_eq!(
+            verdict(&[good, bad]),
+            "1 of 2 goals met; the worst is idle at 0.80 of its goal"
+        );
     }
 
     #[test]

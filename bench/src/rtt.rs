@@ -32,6 +32,7 @@ use crate::{
     node::{Node, Plan, find_daemon},
     report::{Report, Setup},
     stage::{Namespace, Stage},
+    stop,
     summary::Summary,
 };
 
@@ -80,6 +81,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
         covalent: our_us.median,
         unit: "µs",
         ratio,
+        margin: GOAL / ratio,
         met: ratio < GOAL,
         ours: json!({
             "one_phase": one.json(&our_us),
@@ -242,7 +244,7 @@ fn repeat(slice: Duration, mut trip: impl FnMut(Instant) -> Result<bool>) -> Res
     let mut measured = Slice::new()?;
     let start = Instant::now();
     let mut before = start;
-    while before - start < slice {
+    while before - start < slice && !stop::is_asked() {
         let came = trip(before + PATIENCE)?;
         let now = Instant::now();
         if came {
@@ -252,6 +254,7 @@ fn repeat(slice: Duration, mut trip: impl FnMut(Instant) -> Result<bool>) -> Res
         }
         before = now;
     }
+    stop::check()?;
     Ok(measured)
 }
 

@@ -29,6 +29,7 @@ use crate::{
     node::{Node, Plan, find_daemon},
     report::{Report, Setup},
     stage::Stage,
+    stop,
     summary::Summary,
 };
 
@@ -94,6 +95,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
         covalent: our_rate.median,
         unit: "Mpps",
         ratio,
+        margin: ratio / GOAL,
         met: ratio >= GOAL,
         ours: side(&ours, &our_rate),
         peer: side(&bare, &bare_rate),
@@ -226,10 +228,11 @@ fn send(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<(u64, Dura
             let frame = frame();
             let mut sent = 0;
             let start = Instant::now();
-            while start.elapsed() < arguments.slice() {
+            while start.elapsed() < arguments.slice() && !stop::is_asked() {
                 sent += socket.send(&frame, BURST as usize).context("sending")? as u64;
             }
             let elapsed = start.elapsed();
+            stop::check()?;
             let end = Instant::now() + AFTERMATH;
             while Instant::now() < end {
                 socket.kick().context("sending")?;

@@ -14,6 +14,8 @@ use nix::{
     sched::{CloneFlags, setns, unshare},
 };
 
+use crate::stop;
+
 /// How long the kernel may take to report a carrier.
 const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -132,7 +134,7 @@ fn wait_for_carrier(interface: &str) -> Result<()> {
         if start.elapsed() > CARRIER_PATIENCE {
             bail!("interface {interface} got no carrier");
         }
-        thread::sleep(Duration::from_millis(1));
+        stop::sleep(Duration::from_millis(1))?;
     }
 }
 

@@ -31,6 +31,9 @@ pub enum Command {
     /// Starts this node's two processes and waits until they are ready.
     Up(UpArgs),
     /// Ends this node's two processes.
+    #[command(after_help = "Examples:\n  \
+        sudo covalent down\n  \
+        sudo covalent down --config my.toml")]
     Down(ConfigArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
@@ -164,8 +167,10 @@ pub struct DoctorArgs {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Prints a complete configuration in which every key is explained.
+    #[command(after_help = "Examples:\n  covalent config print-default > my.toml")]
     PrintDefault,
     /// Checks a file: keys, values, ranges and names that must agree.
+    #[command(after_help = "Examples:\n  covalent config check my.toml")]
     Check {
         /// The file.
         #[arg(value_name = "FILE")]
@@ -186,18 +191,24 @@ mod tests {
 
     #[test]
     fn every_command_teaches_with_an_example() {
-        for command in ["demo", "up", "status", "doctor"] {
-            let mut cli = Cli::command();
-            let help = cli
-                .find_subcommand_mut(command)
-                .expect("it exists")
-                .render_long_help()
-                .to_string();
-            assert!(
-                help.contains("Examples:") && help.contains(&format!("covalent {command}")),
-                "{help}"
-            );
+        fn check(command: &mut clap::Command, path: &str) -> usize {
+            if !command.has_subcommands() {
+                let help = command.render_long_help().to_string();
+                assert!(
+                    help.contains("Examples:") && help.contains(path),
+                    "{path}: {help}"
+                );
+                return 1;
+            }
+            command
+                .get_subcommands_mut()
+                .map(|subcommand| {
+                    let path = format!("{path} {}", subcommand.get_name());
+                    check(subcommand, &path)
+                })
+                .sum()
         }
+        assert_eq!(check(&mut Cli::command(), "covalent"), 7);
     }
 
     #[test]

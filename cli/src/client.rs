@@ -1,6 +1,7 @@
 //! The daemon's socket, as the command line uses it: one question, one answer, never waiting for ever.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -167,6 +168,32 @@ pub fn answers(path: &Path) -> bool {
     Connection::connect(path).is_ok()
 }
 
+/// Whether certainly nobody listens at `path`: there is no socket, or one that its process left behind. That this user may not connect,
+/// for one, says nothing.
+pub fn is_nobody_there(path: &Path) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    Connection::connect(path)
+        .is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
+}
+
 fn unexpected(reply: &Reply) -> anyhow::Error {
     anyhow!("the daemon answered with something else than was asked for: {reply:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_absent_or_dead_socket_means_that_nobody_is_there() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("covalentd.sock");
+        assert!(is_nobody_there(&path));
+        let listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        assert!(!is_nobody_there(&path));
+        drop(listener);
+        assert!(is_nobody_there(&path));
+        // What cannot be asked may well be there.
+        assert!(!is_nobody_there(Path::new(&"x".repeat(200))));
+    }
 }

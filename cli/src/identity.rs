@@ -15,6 +15,17 @@ pub struct Identity {
     start_ticks: u64,
 }
 
+/// How a process that was ended went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was gone already.
+    Gone,
+    /// It ended when it was asked to.
+    Asked,
+    /// It had to be killed.
+    Killed,
+}
+
 impl Identity {
     /// The process with this number now.
     ///
@@ -49,30 +60,30 @@ impl Identity {
     ///
     /// # Errors
     /// When this user may not end it.
-    pub fn end(self, patience: Duration) -> Result<()> {
+    pub fn end(self, patience: Duration) -> Result<End> {
         let Some(pid) = Pid::from_raw(self.pid) else {
             bail!("{} is not a process id", self.pid)
         };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
-            return Ok(());
+            return Ok(End::Gone);
         };
         // Only now, with a handle that cannot change its meaning, is it worth asking who the number belongs to.
         if !self.is_alive() {
-            return Ok(());
+            return Ok(End::Gone);
         }
-        for (signal, patience) in [
-            (Signal::TERM, patience),
-            (Signal::KILL, Duration::from_secs(5)),
+        for (signal, patience, end) in [
+            (Signal::TERM, patience, End::Asked),
+            (Signal::KILL, Duration::from_secs(5), End::Killed),
         ] {
             match pidfd_send_signal(&handle, signal) {
                 Ok(()) => {}
-                Err(rustix::io::Errno::SRCH) => return Ok(()),
+                Err(rustix::io::Errno::SRCH) => return Ok(end),
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot end process {}", self.pid));
                 }
             }
             if ended_within(handle.as_fd(), patience)? {
-                return Ok(());
+                return Ok(end);
             }
         }
         bail!("process {} does not end", self.pid)
@@ -126,9 +137,10 @@ mod tests {
             ..own
         };
         assert!(!reused.is_alive());
-        reused
+        let end = reused
             .end(Duration::ZERO)
             .expect("nobody to end, and certainly not this process");
+        assert_eq!(end, End::Gone);
         for text in ["", "12", "a-b", "-1-2", "0-5"] {
             assert_eq!(text.parse::<Identity>(), Err(BadIdentity), "{text}");
         }
@@ -141,8 +153,25 @@ mod tests {
             .spawn()
             .expect("sleep is everywhere");
         let identity = Identity::of(i32::try_from(child.id()).expect("small")).expect("it runs");
-        identity.end(Duration::from_secs(10)).expect("it is ours");
+        let end = identity.end(Duration::from_secs(10)).expect("it is ours");
+        assert_eq!(end, End::Asked);
         assert!(!identity.is_alive());
+        child.wait().expect("waited for");
+    }
+
+    #[test]
+    fn a_process_that_ignores_the_request_is_told_to_have_been_killed() {
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' TERM; echo ready; while :; do sleep 1; done"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh is everywhere");
+        let mut ready = [0; 6];
+        let mut stdout = child.stdout.take().expect("piped");
+        std::io::Read::read_exact(&mut stdout, &mut ready).expect("it is up");
+        let identity = Identity::of(i32::try_from(child.id()).expect("small")).expect("it runs");
+        let end = identity.end(Duration::from_millis(50)).expect("it is ours");
+        assert_eq!(end, End::Killed);
         child.wait().expect("waited for");
     }
 }

@@ -44,6 +44,7 @@ pub struct Launch {
     name: String,
     program: PathBuf,
     arguments: Vec<OsString>,
+    environment: Vec<(&'static str, OsString)>,
     namespace: Option<OwnedFd>,
     log: Option<PathBuf>,
 }
@@ -55,6 +56,7 @@ impl Launch {
             name: name.into(),
             program,
             arguments: Vec::new(),
+            environment: Vec::new(),
             namespace: None,
             log: None,
         }
@@ -86,6 +88,12 @@ impl Launch {
         values
             .into_iter()
             .fold(self, |launch, value| launch.option(name, value))
+    }
+
+    /// Sets a variable of its environment.
+    pub fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name, value.into()));
+        self
     }
 
     /// Runs the child in this network namespace.
@@ -169,7 +177,10 @@ impl Launch {
 
     fn command(&self) -> Result<Command> {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).stdin(Stdio::null());
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
         if let Some(log) = &self.log {
             command.stderr(create(log)?);
         }

@@ -11,9 +11,12 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
-use support::{Guarded, children_of, covalent, entries, exists};
+use support::{Guarded, children_of, covalent, entries, exists, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -120,6 +123,26 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         output.status.success() && told.contains("up already"),
         "{told}"
     );
+
+    // Half a node is not up.
+    let record = place.path().join("run/covalent-control.pid");
+    let pid = || -> i32 {
+        let text = std::fs::read_to_string(&record).unwrap();
+        text.split_once('-').unwrap().0.parse().unwrap()
+    };
+    let killed = pid();
+    kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
+    // Where nobody waits for orphans it stays as a zombie.
+    wait_until("control is gone", PATIENCE, || {
+        let stat = procfs::process::Process::new(killed).and_then(|process| process.stat());
+        stat.is_ok_and(|stat| stat.state == 'Z') || !exists(killed)
+    });
+    let (output, told) = run(&mut with_config("up"));
+    assert!(
+        output.status.success() && told.contains("covalentd runs already"),
+        "{told}"
+    );
+    assert!(pid() != killed && exists(pid()), "control runs again");
 
     let (output, told) = run(with_config("status").args(["--format", "json"]));
     assert!(output.status.success(), "{told}");

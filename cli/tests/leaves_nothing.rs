@@ -13,22 +13,28 @@ use std::{
 
 use nix::sys::signal::Signal;
 use support::{
-    Guarded, children_of, covalent, entries, exists, is_inhabited, media, namespaces_of, wait_until,
+    Guarded, Held, children_of, covalent, entries, exists, is_inhabited, is_root, media,
+    namespaces_of, wait_until,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(temporary: &Path, medium: &str) -> Guarded {
+    start_with(temporary, &["--no-bench", "--port", medium])
+}
+
+fn start_with(temporary: &Path, more: &[&str]) -> Guarded {
     let mut command = covalent(temporary);
     command
-        .args(["demo", "--quick", "--no-bench", "--port", medium])
+        .args(["demo", "--quick"])
+        .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     Guarded(command.spawn().unwrap())
 }
 
 /// Its processes and their namespaces, once both daemons and both control processes run.
-fn running(demo: &Guarded) -> (BTreeSet<i32>, BTreeSet<PathBuf>) {
+fn running(demo: &Guarded) -> (BTreeSet<i32>, Vec<Held>) {
     wait_until("four processes run", PATIENCE, || {
         children_of(demo.0.id()).len() >= 4
     });
@@ -37,7 +43,7 @@ fn running(demo: &Guarded) -> (BTreeSet<i32>, BTreeSet<PathBuf>) {
     (children, namespaces)
 }
 
-fn assert_gone(children: &BTreeSet<i32>, namespaces: &BTreeSet<PathBuf>) {
+fn assert_gone(children: &BTreeSet<i32>, namespaces: &[Held]) {
     wait_until("every process is gone", PATIENCE, || {
         !children.iter().any(|&pid| exists(pid))
     });
@@ -116,5 +122,43 @@ fn after_kill_9_the_children_are_gone_at_once_and_the_next_start_sweeps_the_rest
                 .contains(&format!("covalent-demo-{}-", living.0.id())),
             "{left:?}"
         );
+    }
+}
+
+#[test]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "a debug build does not measure performance"
+)]
+fn an_end_while_the_performance_is_measured_leaves_nothing() {
+    if !is_root() {
+        return;
+    }
+    let measures = |temporary: &Path| {
+        entries(temporary)
+            .iter()
+            .flat_map(|workplace| entries(workplace))
+            .any(|entry| entry.join("node.toml").exists())
+    };
+    let patience = Duration::from_secs(60);
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut demo = start_with(temporary.path(), &["--port", "af_xdp"]);
+        wait_until("a daemon of the measurement runs", patience, || {
+            measures(temporary.path())
+        });
+        let children = children_of(demo.0.id());
+        let namespaces = namespaces_of(&children);
+        demo.signal(signal);
+        demo.exit_code(PATIENCE);
+        assert_gone(&children, &namespaces);
+        if signal == Signal::SIGKILL {
+            let clean = covalent(temporary.path())
+                .args(["demo", "--clean"])
+                .output()
+                .unwrap();
+            assert!(clean.status.success());
+        }
+        assert_eq!(entries(temporary.path()), Vec::<PathBuf>::new(), "{signal}");
     }
 }

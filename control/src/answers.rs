@@ -10,7 +10,7 @@ use covalent_api::{
 };
 use tokio::{
     sync::{Semaphore, watch},
-    time::{Duration, Instant, sleep},
+    time::{Duration, Instant, sleep, timeout},
 };
 use tracing::{debug, warn};
 
@@ -22,6 +22,9 @@ use crate::{
 
 /// Most clients at a time; the next one waits.
 const CLIENTS_MAX: usize = 32;
+
+/// How long a client may say nothing before its place is given to the next.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -64,27 +67,36 @@ pub async fn serve(mut incoming: Incoming, knowledge: Knowledge) {
     }
 }
 
-/// Answers one client until it leaves or says something that is no request.
+/// Answers one client until it leaves, says something that is no request, or says nothing for too long: the socket is open to all, and
+/// silent clients must not keep the others out.
 async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), ChannelError> {
     loop {
-        let reply = match channel.recv().await {
+        let Ok(received) = timeout(IDLE_MAX, channel.recv()).await else {
+            return Err(ChannelError::Closed);
+        };
+        let reply = match received {
             Ok(request) => knowledge.answer(&request),
             Err(ChannelError::Datagram(problem)) => ControlReply::Refused {
                 reason: problem.to_string(),
             },
             Err(problem) => return Err(problem),
         };
-        match channel.send(&reply).await {
-            // Hundreds of links may not fit; whoever asked shall read why, not guess from a closed socket.
-            Err(ChannelError::Datagram(problem)) => {
-                channel
-                    .send(&ControlReply::Refused {
-                        reason: problem.to_string(),
-                    })
-                    .await?;
-            }
-            result => result?,
+        // A client that does not read is as silent as one that does not ask.
+        let Ok(sent) = timeout(IDLE_MAX, tell(&mut channel, &reply)).await else {
+            return Err(ChannelError::Closed);
+        };
+        sent?;
+    }
+}
+
+async fn tell(channel: &mut Channel, reply: &ControlReply) -> Result<(), ChannelError> {
+    match channel.send(reply).await {
+        // Hundreds of links may not fit; whoever asked shall read why, not guess from a closed socket.
+        Err(ChannelError::Datagram(problem)) => {
+            let reason = problem.to_string();
+            channel.send(&ControlReply::Refused { reason }).await
         }
+        result => result,
     }
 }
 

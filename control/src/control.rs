@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, Permissions},
-    future::{Future, IntoFuture},
+    future::Future,
     io,
     net::SocketAddr,
     os::unix::fs::PermissionsExt,
@@ -97,7 +97,7 @@ pub struct Control {
     daemon: Daemon,
     interfaces: watch::Receiver<Interfaces>,
     stop: oneshot::Sender<()>,
-    pages: JoinHandle<io::Result<()>>,
+    pages: JoinHandle<()>,
     /// Aborted when control ends.
     _tasks: [Task; 2],
 }
@@ -145,7 +145,7 @@ impl Control {
             own: own.clone(),
             daemon: daemon.clone(),
         });
-        let pages = axum::serve(listener, router).with_graceful_shutdown(async {
+        let pages = http::serve(listener, router, async {
             // A dropped sender means the same.
             let _ = stopped.await;
         });
@@ -168,7 +168,7 @@ impl Control {
             daemon,
             interfaces,
             stop,
-            pages: tokio::spawn(pages.into_future()),
+            pages: tokio::spawn(pages),
             _tasks: tasks,
         })
     }
@@ -198,11 +198,11 @@ impl Control {
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> io::Result<()> {
         tokio::select! {
             () = stop => {}
-            ended = &mut self.pages => return ended.map_err(io::Error::other)?,
+            ended = &mut self.pages => return ended.map_err(io::Error::other),
         }
         let _ = self.stop.send(());
         match timeout(LAST_ANSWERS, &mut self.pages).await {
-            Ok(ended) => ended.map_err(io::Error::other)?,
+            Ok(ended) => ended.map_err(io::Error::other),
             Err(_) => {
                 self.pages.abort();
                 Ok(())

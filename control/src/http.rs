@@ -1,5 +1,7 @@
 //! `/metrics` and `/healthz` over HTTP.
 
+use std::sync::Arc;
+
 use axum::{
     Router,
     extract::State,
@@ -7,13 +9,72 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use tokio::time::Instant;
-use tracing::error;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{Duration, Instant, sleep},
+};
+use tracing::{debug, error, warn};
 
 use crate::{
     daemon::Daemon,
     metrics::{self, OwnMetrics},
 };
+
+/// Most connections at a time; the next one waits. Descriptors are few, and the daemon's connection needs one as well.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a client may take to send a request, and how long it may keep a connection without one.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long after a failed accept the next one is tried.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Serves `router` until `stop`, then until the answers under way are given.
+pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    let mut connections = http1::Builder::new();
+    connections
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_PATIENCE);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(stop);
+    loop {
+        let accept = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = &mut stop => break,
+            accepted = accept => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(problem) => {
+                warn!("a connection to /metrics: {problem}");
+                // Out of descriptors: trying at once again would spin.
+                sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let connection = connections.serve_connection(TokioIo::new(stream), service);
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(problem) = connection.await {
+                debug!("a connection to /metrics: {problem}");
+            }
+            drop(place);
+        });
+    }
+    graceful.shutdown().await;
+}
 
 /// What the pages are made from.
 #[derive(Clone)]

@@ -15,7 +15,11 @@ use tracing::{info, warn};
 
 /// Brings links up, keeps the neighbour table, serves /metrics and answers the CLI.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "Example: covalent-control --config /etc/covalent/covalent.toml\n\n\
+    `covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration."
+)]
 struct Arguments {
     /// The node's configuration
     #[arg(

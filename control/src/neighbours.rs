@@ -2,7 +2,7 @@
 //!
 //! It is filled by the daemon's status and kept by its events; it holds nothing while there is no daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use covalent_api::{
     control::{LinkBrief, Neighbour},
@@ -18,12 +18,15 @@ pub struct Neighbours {
     daemon: Option<Guid>,
     /// By the name of the port.
     links: BTreeMap<String, LinkBrief>,
+    /// Ports of which an event told since the daemon was last asked for its status.
+    told: BTreeSet<String>,
 }
 
 impl Neighbours {
     /// The daemon introduced itself.
     pub fn connected(&mut self, guid: Guid) {
         self.links.clear();
+        self.told.clear();
         self.daemon = Some(guid);
     }
 
@@ -38,12 +41,21 @@ impl Neighbours {
         self.daemon
     }
 
-    /// Takes over what the daemon says now. What only events tell is kept.
+    /// The daemon is asked for its status now.
+    pub fn asked(&mut self) {
+        self.told.clear();
+    }
+
+    /// Takes over what the daemon says now. What only events tell is kept, and so is all that one told since the daemon was asked: a status
+    /// is put together lane by lane, so a lane's part may be older than an event that came meanwhile.
     pub fn refresh(&mut self, status: &NodeStatus) {
         let mut before = std::mem::take(&mut self.links);
         for link in &status.links {
-            let seen = before.remove(&link.port);
-            self.links.insert(link.port.clone(), brief(link, seen));
+            let link = match before.remove(&link.port) {
+                Some(seen) if self.told.contains(&link.port) => seen,
+                seen => brief(link, seen),
+            };
+            self.links.insert(link.port.clone(), link);
         }
     }
 
@@ -100,6 +112,7 @@ impl Neighbours {
     }
 
     fn link(&mut self, port: &str) -> &mut LinkBrief {
+        self.told.insert(port.to_owned());
         self.links
             .entry(port.to_owned())
             .or_insert_with(|| LinkBrief {

@@ -10,6 +10,7 @@ mod error;
 mod lane;
 mod link;
 mod node;
+mod packet_memory;
 mod port;
 mod steer;
 mod table;
@@ -30,6 +31,10 @@ pub use self::{
     lane::{LANES_MAX, LaneConfig},
     link::LinkConfig,
     node::NodeConfig,
+    packet_memory::{
+        CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, MTU_BYTES_MAX, QUEUES_MAX,
+        packet_memory_bytes,
+    },
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, XdpMode},
 };
 use self::{error::Problems, table::Table};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     node::{check_socket_path, read_name},
+    packet_memory::QUEUES_MAX,
     table::{Choice, Table},
 };
 
@@ -40,7 +41,7 @@ pub enum PortKind {
     AfXdp {
         /// Name of the interface, 1 to 15 bytes. One port only may have it.
         interface: String,
-        /// Receive queues to use, from queue 0, at most 256; 0 (the default) means all that the interface has.
+        /// Receive queues to use, from queue 0, at most [`QUEUES_MAX`]; 0 (the default) means all that the interface has.
         queues: u32,
         /// Descriptors in each ring of each queue: a power of two, 64 to 32768. Default 2048.
         ring_slots: u32,
@@ -128,7 +129,11 @@ impl Kind {
             Self::AfXdp => {
                 let interface = read_interface(table);
                 let queues = table
-                    .integer("queues", 0..=256, " (0 for all that the interface has)")
+                    .integer(
+                        "queues",
+                        0..=QUEUES_MAX,
+                        " (0 for all that the interface has; the XDP program's table of sockets has 64 places)",
+                    )
                     .unwrap_or(0);
                 let ring_slots = read_ring_slots(table);
                 let (xdp, copy) = (

@@ -1,7 +1,7 @@
 //! What a client of the bank does next: a state machine that opens no device. The caller posts what [`Client::next_verb`]
 //! gives and tells [`Client::completed`] what came of it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use covalent_verbs::{CommitWord, Outcome, Refusal};
 use serde::Serialize;
@@ -18,6 +18,12 @@ const PROBLEMS_KEPT: usize = 8;
 
 /// Draws of a pair of accounts before a transfer waits for a quieter moment.
 const DRAWS_MAX: usize = 8;
+
+/// Pause after the first attempt at a taken lock; each further one doubles it.
+const LOCK_PAUSE_MIN: Duration = Duration::from_micros(8);
+
+/// Longest pause between two attempts.
+const LOCK_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// Most money moved at a time.
 const AMOUNT_MAX: u64 = 100;
@@ -67,11 +73,16 @@ pub struct Retries {
 enum Job {
     Idle,
     Add,
-    Transfer { from: u32, to: u32 },
+    Transfer {
+        from: u32,
+        to: u32,
+    },
     Acquiring,
     Reading,
     Writing,
     Releasing,
+    /// Gives the lock back after a problem in the section: others must not wait for it for ever.
+    Abandoning,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +110,12 @@ pub struct Client {
     started: Counts,
     done: Counts,
     lock_in_use: bool,
+    /// The job that pauses before it tries the lock again, and for how long.
+    pausing: Option<(u32, Duration)>,
+    /// Attempts at the lock, one after the other, that found it taken.
+    lock_misses: u32,
+    /// Who had it at the last of them.
+    lock_holder: u64,
     intervals: Intervals,
     retries: Retries,
     in_doubt: u64,
@@ -126,6 +143,9 @@ impl Client {
             started: Counts::default(),
             done: Counts::default(),
             lock_in_use: false,
+            pausing: None,
+            lock_misses: 0,
+            lock_holder: 0,
             intervals: Intervals::new(plan.delta, plan.fetch_adds as usize),
             retries: Retries::default(),
             in_doubt: 0,
@@ -199,11 +219,11 @@ impl Client {
                 self.requests[job] = self.transfer(from, to);
                 self.ready.push_back(job as u32);
             }
-            (Job::Acquiring, Outcome::Mismatch { .. }) => {
-                self.retries.lock_taken += 1;
-                self.ready.push_back(job as u32);
+            (Job::Acquiring, Outcome::Mismatch { found, .. }) => self.lock_is_taken(job, *found),
+            (Job::Acquiring, Outcome::Old(_)) => {
+                self.lock_misses = 0;
+                self.step(job, Job::Reading, Request::ReadGuarded);
             }
-            (Job::Acquiring, Outcome::Old(_)) => self.step(job, Job::Reading, Request::ReadGuarded),
             (Job::Reading, Outcome::Data(bytes)) => self.read_guarded(job, bytes),
             (Job::Writing, Outcome::Done) => {
                 self.step(
@@ -219,11 +239,16 @@ impl Client {
                 self.lock_in_use = false;
                 self.finish(job);
             }
-            (Job::Releasing, Outcome::Mismatch { found, .. }) => {
+            (Job::Abandoning, Outcome::Old(_)) => self.give_up(job),
+            (Job::Releasing | Job::Abandoning, Outcome::Mismatch { found, .. }) => {
                 self.problem(format!(
                     "the lock was held and yet holds {found:#x} at its release"
                 ));
                 self.give_up(job);
+            }
+            (state @ (Job::Reading | Job::Writing), outcome) => {
+                self.problem(format!("{state:?} ended with {outcome:?}"));
+                self.abandon(job);
             }
             (state, outcome) => {
                 self.problem(format!("{state:?} ended with {outcome:?}"));
@@ -232,9 +257,36 @@ impl Client {
         }
     }
 
-    /// Starts no further job; those under way are finished, so that no lock stays taken.
+    /// Starts no further job; those under way are finished, so that no lock stays taken. A job that waits for a lock somebody else
+    /// has is dropped.
     pub fn start_no_more(&mut self) {
         self.starts_no_more = true;
+        if let Some((job, _)) = self.pausing.take() {
+            self.drop_lock_job(job as usize);
+        }
+    }
+
+    /// How long to wait, from the completion that said so, until [`Client::try_lock_again`]; `None` if no job waits.
+    #[must_use]
+    pub fn lock_pause(&self) -> Option<Duration> {
+        self.pausing.map(|(_, pause)| pause)
+    }
+
+    /// The pause is over.
+    pub fn try_lock_again(&mut self) {
+        if let Some((job, _)) = self.pausing.take() {
+            self.ready.push_back(job);
+        }
+    }
+
+    /// The holder's number that the last attempts at the lock found there, and how many of them there were one after the other.
+    #[must_use]
+    pub const fn lock_held_by(&self) -> Option<(u64, u32)> {
+        if self.lock_misses == 0 {
+            None
+        } else {
+            Some((self.lock_holder, self.lock_misses))
+        }
     }
 
     /// Whether nothing is left to do or to wait for.
@@ -255,6 +307,12 @@ impl Client {
     #[must_use]
     pub const fn done(&self) -> Counts {
         self.done
+    }
+
+    /// Jobs done, of all kinds.
+    #[must_use]
+    pub const fn finished_jobs(&self) -> u64 {
+        self.done.fetch_adds + self.done.transfers + self.done.locks
     }
 
     /// Jobs under way.
@@ -392,13 +450,7 @@ impl Client {
     fn read_guarded(&mut self, job: usize, bytes: &[u8]) {
         let Ok(pair) = <[u8; layout::GUARDED_BYTES as usize]>::try_from(bytes) else {
             self.problem(format!("the guarded pair came as {} bytes", bytes.len()));
-            return self.step(
-                job,
-                Job::Releasing,
-                Request::Release {
-                    holder: self.plan.holder,
-                },
-            );
+            return self.abandon(job);
         };
         let [first, second] = words(pair);
         if first != second {
@@ -408,6 +460,40 @@ impl Client {
         }
         let pair = bytes_of([first.wrapping_add(1), second.wrapping_add(1)]);
         self.step(job, Job::Writing, Request::WriteGuarded { pair });
+    }
+
+    /// Tries again after a pause that doubles up to a bound: attempts without one would take the lanes from those who work, and
+    /// from the holder too.
+    fn lock_is_taken(&mut self, job: usize, holder: u64) {
+        self.retries.lock_taken += 1;
+        self.lock_holder = holder;
+        let pause = LOCK_PAUSE_MIN
+            .saturating_mul(1 << self.lock_misses.min(16))
+            .min(LOCK_PAUSE_MAX);
+        self.lock_misses = self.lock_misses.saturating_add(1);
+        if self.starts_no_more {
+            self.drop_lock_job(job);
+        } else {
+            self.pausing = Some((job as u32, pause));
+        }
+    }
+
+    /// Ends a job that has not got the lock.
+    fn drop_lock_job(&mut self, job: usize) {
+        self.lock_in_use = false;
+        self.finish(job);
+    }
+
+    /// Ends a section that cannot go on, and with it the run.
+    fn abandon(&mut self, job: usize) {
+        self.starts_no_more = true;
+        self.step(
+            job,
+            Job::Abandoning,
+            Request::Release {
+                holder: self.plan.holder,
+            },
+        );
     }
 
     fn step(&mut self, job: usize, state: Job, request: Request) {
@@ -543,6 +629,9 @@ mod tests {
                 return (region, clients);
             }
             let number = random.below(3) as usize;
+            if random.below(3) == 0 {
+                clients[number].try_lock_again();
+            }
             if random.below(2) == 0 {
                 if let Some((user_data, request)) = clients[number].next_verb() {
                     if random.below(10) == 0 {
@@ -664,5 +753,78 @@ mod tests {
         assert!(client.is_finished());
         assert_eq!(*region.word(layout::LOCK), 0);
         assert_eq!(client.done().locks, 1);
+    }
+
+    fn only_locks() -> Client {
+        let plan = Plan {
+            fetch_adds: 0,
+            transfers: 0,
+            ..plan(0)
+        };
+        Client::new(plan, ACCOUNTS, BALANCE)
+    }
+
+    #[test]
+    fn attempts_at_a_lock_of_a_dead_holder_become_rare_and_end_when_asked() {
+        const DEAD: u64 = 0xdead;
+        let mut region = Region::new();
+        *region.word(layout::LOCK) = DEAD;
+        let mut client = only_locks();
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            let (job, request) = client.next_verb().unwrap();
+            client.completed(job, &region.execute(&request));
+            assert_eq!(client.next_verb(), None, "no attempt without a pause");
+            pauses.push(client.lock_pause().unwrap());
+            client.try_lock_again();
+        }
+        assert!(pauses.is_sorted() && pauses[0] == LOCK_PAUSE_MIN && pauses[39] == LOCK_PAUSE_MAX);
+        assert_eq!(client.lock_held_by(), Some((DEAD, 40)));
+        assert_eq!(client.finished_jobs(), 0);
+
+        // Asked while an attempt is under way: it is the last.
+        let (job, request) = client.next_verb().unwrap();
+        client.start_no_more();
+        assert!(!client.is_finished());
+        client.completed(job, &region.execute(&request));
+        assert!(client.is_finished() && client.lock_pause().is_none());
+
+        // Asked in a pause: there is no further one.
+        let mut client = only_locks();
+        let (job, request) = client.next_verb().unwrap();
+        client.completed(job, &region.execute(&request));
+        client.start_no_more();
+        assert!(client.is_finished());
+        assert_eq!(client.problems().1, 0);
+    }
+
+    #[test]
+    fn a_problem_in_the_section_gives_the_lock_back() {
+        let failures = [
+            (Job::Reading, Outcome::Refused(Refusal::UnknownRegion)),
+            (Job::Reading, Outcome::Data([1, 2, 3].as_slice().into())),
+            (Job::Writing, Outcome::Refused(Refusal::UnknownRegion)),
+        ];
+        for (state, failure) in failures {
+            let mut region = Region::new();
+            let mut client = only_locks();
+            let (mut job, mut request) = client.next_verb().unwrap();
+            while client.jobs[job as usize] != state {
+                client.completed(job, &region.execute(&request));
+                (job, request) = client.next_verb().unwrap();
+            }
+            assert_ne!(*region.word(layout::LOCK), 0);
+            client.completed(job, &failure);
+            assert!(!client.is_finished(), "{state:?}: the lock is still taken");
+            (job, request) = client.next_verb().unwrap();
+            client.completed(job, &region.execute(&request));
+            assert_eq!(*region.word(layout::LOCK), 0);
+            assert!(client.is_finished());
+            assert_eq!(
+                (client.done().locks, client.problems().1),
+                (0, 1),
+                "a section given up is not done"
+            );
+        }
     }
 }

@@ -37,7 +37,9 @@ pub struct Report {
     /// What the additions were handed, in sums that prove exactness together with those of all other clients.
     #[serde(flatten)]
     pub digest: Digest,
-    /// Verbs completed.
+    /// Verbs that found the bank, before the work began.
+    pub lookup_verbs: u64,
+    /// Verbs of the work completed.
     pub verbs: u64,
     /// Of those, in each second.
     pub verbs_per_s: f64,
@@ -88,6 +90,8 @@ pub struct Bank {
     pub accounts: u32,
     /// What each began with.
     pub balance: u64,
+    /// Verbs that it took to find out.
+    pub lookup_verbs: u64,
 }
 
 /// Finds a bank, waiting until `deadline` for its node to be reached and its host to open it.
@@ -102,8 +106,9 @@ pub fn find(
     stop: &Stop,
 ) -> Result<Bank> {
     let mut reason = None;
+    let mut lookup_verbs = 0;
     let (region, accounts) = loop {
-        match look(verbs, target, name, deadline) {
+        match look(verbs, target, name, deadline, &mut lookup_verbs) {
             Ok(found) => break found,
             // Says less than what the last look found.
             Err(error @ Error::Deadline { .. }) => reason = reason.or(Some(error)),
@@ -124,6 +129,7 @@ pub fn find(
         thread::sleep(LOOK_EVERY);
     };
     let balance = word(&verbs.read_deadline(&region, layout::FIRST_BALANCE, 8, deadline)?)?;
+    lookup_verbs += 1;
     let accounts = u32::try_from(accounts).ok().filter(|accounts| {
         (layout::ACCOUNTS_MIN..=layout::ACCOUNTS_MAX).contains(accounts)
             && layout::region_bytes(*accounts) <= region.size_bytes()
@@ -134,6 +140,7 @@ pub fn find(
             region,
             accounts,
             balance,
+            lookup_verbs,
         }),
         None => bail!("region `{name}` is no bank: its number of accounts does not fit its size"),
     }
@@ -145,9 +152,15 @@ fn look(
     target: Target<'_>,
     name: &str,
     deadline: Instant,
+    completed: &mut u64,
 ) -> covalent_verbs::Result<(RemoteRegion, u64)> {
-    let region = verbs.open_region_deadline(target, name, deadline)?;
-    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline)?;
+    let mut count = |is_answer: bool| *completed += u64::from(is_answer);
+    let region = verbs.open_region_deadline(target, name, deadline);
+    count(matches!(region, Ok(_) | Err(Error::VerbRefused(_))));
+    let region = region?;
+    let accounts = verbs.read_deadline(&region, layout::ACCOUNTS_COUNT, 8, deadline);
+    count(matches!(accounts, Ok(_) | Err(Error::VerbRefused(_))));
+    let accounts = accounts?;
     match word(&accounts) {
         // Its host has registered it and not laid it out yet.
         Ok(0) => Err(Error::VerbRefused(Refusal::UnknownRegion)),
@@ -170,7 +183,8 @@ pub struct Work<'a> {
     pub bank: &'a Bank,
     /// Ends the run early.
     pub stop: &'a Stop,
-    /// How long to wait without any completion before giving up.
+    /// How long to wait without any job done before giving up. Completions do not count: attempts at a lock whose holder has died
+    /// complete for ever.
     pub patience: Duration,
 }
 
@@ -192,10 +206,17 @@ pub fn run(
     let mut longest_gap = Duration::ZERO;
     let started = Instant::now();
     let mut last_completion = started;
+    let mut gap_began = started;
+    let mut last_job = (0, started);
+    let mut lock_pause_ends = None;
     let mut stalled = None;
     while !client.is_finished() {
         post(verbs, &mut client, work.bank, &mut posted_at)?;
-        let taken = match verbs.poll_deadline(&mut completions, Instant::now() + ASK_EVERY) {
+        let deadline = Instant::now() + ASK_EVERY;
+        let deadline = lock_pause_ends.map_or(deadline, |end| deadline.min(end));
+        // Of a job that pauses no completion is expected.
+        let expects = client.under_way() > usize::from(client.lock_pause().is_some());
+        let taken = match verbs.poll_deadline(&mut completions, deadline) {
             Err(Error::Deadline { .. }) => 0,
             taken => taken?,
         };
@@ -209,15 +230,32 @@ pub fn run(
             }
             client.completed(completion.user_data, &completion.outcome);
         }
-        longest_gap = longest_gap.max(now - last_completion);
+        if expects {
+            longest_gap = longest_gap.max(now - gap_began);
+        }
         if taken > 0 {
             last_completion = now;
-        } else if now - last_completion > work.patience {
-            stalled = Some(now - last_completion);
-            break;
+        }
+        if taken > 0 || !expects {
+            gap_began = now;
         }
         if work.stop.is_asked() {
             client.start_no_more();
+        }
+        lock_pause_ends = match (client.lock_pause(), lock_pause_ends) {
+            (Some(_), Some(end)) if now >= end => {
+                client.try_lock_again();
+                None
+            }
+            (Some(pause), None) => Some(now + pause),
+            (Some(_), end) => end,
+            (None, _) => None,
+        };
+        if client.finished_jobs() != last_job.0 {
+            last_job = (client.finished_jobs(), now);
+        } else if now - last_job.1 > work.patience && !client.is_finished() {
+            stalled = Some(now - last_job.1);
+            break;
         }
         if output.wants_progress(now) {
             let progress = Progress {
@@ -236,8 +274,15 @@ pub fn run(
     let mut problems = problems.to_vec();
     if let Some(silence) = stalled {
         problems_count += 1;
+        let lock = client
+            .lock_held_by()
+            .map_or_else(String::new, |(holder, attempts)| {
+                format!(
+                    "; {attempts} attempts found the lock held by {holder:#x}, which may have died"
+                )
+            });
         problems.push(format!(
-            "{} jobs under way and no completion for {silence:.1?}",
+            "{} jobs under way and none done for {silence:.1?}{lock}",
             client.under_way()
         ));
     }
@@ -252,6 +297,7 @@ pub fn run(
         elapsed_ns,
         done,
         digest,
+        lookup_verbs: work.bank.lookup_verbs,
         verbs: count,
         verbs_per_s: per_second(count, elapsed_ns),
         retries,

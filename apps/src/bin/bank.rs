@@ -109,7 +109,7 @@ struct ClientArgs {
     /// How long to wait for the bank to be there, in milliseconds
     #[arg(long, default_value_t = 10_000)]
     wait_ms: u64,
-    /// How long to wait without any completion before giving up, in milliseconds
+    /// How long to wait without any job done before giving up, in milliseconds
     #[arg(long, default_value_t = 60_000)]
     patience_ms: u64,
     #[command(flatten)]

@@ -178,6 +178,58 @@ fn a_killed_client_is_reclaimed_and_disturbs_no_other() {
 }
 
 #[test]
+fn a_lock_whose_holder_died_is_told_and_hangs_nobody() {
+    const LOCK: u64 = 8;
+    const DEAD: u64 = 0xdead;
+    let nodes = Nodes::start(&["p0"]);
+    let host = host(&nodes, &[]);
+    // A client that died inside the section leaves no more than this.
+    let device = covalent_verbs::Device::attach(nodes.socket("a"), "dead holder").unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let region = verbs
+        .open_region(covalent_verbs::Target::Name("b"), "bank")
+        .unwrap();
+    verbs
+        .compare_and_swap(&region, LOCK, 0, DEAD)
+        .unwrap()
+        .unwrap();
+
+    let work = ["--fetch-adds", "100", "--transfers", "10", "--locks", "5"];
+    let impatient = client(
+        &nodes,
+        "a",
+        &[&work[..], &["--patience-ms", "300"]].concat(),
+    );
+    let (report, status) = impatient.report();
+    assert_eq!(status.code(), Some(1), "{report}");
+    assert!(
+        report["problems"][0].as_str().unwrap().contains("0xdead"),
+        "{report}"
+    );
+    assert!(
+        number(&report["retries"], "lock_taken") < 2_000,
+        "attempts pause between: {report}"
+    );
+
+    let mut asked = client(&nodes, "b", &[&work[..], &["--progress-json"]].concat());
+    assert_eq!(asked.line()["type"], "ready");
+    while number(&asked.line(), "transfers") < 10 {}
+    asked.terminate();
+    let (report, status) = asked.report();
+    assert!(status.success(), "{report}");
+    assert_eq!(
+        (number(&report, "locks"), &report["complete"]),
+        (0, &false.into())
+    );
+    let (books, _) = {
+        let mut host = host;
+        drop(host.stdin.take());
+        host.report()
+    };
+    assert_eq!(number(&books, "lock"), DEAD);
+}
+
+#[test]
 fn a_client_waits_for_its_bank_and_says_when_there_is_none() {
     let nodes = Nodes::start(&["p0"]);
     let early = client(

@@ -1,7 +1,10 @@
 //! An application of the demonstration: a child that tells on standard output, one JSON object a line, that it is ready, how
 //! far it is, and at last what it did.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitStatus,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -90,7 +93,31 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// # Errors
     /// When the system refuses to tell.
     pub fn has_ended(&mut self) -> Result<bool> {
-        Ok(self.process.try_exit()?.is_some())
+        Ok(self.exit()?.is_some())
+    }
+
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    /// When the system refuses to tell.
+    pub fn exit(&mut self) -> Result<Option<ExitStatus>> {
+        self.process.try_exit()
+    }
+
+    /// The report of one that has ended; none if it wrote none.
+    ///
+    /// # Errors
+    /// When it wrote something else than was agreed.
+    pub fn written_report(&mut self) -> Result<Option<&R>> {
+        for line in self.process.remaining_lines(END_PATIENCE) {
+            self.take(&line)?;
+        }
+        Ok(self.report.as_ref())
+    }
+
+    /// An error that tells how it ended, with the end of its log.
+    pub fn failure(&self, status: ExitStatus) -> anyhow::Error {
+        self.process.failure(status)
     }
 
     /// Checks that it is still running.
@@ -116,9 +143,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// When it does not end, or ended without a report.
     pub fn report(mut self) -> Result<R> {
         let status = self.process.wait_or_kill(END_PATIENCE)?;
-        for line in self.process.remaining_lines(END_PATIENCE) {
-            self.take(&line)?;
-        }
+        self.written_report()?;
         self.report.ok_or_else(|| self.process.failure(status))
     }
 

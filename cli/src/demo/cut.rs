@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 use covalent_api::event::EventKind;
 use serde::Serialize;
 
-use super::nodes::{CUT, Nodes};
+use super::{
+    nodes::{CUT, Nodes},
+    telemetry::Figures,
+};
 use crate::{
     client::{Client, Events},
     interrupt::Interrupt,
@@ -35,6 +38,8 @@ pub struct Cut {
     pub cuts: u32,
     /// Exchanges that node a had open on it at the last cut.
     pub open_transactions: u32,
+    /// Exchanges that node a had open at every failure of a link since the first cut: the outcome of each had to be learned.
+    pub unresolved_transactions: u64,
     /// What node a took it for.
     pub reason: String,
     /// The epoch under which it came up again.
@@ -57,6 +62,7 @@ pub struct Cutter {
     verbs: (u64, u64),
     phase: Phase,
     cut: Cut,
+    before: Option<Figures>,
 }
 
 impl Cutter {
@@ -76,6 +82,7 @@ impl Cutter {
                 port: CUT.to_owned(),
                 ..Cut::default()
             },
+            before: None,
         })
     }
 
@@ -89,6 +96,9 @@ impl Cutter {
             Phase::Whole => {
                 let done = self.done()?;
                 if (CUT_AT..RESTORE_AT).contains(&done) {
+                    if self.before.is_none() {
+                        self.before = Some(Figures::fetch(nodes)?);
+                    }
                     nodes.set_cut(true)?;
                     self.cut.cuts += 1;
                     self.phase = Phase::Cut {
@@ -122,11 +132,15 @@ impl Cutter {
         Ok(completed.saturating_sub(before) as f64 / (after - before) as f64)
     }
 
-    /// Restores the link if it is still cut, waits until it is up, and tells.
+    /// Restores the link if it is still cut, waits until it is up, and tells, with the telemetry right before the first cut.
     ///
     /// # Errors
     /// When it does not come up.
-    pub fn finish(mut self, nodes: &Nodes, interrupt: &Interrupt) -> Result<Cut> {
+    pub fn finish(
+        mut self,
+        nodes: &Nodes,
+        interrupt: &Interrupt,
+    ) -> Result<(Cut, Option<Figures>)> {
         let deadline = Instant::now() + RESTORE_PATIENCE;
         if matches!(self.phase, Phase::Cut { .. }) {
             nodes.set_cut(false)?;
@@ -141,7 +155,7 @@ impl Cutter {
             interrupt.sleep(LOOK_AGAIN)?;
             self.hear()?;
         }
-        Ok(self.cut)
+        Ok((self.cut, self.before))
     }
 
     /// What to add to the words about progress.
@@ -163,6 +177,13 @@ impl Cutter {
 
 impl Cut {
     fn take(&mut self, event: EventKind) {
+        if let EventKind::LinkDown {
+            open_transactions, ..
+        } = &event
+            && self.cuts > 0
+        {
+            self.unresolved_transactions += u64::from(*open_transactions);
+        }
         match event {
             EventKind::LinkDown {
                 port,
@@ -223,5 +244,6 @@ mod tests {
         assert_eq!(cut.restored_epoch, Some(3));
         cut.take(down("p1", 0));
         assert_eq!(cut.restored_epoch, None, "it is down again");
+        assert_eq!(cut.unresolved_transactions, 9 + 17, "of every link");
     }
 }

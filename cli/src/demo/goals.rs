@@ -81,6 +81,8 @@ pub fn measure(
             program::find("covalent-bench")?,
         )
         .log_to(workplace.join(format!("bench-{name}.log")))
+        // What it leaves behind if it is killed is then in a directory that is removed with all that is in it, or swept.
+        .env("TMPDIR", workplace)
         .arg(name)
         .arg("--format")
         .arg("json")

@@ -7,49 +7,80 @@ use super::{
     telemetry::{Causes, Figures, NodeFigures},
 };
 
+/// What a cut can do to frames at the port that was cut: given to a device that has no carrier any more, or to a cable that was
+/// pulled. Whatever else is dropped there is a loss like any other.
+const OF_A_CUT: [&str; 3] = ["tx_dropped_by_device", "link_down", "port_disabled"];
+
+/// What a failure and a new epoch can do to records: they come late, twice, or for an epoch that is over. Damaged ones are never
+/// in order.
+const OF_A_FAILURE: [&str; 5] = ["duplicate", "late", "not_up", "stale_epoch", "stale_init"];
+
 /// Both nodes' losses by cause.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Dropped at a port or a pipe.
+    /// Frames dropped at a port or a pipe.
     pub dropped: Causes,
-    /// Taken by the cut: dropped at the port that was cut, after that began. Link records only; each exchange of theirs is
-    /// resolved over the other link.
+    /// Frames taken by the cut: dropped at the port that was cut, after the cut, for a cause that a cut has. Link records only.
     pub taken_by_the_cut: Causes,
+    /// Records dropped by links, but for those that the failure explains.
+    pub records_dropped: Causes,
+    /// Records dropped by links while they came up or after the cut, for a cause that a failure has.
+    pub records_outdated: Causes,
 }
 
 impl Losses {
-    /// What the telemetry at the end says, where `before` is the telemetry before a link was cut.
-    pub fn of(before: &Figures, end: &Figures) -> Self {
-        let mut losses = Self::default();
-        for (before, end) in before.each().into_iter().zip(end.each()) {
-            losses.add(before, end);
+    /// What the telemetry at the end says. `start` is the telemetry when all links were up, `before` that right before one was cut, and
+    /// `pipes` what was dropped at the pipes of applications.
+    pub fn of(start: &Figures, before: &Figures, end: &Figures, pipes: &Causes) -> Self {
+        let mut losses = Self {
+            dropped: pipes.clone(),
+            ..Self::default()
+        };
+        let nodes = start.each().into_iter().zip(before.each()).zip(end.each());
+        for ((start, before), end) in nodes {
+            losses.add(start, before, end);
         }
         losses
     }
 
-    fn add(&mut self, before: &NodeFigures, end: &NodeFigures) {
-        merge(&mut self.dropped, &end.pipe_drops);
+    fn add(&mut self, start: &NodeFigures, before: &NodeFigures, end: &NodeFigures) {
+        let none = Causes::new();
         for (port, causes) in &end.port_drops {
-            if port != CUT {
-                merge(&mut self.dropped, causes);
-                continue;
-            }
-            let early = before.port_drops.get(port).cloned().unwrap_or_default();
-            merge(&mut self.dropped, &early);
-            let late = causes.iter().map(|(cause, count)| {
-                (
-                    cause.clone(),
-                    count - early.get(cause).copied().unwrap_or(0),
-                )
-            });
-            merge(&mut self.taken_by_the_cut, &late.collect());
+            let early = before.port_drops.get(port).unwrap_or(&none);
+            let explained: &[&str] = if port == CUT { &OF_A_CUT } else { &[] };
+            split(
+                [&none, early, causes],
+                explained,
+                &mut self.dropped,
+                &mut self.taken_by_the_cut,
+            );
         }
+        split(
+            [&start.link_drops, &before.link_drops, &end.link_drops],
+            &OF_A_FAILURE,
+            &mut self.records_dropped,
+            &mut self.records_outdated,
+        );
     }
 }
 
-fn merge(sums: &mut Causes, more: &Causes) {
-    for (cause, count) in more {
-        *sums.entry(cause.clone()).or_default() += count;
+/// Adds what was counted at the end to `sums`; but of an explained cause only what came between `start` and `before`, and the rest to
+/// `explained_sums`.
+fn split(
+    [start, before, end]: [&Causes; 3],
+    explained: &[&str],
+    sums: &mut Causes,
+    explained_sums: &mut Causes,
+) {
+    for (cause, count) in end {
+        if explained.contains(&cause.as_str()) {
+            let count_in = |causes: &Causes| causes.get(cause).copied().unwrap_or(0);
+            let unexplained = count_in(before).saturating_sub(count_in(start));
+            *sums.entry(cause.clone()).or_default() += unexplained;
+            *explained_sums.entry(cause.clone()).or_default() += count.saturating_sub(unexplained);
+        } else {
+            *sums.entry(cause.clone()).or_default() += count;
+        }
     }
 }
 
@@ -57,24 +88,46 @@ fn merge(sums: &mut Causes, more: &Causes) {
 mod tests {
     use super::{super::nodes::PORTS, *};
 
-    fn figures(cut: u64, other: u64) -> NodeFigures {
-        let down = |count| Causes::from([("down".to_owned(), count)]);
-        let port_drops = [
-            (CUT.to_owned(), down(cut)),
-            (PORTS[1].to_owned(), down(other)),
-        ];
+    fn figures(cause: &str, cut: u64, other: u64) -> NodeFigures {
+        let of = |count| Causes::from([(cause.to_owned(), count)]);
         NodeFigures {
-            port_drops: port_drops.into(),
+            port_drops: [(CUT.to_owned(), of(cut)), (PORTS[1].to_owned(), of(other))].into(),
             ..NodeFigures::default()
         }
     }
 
     #[test]
-    fn only_what_the_cut_port_dropped_after_the_beginning_is_the_cuts() {
+    fn only_what_the_cut_port_dropped_after_the_cut_is_the_cuts() {
         assert_ne!(CUT, PORTS[1], "the sample has one port of each kind");
+        for cause in OF_A_CUT {
+            let mut losses = Losses::default();
+            let before = figures(cause, 2, 1);
+            losses.add(&NodeFigures::default(), &before, &figures(cause, 7, 4));
+            assert_eq!(losses.dropped, [(cause.to_owned(), 2 + 4)].into());
+            assert_eq!(losses.taken_by_the_cut, [(cause.to_owned(), 5)].into());
+        }
+    }
+
+    #[test]
+    fn a_cut_explains_no_drop_of_another_cause() {
         let mut losses = Losses::default();
-        losses.add(&figures(2, 1), &figures(7, 4));
-        assert_eq!(losses.dropped, [("down".to_owned(), 2 + 4)].into());
-        assert_eq!(losses.taken_by_the_cut, [("down".to_owned(), 5)].into());
+        let cause = "rx_ring_full";
+        let before = figures(cause, 0, 0);
+        losses.add(&before, &before, &figures(cause, 5, 0));
+        assert_eq!(losses.dropped, [(cause.to_owned(), 5)].into());
+        assert_eq!(losses.taken_by_the_cut, Causes::new());
+    }
+
+    #[test]
+    fn an_outdated_record_is_explained_but_while_all_links_are_up_and_a_damaged_one_never() {
+        let figures = |late, crc| NodeFigures {
+            link_drops: [("late".to_owned(), late), ("crc".to_owned(), crc)].into(),
+            ..NodeFigures::default()
+        };
+        let mut losses = Losses::default();
+        losses.add(&figures(5, 0), &figures(6, 0), &figures(9, 2));
+        let dropped = [("late".to_owned(), 1), ("crc".to_owned(), 2)];
+        assert_eq!(losses.records_dropped, dropped.into());
+        assert_eq!(losses.records_outdated, [("late".to_owned(), 5 + 3)].into());
     }
 }

@@ -34,7 +34,7 @@ use self::{
     narrator::Narrator,
     nodes::Nodes,
     report::{PortInEffect, Report, per_second},
-    telemetry::Figures,
+    telemetry::{Figures, PipeDrops},
     transfer::Transfer,
     verbs::Work,
     workplace::Workplace,
@@ -149,7 +149,9 @@ impl Demonstration<'_> {
             None
         };
         if let Some(measured) = self.goals(medium)? {
-            report.checks.push(checks::measured(&measured));
+            report
+                .checks
+                .push(checks::measured(&measured, &report.rest));
             report.goals = measured.unwrap_or_default();
         }
         self.finish(&mut report, began)?;
@@ -193,15 +195,23 @@ impl Demonstration<'_> {
                 .say("kernel TCP: not applicable: no kernel interface under the cable")?;
         }
         let start = Figures::fetch(nodes)?;
+        let mut pipe_drops = PipeDrops::default();
         let streams = streams::run(
             nodes,
             &captures,
             self.scale.stream_seconds,
+            &mut pipe_drops,
             &self.narrator,
             self.interrupt,
         )?;
         let middle = Figures::fetch(nodes)?;
-        let verbs = verbs::run(nodes, self.scale.work, &self.narrator, self.interrupt)?;
+        let verbs = verbs::run(
+            nodes,
+            self.scale.work,
+            &mut pipe_drops,
+            &self.narrator,
+            self.interrupt,
+        )?;
         let end = Figures::fetch(nodes)?;
         let kernel_tcp = transfer.map(Transfer::finish).transpose()?;
         let rest = self.rest(nodes)?;
@@ -210,8 +220,10 @@ impl Demonstration<'_> {
         checks.extend(kernel_tcp.as_ref().map(checks::transfer));
         checks.extend(checks::verbs(&verbs, self.scale.work, &end));
         checks.extend(checks::cut(&verbs, &end));
-        let losses = Losses::of(&middle, &end);
+        let before_cut = verbs.before_cut.as_ref().unwrap_or(&middle);
+        let losses = Losses::of(&start, before_cut, &end, pipe_drops.causes());
         checks.push(checks::drops(&losses));
+        checks.push(checks::records(&losses));
         Ok(Report {
             medium: nodes.medium,
             ports: in_effect(nodes)?,

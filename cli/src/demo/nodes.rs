@@ -82,8 +82,9 @@ impl Nodes {
             Medium::Cable => (None, None),
         };
         let cores = first_cores();
-        let mut a = Node::start("a", workplace, medium, cores[0], a)?;
-        let mut b = Node::start("b", workplace, medium, cores[1], b)?;
+        let metrics = metrics_addresses(medium)?;
+        let mut a = Node::start("a", workplace, medium, cores[0], metrics[0], a)?;
+        let mut b = Node::start("b", workplace, medium, cores[1], metrics[1], b)?;
         for node in [&mut a, &mut b] {
             node.wait_for_daemon(interrupt)?;
             node.start_control()?;
@@ -217,19 +218,13 @@ impl Node {
         workplace: &Path,
         medium: Medium,
         core: Option<u32>,
+        metrics_listen: SocketAddr,
         namespace: Option<Arc<Namespace>>,
     ) -> Result<Self> {
         let directory = workplace.join(name);
         fs::create_dir(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let config = configuration(
-            name,
-            workplace,
-            &directory,
-            medium,
-            core,
-            metrics_address(namespace.is_some())?,
-        );
+        let config = configuration(name, workplace, &directory, medium, core, metrics_listen);
         let text = config
             .to_toml()
             .with_context(|| format!("the configuration of node {name}"))?;
@@ -431,14 +426,16 @@ fn first_cores() -> [Option<u32>; 2] {
     }
 }
 
-/// Where control serves metrics: the usual port where the node has a loopback of its own, else one that is free now.
-fn metrics_address(own_namespace: bool) -> Result<SocketAddr> {
-    if own_namespace {
-        return Ok(ControlConfig::default().metrics_listen);
+/// Where the control processes serve metrics: at the usual port where each node has a loopback of its own, else at ports that are free
+/// now. Both are bound until both are known, so they differ.
+fn metrics_addresses(medium: Medium) -> Result<[SocketAddr; 2]> {
+    if medium == Medium::AfXdp {
+        return Ok([ControlConfig::default().metrics_listen; 2]);
     }
-    let free =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free TCP port")?;
-    Ok(free.local_addr()?)
+    let bind =
+        || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free TCP port");
+    let (one, other) = (bind()?, bind()?);
+    Ok([one.local_addr()?, other.local_addr()?])
 }
 
 fn configuration(

@@ -197,8 +197,12 @@ impl Report {
             "verbs",
             format!("{} verbs/s", grouped(self.verbs_per_s as u64)),
             format!(
-                "{}, by two remote and two local clients",
-                grouped(self.sum(|node| node.verbs_completed))
+                "{}, by two remote and two local clients; {} of them found the region",
+                grouped(self.sum(|node| node.verbs_completed)),
+                verbs
+                    .clients()
+                    .map(|client| client.lookup_verbs)
+                    .sum::<u64>()
             ),
         )];
         for (who, clients) in [("remote", &verbs.remote), ("local", &verbs.local)] {
@@ -220,10 +224,12 @@ impl Report {
         rows.push(Row::figure(
             "failover gap",
             gap.map_or_else(|| "none".into(), duration),
-            format!(
-                "from the cut to the next completion; the longest wait of a remote client was {}",
-                duration(worst(&verbs.remote, |client| client.longest_gap_ns))
-            ),
+            "from the moment the daemon noticed to the next completion at that neighbour",
+        ));
+        rows.push(Row::figure(
+            "longest gap of a remote client",
+            duration(worst(&verbs.remote, |client| client.longest_gap_ns)),
+            "between two completions, in the whole run: the cut, its detection and the failover",
         ));
         rows
     }
@@ -233,6 +239,8 @@ impl Report {
         let Losses {
             dropped,
             taken_by_the_cut,
+            records_dropped,
+            records_outdated,
         } = &self.losses;
         vec![
             Row::figure("drops by cause", grouped(total(dropped)), words(dropped)),
@@ -252,9 +260,15 @@ impl Report {
             Row::figure(
                 "frames taken by the cut",
                 grouped(total(taken_by_the_cut)),
+                format!("{}; link records only", words(taken_by_the_cut)),
+            ),
+            Row::figure(
+                "records dropped by links",
+                grouped(total(records_dropped)),
                 format!(
-                    "{}; their exchanges were resolved over the other link",
-                    words(taken_by_the_cut)
+                    "{}; outdated: {}",
+                    words(records_dropped),
+                    words(records_outdated)
                 ),
             ),
         ]

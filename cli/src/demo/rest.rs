@@ -1,11 +1,12 @@
 //! What the daemons take while nothing happens.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::{
+    time::{ClockId, clock_getcpuclockid},
+    unistd::Pid,
+};
 use procfs::process::Process;
 use serde::Serialize;
 
@@ -52,13 +53,14 @@ pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result
                 .map(|(program, pid)| (node.name(), program.to_owned(), pid))
         })
         .collect();
-    let measure =
-        || -> Result<Vec<u64>> { processes.iter().map(|(_, _, pid)| cpu_ns(*pid)).collect() };
+    let measure = || -> Result<Vec<Duration>> {
+        processes.iter().map(|(_, _, pid)| cpu_time(*pid)).collect()
+    };
     let before = measure()?;
     let began = Instant::now();
     interrupt.sleep(duration)?;
     let after = measure()?;
-    let elapsed_ns = began.elapsed().as_nanos() as f64;
+    let elapsed = began.elapsed();
     processes
         .iter()
         .zip(before.iter().zip(after))
@@ -66,28 +68,29 @@ pub fn watch(nodes: &Nodes, duration: Duration, interrupt: &Interrupt) -> Result
             Ok(Rest {
                 node,
                 program: program.clone(),
-                cpu_share: after.saturating_sub(*before) as f64 / elapsed_ns,
+                cpu_share: after.saturating_sub(*before).div_duration_f64(elapsed),
                 resident_bytes: resident_bytes(*pid)?,
             })
         })
         .collect()
 }
 
-/// CPU time of all threads of a process, in nanoseconds: finer than the clock ticks of `/proc/PID/stat`.
-fn cpu_ns(pid: u32) -> Result<u64> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .with_context(|| format!("process {pid} is gone"))?;
-    Ok(tasks
-        .filter_map(Result::ok)
-        .filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok())
-        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
-        .sum())
+/// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
+/// would run backwards when one ends.
+fn cpu_time(pid: u32) -> Result<Duration> {
+    let time = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid)?)).and_then(ClockId::now);
+    Ok(time
+        .with_context(|| format!("process {pid} has no CPU clock: it is gone"))?
+        .into())
 }
 
 fn resident_bytes(pid: u32) -> Result<u64> {
     let status = Process::new(i32::try_from(pid)?).and_then(|process| process.status());
     let status = status.with_context(|| format!("process {pid} is gone"))?;
-    Ok(status.vmrss.unwrap_or(0) * 1024)
+    let kib = status
+        .vmrss
+        .with_context(|| format!("process {pid} has no memory: it has ended"))?;
+    Ok(kib * 1024)
 }
 
 #[cfg(test)]
@@ -98,12 +101,39 @@ mod tests {
     fn this_process_has_memory_and_uses_time() {
         let own = std::process::id();
         assert!(resident_bytes(own).expect("it is here") > 100 << 10);
-        let before = cpu_ns(own).expect("it is here");
+        let before = cpu_time(own).expect("it is here");
         let began = Instant::now();
         while began.elapsed() < Duration::from_millis(20) {
             std::hint::spin_loop();
         }
-        assert!(cpu_ns(own).expect("it is here") > before);
+        assert!(cpu_time(own).expect("it is here") > before);
+    }
+
+    #[test]
+    fn the_time_of_an_ended_thread_still_counts() {
+        let own = std::process::id();
+        let before = cpu_time(own).expect("it is here");
+        let busy = std::thread::spawn(|| {
+            let spent = || {
+                ClockId::CLOCK_THREAD_CPUTIME_ID
+                    .now()
+                    .map(Duration::from)
+                    .expect("a clock")
+            };
+            while spent() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+        });
+        busy.join().expect("it does not panic");
+        assert!(cpu_time(own).expect("it is here") - before >= Duration::from_millis(50));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error_and_not_at_rest() {
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let pid = child.id();
+        child.wait().expect("waited for");
+        assert!(cpu_time(pid).is_err() && resident_bytes(pid).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{
     medium::Medium,
     narrator::Narrator,
     nodes::{Nodes, PORTS},
+    telemetry::PipeDrops,
 };
 use crate::{
     interrupt::Interrupt,
@@ -154,6 +155,7 @@ pub fn run(
     nodes: &mut Nodes,
     captures: &[PathBuf],
     seconds: u64,
+    pipe_drops: &mut PipeDrops,
     narrator: &Narrator,
     interrupt: &Interrupt,
 ) -> Result<Streams> {
@@ -182,6 +184,7 @@ pub fn run(
             );
             step.at(began.elapsed().as_secs_f64() / seconds as f64, &text)?;
         }
+        pipe_drops.look(nodes)?;
         nodes.expect_running()?;
         echo.expect_running()?;
         if began.elapsed() > Duration::from_secs(seconds) + GRACE {
@@ -190,6 +193,7 @@ pub fn run(
         interrupt.sleep(LOOK_AGAIN)?;
     }
     let replay = replay.report()?;
+    pipe_drops.look_now(nodes)?;
     let echo = echo.stop()?;
     let verdict = if replay.ok {
         "came back byte for byte"

@@ -1,6 +1,9 @@
 //! What both control processes tell at `/metrics`: the figures of the summary come from here.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -90,6 +93,57 @@ impl Figures {
     }
 }
 
+/// How often pipes are looked at while applications are attached.
+const PIPES_EVERY: Duration = Duration::from_millis(250);
+
+/// Frames dropped at pipes. A pipe's counts go with its application, so they are looked at while it is attached.
+#[derive(Debug, Clone, Default)]
+pub struct PipeDrops {
+    causes: Causes,
+    looked: Option<Instant>,
+}
+
+impl PipeDrops {
+    /// Looks again if it is time to.
+    ///
+    /// # Errors
+    /// As [`Figures::fetch`].
+    pub fn look(&mut self, nodes: &Nodes) -> Result<()> {
+        match self.looked {
+            Some(looked) if looked.elapsed() < PIPES_EVERY => Ok(()),
+            _ => self.look_now(nodes),
+        }
+    }
+
+    /// Looks.
+    ///
+    /// # Errors
+    /// As [`Figures::fetch`].
+    pub fn look_now(&mut self, nodes: &Nodes) -> Result<()> {
+        self.looked = Some(Instant::now());
+        self.see(&Figures::fetch(nodes)?);
+        Ok(())
+    }
+
+    /// The most of each cause that both nodes together told at once.
+    pub fn causes(&self) -> &Causes {
+        &self.causes
+    }
+
+    fn see(&mut self, figures: &Figures) {
+        let mut sums = Causes::new();
+        for node in figures.each() {
+            for (cause, count) in &node.pipe_drops {
+                *sums.entry(cause.clone()).or_default() += count;
+            }
+        }
+        for (cause, count) in sums {
+            let most = self.causes.entry(cause).or_default();
+            *most = count.max(*most);
+        }
+    }
+}
+
 fn of_node(node: &Node) -> Result<NodeFigures> {
     let page = node.metrics().and_then(|text| Page::parse(&text));
     page.and_then(|page| NodeFigures::read(node.name(), &page))
@@ -166,4 +220,32 @@ pub fn words(causes: &Causes) -> String {
 /// How many there are altogether.
 pub fn total(causes: &Causes) -> u64 {
     causes.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipes_drops_are_remembered_when_it_is_gone() {
+        let figures = |count: Option<u64>| {
+            let node = NodeFigures {
+                pipe_drops: count
+                    .map(|count| ("full".to_owned(), count))
+                    .into_iter()
+                    .collect(),
+                ..NodeFigures::default()
+            };
+            Figures {
+                at: Instant::now(),
+                a: node.clone(),
+                b: node,
+            }
+        };
+        let mut drops = PipeDrops::default();
+        for count in [Some(0), Some(3), None] {
+            drops.see(&figures(count));
+        }
+        assert_eq!(drops.causes(), &[("full".to_owned(), 6)].into());
+    }
 }

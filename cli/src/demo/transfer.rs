@@ -49,16 +49,20 @@ pub struct Outcome {
     pub received_bytes: u64,
     /// Whether the checksums (CRC-64) of both sides agree.
     pub checksums_agree: bool,
-    /// Segments that the sender's kernel sent again.
+    /// Segments that the sender's kernel sent again; none if it does not tell.
     pub retransmitted_segments: Option<u64>,
     /// How long it ran, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
 impl Outcome {
-    /// Whether nothing was lost or changed.
+    /// Whether nothing was changed, and nothing lost on the way: TCP mends a loss, so that the bytes are whole all the same; only
+    /// a segment sent again tells of it.
     pub fn is_whole(&self) -> bool {
-        self.sent_bytes > 0 && self.sent_bytes == self.received_bytes && self.checksums_agree
+        self.sent_bytes > 0
+            && self.sent_bytes == self.received_bytes
+            && self.checksums_agree
+            && self.retransmitted_segments == Some(0)
     }
 }
 

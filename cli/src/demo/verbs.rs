@@ -10,6 +10,7 @@ use super::{
     cut::{Cut, Cutter},
     narrator::Narrator,
     nodes::{Node, Nodes},
+    telemetry::{Figures, PipeDrops},
 };
 use crate::{
     interrupt::Interrupt,
@@ -19,7 +20,7 @@ use crate::{
 /// Clients on each node.
 const CLIENTS_PER_NODE: u64 = 2;
 
-/// Longest time without any progress of any client.
+/// Longest time without a job done by any client. Verbs do not count: attempts at a lock whose holder has died complete for ever.
 const STALL_MAX: Duration = Duration::from_secs(15);
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -73,7 +74,9 @@ pub struct ClientReport {
     pub transfers: u64,
     /// Locks taken and given back.
     pub locks: u64,
-    /// Verbs of every kind that completed.
+    /// Verbs that found the bank, before the work began.
+    pub lookup_verbs: u64,
+    /// Verbs of every kind that completed in the work.
     pub verbs: u64,
     /// Verbs each second.
     pub verbs_per_s: f64,
@@ -116,6 +119,9 @@ pub struct Verbs {
     pub host: HostReport,
     /// The cut.
     pub cut: Cut,
+    /// What the telemetry told right before it; none if there was no cut.
+    #[serde(skip)]
+    pub before_cut: Option<Figures>,
     /// From the first client's start to the last one's end, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -147,6 +153,7 @@ type BankClient = Application<Progress, ClientReport>;
 pub fn run(
     nodes: &mut Nodes,
     work: Work,
+    pipe_drops: &mut PipeDrops,
     narrator: &Narrator,
     interrupt: &Interrupt,
 ) -> Result<Verbs> {
@@ -162,18 +169,18 @@ pub fn run(
     let mut clients = Clients {
         remote: start_clients(&nodes.a, nodes.b.name(), work, 0)?,
         local: start_clients(&nodes.b, "local", work, CLIENTS_PER_NODE)?,
-        work,
     };
     let mut watch = Watch {
-        verbs: 0,
+        done: 0,
         since: Instant::now(),
     };
     while !clients.have_ended()? {
         let seen = clients.look()?;
-        watch.see(seen.verbs)?;
+        watch.see(seen.done)?;
         cut.look(nodes)?;
+        pipe_drops.look(nodes)?;
         step.at(
-            seen.fraction,
+            seen.done as f64 / work.total().max(1) as f64,
             &format!("{} verbs{}", grouped(seen.verbs), cut.words()),
         )?;
         nodes.expect_running()?;
@@ -181,7 +188,7 @@ pub fn run(
         interrupt.sleep(LOOK_AGAIN)?;
     }
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let cut = cut.finish(nodes, interrupt)?;
+    let (cut, before_cut) = cut.finish(nodes, interrupt)?;
     let remote: Vec<ClientReport> = clients
         .remote
         .into_iter()
@@ -197,6 +204,7 @@ pub fn run(
         local,
         host: host.stop()?,
         cut,
+        before_cut,
         elapsed_ns,
     };
     let gap = verbs
@@ -239,23 +247,39 @@ fn start_clients(node: &Node, target: &str, work: Work, first: u64) -> Result<Ve
 struct Clients {
     remote: Vec<BankClient>,
     local: Vec<BankClient>,
-    work: Work,
 }
 
 /// How far they are.
 struct Seen {
     verbs: u64,
-    fraction: f64,
+    /// Jobs done, of all kinds.
+    done: u64,
 }
 
 impl Clients {
+    /// Whether all have ended, all of them well. One that has not is an error at once: it may have left the lock taken, and then the
+    /// others wait for nothing.
     fn have_ended(&mut self) -> Result<bool> {
+        let mut ended = true;
         for client in self.remote.iter_mut().chain(&mut self.local) {
-            if !client.has_ended()? {
-                return Ok(false);
+            match client.exit()? {
+                None => ended = false,
+                Some(status) if status.success() => {}
+                Some(status) => {
+                    let problems = client
+                        .written_report()?
+                        .map(|report| report.problems.join("; "))
+                        .unwrap_or_default();
+                    let failure = client.failure(status);
+                    return Err(if problems.is_empty() {
+                        failure
+                    } else {
+                        failure.context(problems)
+                    });
+                }
             }
         }
-        Ok(true)
+        Ok(ended)
     }
 
     fn look(&mut self) -> Result<Seen> {
@@ -266,30 +290,27 @@ impl Clients {
                 done += progress.fetch_adds + progress.transfers + progress.locks;
             }
         }
-        Ok(Seen {
-            verbs,
-            fraction: done as f64 / self.work.total().max(1) as f64,
-        })
+        Ok(Seen { verbs, done })
     }
 }
 
 /// Sees to it that a standstill is an error and not a long wait.
 struct Watch {
-    verbs: u64,
+    done: u64,
     since: Instant,
 }
 
 impl Watch {
-    fn see(&mut self, verbs: u64) -> Result<()> {
-        if verbs != self.verbs {
+    fn see(&mut self, done: u64) -> Result<()> {
+        if done != self.done {
             *self = Self {
-                verbs,
+                done,
                 since: Instant::now(),
             };
         }
         if self.since.elapsed() > STALL_MAX {
             bail!(
-                "no verb completed for {STALL_MAX:?}: the clients stand still after {verbs} verbs"
+                "no job was done for {STALL_MAX:?}: the clients stand still after {done} of them"
             );
         }
         Ok(())
@@ -299,6 +320,49 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(directory: &std::path::Path, script: &str) -> BankClient {
+        let launch = crate::process::Launch::new("bank-client", "/bin/sh".into())
+            .log_to(directory.join("client.log"))
+            .arg("-c")
+            .arg(script);
+        Application::start(launch).expect("the shell starts")
+    }
+
+    #[test]
+    fn a_client_that_died_is_an_error_while_the_others_still_run() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let report = r#"{"type":"report","ok":false,"delta_sum":0,"squares":0,"cubes":0,"fetch_adds":0,"transfers":0,"locks":0,"lookup_verbs":3,"verbs":0,"verbs_per_s":0,"in_doubt_seen":0,"rtt_p50_ns":0,"rtt_p99_ns":0,"longest_gap_ns":0,"elapsed_ns":0,"problems":["it went wrong"]}"#;
+        for (script, wanted) in [
+            ("kill -9 $$".to_owned(), "signal: 9"),
+            (format!("echo '{report}'; exit 1"), "it went wrong"),
+        ] {
+            let mut clients = Clients {
+                remote: vec![shell(directory.path(), "exec sleep 1000")],
+                local: vec![shell(directory.path(), &script)],
+            };
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let error = loop {
+                assert!(Instant::now() < deadline, "it is never noticed");
+                match clients.have_ended() {
+                    Ok(ended) => assert!(!ended),
+                    Err(error) => break format!("{error:#}"),
+                }
+            };
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn verbs_without_jobs_are_a_standstill() {
+        let mut watch = Watch {
+            done: 7,
+            since: Instant::now() - STALL_MAX,
+        };
+        watch.see(8).expect("a job was done");
+        watch.since -= STALL_MAX;
+        assert!(watch.see(8).is_err());
+    }
 
     #[test]
     fn the_shares_are_the_whole() {

@@ -20,8 +20,9 @@ const PREFIX: &str = "covalent-demo-";
 /// Longest path of a Unix socket, in bytes, without the closing zero (`sockaddr_un`).
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Longest path below the directory that a socket will have, in bytes.
-const SOCKET_BELOW_MAX: usize = "/a/run/covalentd.sock".len();
+/// Longest path below the directory that a socket will have, in bytes: that of a daemon of `covalent-bench`, in a temporary directory of
+/// its own. Those of the nodes, as `/a/run/covalentd.sock`, are shorter.
+const SOCKET_BELOW_MAX: usize = "/.tmpXXXXXX/run/covalentd.sock".len();
 
 /// A directory that is removed, with all that is in it, when this is dropped.
 #[derive(Debug)]

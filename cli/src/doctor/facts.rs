@@ -111,7 +111,7 @@ impl Machine {
                     .as_ref(),
             ),
             af_xdp: fs::read_to_string("/proc/net/protocols").is_ok_and(|text| lists_af_xdp(&text)),
-            bpf_jit: Path::new("/proc/sys/net/core/bpf_jit_enable").exists(),
+            bpf_jit: has_bpf_jit(Path::new("/proc/sys/net/core")),
             capabilities: status.capeff,
             memlock_bytes: (memlock != RLIM_INFINITY).then_some(memlock),
             cores: cores::allowed()?,
@@ -121,6 +121,13 @@ impl Machine {
                 .unwrap_or(0),
         })
     }
+}
+
+/// Whether the BPF JIT is in the kernel, told by its setting. Only the machine's first network namespace shows that setting, and beside it
+/// others of the same table: where those are missing too, nothing can be told, and nothing speaks against the JIT.
+fn has_bpf_jit(settings: &Path) -> bool {
+    let has = |name: &str| settings.join(name).exists();
+    has("bpf_jit_enable") || !has("netdev_max_backlog")
 }
 
 impl Named {
@@ -218,6 +225,16 @@ fn lists_af_xdp(protocols: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_namespace_that_hides_the_jits_setting_does_not_speak_against_it() {
+        let settings = tempfile::tempdir().expect("temporary directory");
+        assert!(has_bpf_jit(settings.path()), "as in another namespace");
+        fs::write(settings.path().join("netdev_max_backlog"), "1000").expect("written");
+        assert!(!has_bpf_jit(settings.path()), "as in a kernel without it");
+        fs::write(settings.path().join("bpf_jit_enable"), "1").expect("written");
+        assert!(has_bpf_jit(settings.path()));
+    }
 
     #[test]
     fn kernel_releases_of_several_makers_are_read() {

@@ -1,6 +1,6 @@
 //! Checks of the machine: each a function of the facts alone.
 
-use covalent_api::config::{Config, HugePages, Idle, PortKind};
+use covalent_api::config::{Config, HugePages, Idle, PortKind, packet_memory_bytes};
 
 use super::{facts::Machine, finding::Finding};
 
@@ -26,11 +26,11 @@ const CAPABILITIES: [(u8, &str, &str); 6] = [
 const CAP_SYS_ADMIN: u8 = 21;
 const IN_SYS_ADMIN: [u8; 2] = [38, 39];
 
-/// Memory that an AF_XDP ring slot takes, in bytes: one page of packet memory.
-const SLOT_BYTES: u64 = 4096;
+/// Descriptors in each ring of a port with default settings.
+const DEFAULT_RING_SLOTS: u32 = 2048;
 
-/// Packet memory of a port with default settings and one queue: two rings of 2048 slots.
-const DEFAULT_PORT_BYTES: u64 = 2 * 2048 * SLOT_BYTES;
+/// Size of a huge page, in bytes.
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Whether the configuration has a port that needs AF_XDP. Without a configuration the doctor looks at everything.
 fn wants_af_xdp(config: Option<&Config>) -> bool {
@@ -70,7 +70,10 @@ pub fn privilege(machine: &Machine, config: Option<&Config>) -> Finding {
 pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "locked memory";
     const CAP_IPC_LOCK: u8 = 14;
-    let needed = config.map_or(DEFAULT_PORT_BYTES, packet_memory_bytes);
+    let needed: u64 = config.map_or_else(
+        || packet_memory_bytes(1, DEFAULT_RING_SLOTS),
+        |config| lanes_bytes(config).sum(),
+    );
     match machine.memlock_bytes {
         _ if machine.capabilities & (1 << CAP_IPC_LOCK) != 0 => {
             Finding::fine(CHECK, "no limit for this user (CAP_IPC_LOCK)")
@@ -93,17 +96,25 @@ pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
     }
 }
 
-/// Packet memory of all AF_XDP ports, in bytes; a port that uses all queues counts with one.
-fn packet_memory_bytes(config: &Config) -> u64 {
-    config
-        .port
-        .iter()
-        .map(|port| match port.kind {
-            PortKind::AfXdp {
-                queues, ring_slots, ..
-            } => u64::from(queues.max(1)) * u64::from(ring_slots) * 2 * SLOT_BYTES,
-            PortKind::Cable { .. } | PortKind::Pcap { .. } => 0,
-        })
+/// Packet memory of each lane's AF_XDP ports, in bytes; a port that uses all queues counts with one.
+fn lanes_bytes(config: &Config) -> impl Iterator<Item = u64> {
+    (0..).take(config.lane.len().max(1)).map(|lane| {
+        let ports = config.port.iter().filter(|port| port.lane == lane);
+        ports
+            .map(|port| match port.kind {
+                PortKind::AfXdp {
+                    queues, ring_slots, ..
+                } => packet_memory_bytes(queues.max(1), ring_slots),
+                PortKind::Cable { .. } | PortKind::Pcap { .. } => 0,
+            })
+            .sum()
+    })
+}
+
+/// Huge pages that the packet memory of all lanes takes: each lane's is a mapping of its own, in whole pages.
+fn huge_pages_needed(config: &Config) -> u64 {
+    lanes_bytes(config)
+        .map(|bytes| bytes.div_ceil(HUGE_PAGE_BYTES))
         .sum()
 }
 
@@ -162,21 +173,21 @@ pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
     const CURE: &str = "sysctl vm.nr_hugepages=256 (512 MiB; in /etc/sysctl.d/ to keep it)";
     let free = machine.huge_pages_free;
     let policy = config.map_or(HugePages::Auto, |config| config.dataplane.huge_pages);
-    match (policy, free) {
-        (HugePages::Never, _) => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
-        (HugePages::Require, 0) => Finding::failed(
+    let needed = config.map_or(1, huge_pages_needed);
+    let found = format!("{free} free pages of 2 MiB, {needed} needed");
+    match policy {
+        HugePages::Never => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
+        HugePages::Auto | HugePages::Require if free >= needed => Finding::fine(CHECK, found),
+        HugePages::Require => Finding::failed(
             CHECK,
-            "dataplane.huge_pages = \"require\", but no 2 MiB page is free: covalentd will not start",
+            format!("{found}: with dataplane.huge_pages = \"require\" covalentd will not start"),
             CURE,
         ),
-        (HugePages::Auto, 0) => Finding::warning(
+        HugePages::Auto => Finding::warning(
             CHECK,
-            "no 2 MiB page is free: 4 KiB pages are used, which costs TLB misses with large rings",
+            format!("{found}: 4 KiB pages are used, which costs TLB misses with large rings"),
             format!("{CURE}, or huge_pages = \"never\" to say that it is meant so"),
         ),
-        (HugePages::Auto | HugePages::Require, _) => {
-            Finding::fine(CHECK, format!("{free} free pages of 2 MiB"))
-        }
     }
 }
 
@@ -274,14 +285,14 @@ mod tests {
         assert_eq!(
             finding.level,
             Level::Failed,
-            "2 queues × 2048 slots × 2 × 4 KiB is 32 MiB"
+            "(2 queues + 1) × 2048 slots × 2 KiB is 12 MiB"
         );
         assert!(
-            finding.found.contains("8192 KiB") && finding.found.contains("32768 KiB"),
+            finding.found.contains("8192 KiB") && finding.found.contains("12288 KiB"),
             "{finding:?}"
         );
         let enough = Machine {
-            memlock_bytes: Some(32 << 20),
+            memlock_bytes: Some(12 << 20),
             ..bare
         };
         assert_eq!(locked_memory(&enough, Some(&config)).level, Level::Fine);
@@ -308,24 +319,29 @@ mod tests {
     }
 
     #[test]
-    fn missing_huge_pages_are_as_bad_as_the_policy_says() {
-        let machine = Machine {
-            huge_pages_free: 0,
-            ..samples::machine()
+    fn too_few_huge_pages_are_as_bad_as_the_policy_says() {
+        // Two queues and one to send from, 2048 slots of 2 KiB each: 12 MiB.
+        let mut config = samples::af_xdp_config();
+        let level = |config: &Config, huge_pages_free| {
+            let machine = Machine {
+                huge_pages_free,
+                ..samples::machine()
+            };
+            huge_pages(&machine, Some(config)).level
         };
-        let mut config = samples::cable_config();
-        for (policy, level) in [
+        for (policy, lacking) in [
             (HugePages::Never, Level::Fine),
             (HugePages::Auto, Level::Warning),
             (HugePages::Require, Level::Failed),
         ] {
             config.dataplane.huge_pages = policy;
-            assert_eq!(huge_pages(&machine, Some(&config)).level, level);
+            assert_eq!(level(&config, 0), lacking);
+            assert_eq!(level(&config, 5), lacking);
+            assert_eq!(level(&config, 6), Level::Fine);
         }
-        assert_eq!(
-            huge_pages(&samples::machine(), Some(&config)).level,
-            Level::Fine
-        );
+        let mut cable = samples::cable_config();
+        cable.dataplane.huge_pages = HugePages::Require;
+        assert_eq!(level(&cable, 0), Level::Fine, "no packet memory at all");
     }
 
     #[test]

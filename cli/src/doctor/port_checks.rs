@@ -1,6 +1,6 @@
 //! Checks of what the configuration names: interfaces, sockets, group. Each a function of the facts alone.
 
-use covalent_api::config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
+use covalent_api::config::{Config, CopyMode, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode};
 
 use super::{
     driver,
@@ -60,13 +60,13 @@ fn interface(named: &NamedInterface, found: &Interface) -> Finding {
 
 fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Finding {
     let check = format!("port {}: queues", named.port);
-    let limits = driver::limits(named.driver.as_deref());
-    let usable = if limits.half_of_the_queues {
+    let only_half = driver::gives_half_of_the_queues(named.driver.as_deref());
+    let usable = if only_half {
         (found.rx_queues / 2).max(1)
     } else {
         found.rx_queues
     };
-    let half = if limits.half_of_the_queues {
+    let half = if only_half {
         ", of which its driver gives XDP half"
     } else {
         ""
@@ -90,17 +90,16 @@ fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Findin
 
 fn mtu(named: &NamedInterface, found: &Interface) -> Finding {
     let check = format!("port {}: MTU", named.port);
-    let most = driver::limits(named.driver.as_deref()).mtu_bytes_max;
-    if found.mtu_bytes <= most {
+    if found.mtu_bytes <= MTU_BYTES_MAX {
         return Finding::fine(check, format!("{} bytes", found.mtu_bytes));
     }
     Finding::failed(
         check,
         format!(
-            "{} bytes, but a frame must fit one buffer: at most {most} with this driver",
+            "{} bytes, but a frame must fit one buffer of packet memory: at most {MTU_BYTES_MAX}",
             found.mtu_bytes
         ),
-        format!("ip link set {} mtu {most}", named.interface),
+        format!("ip link set {} mtu {MTU_BYTES_MAX}", named.interface),
     )
 }
 
@@ -244,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_above_the_drivers_limit_is_refused_with_the_limit() {
+    fn an_mtu_above_the_daemons_limit_is_refused_with_the_limit() {
         let mut named = samples::interface();
         named.found.as_mut().expect("found").mtu_bytes = 9000;
         let findings = port(&samples::af_xdp_config(), &named);
-        assert_eq!(only(&findings, "MTU").cure, "ip link set eth1 mtu 3046");
+        assert_eq!(only(&findings, "MTU").cure, "ip link set eth1 mtu 1770");
     }
 
     #[test]

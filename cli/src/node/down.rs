@@ -5,8 +5,13 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::{Result, bail};
 use covalent_api::config::Config;
 
-use super::{PROGRAMS, record::Record, systemd};
-use crate::{args::ConfigArgs, client::Client, output};
+use super::{PROGRAMS, lock::NodeLock, record::Record, systemd};
+use crate::{
+    args::ConfigArgs,
+    client::{self, Client},
+    identity::End,
+    output,
+};
 
 /// How long a process may take to end when it is asked to.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -17,27 +22,38 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// When a process does not end, or the node runs but was not started by `covalent up`.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
     let config = Config::load(&args.config)?;
+    // Without the directory there is neither a record nor anybody else at work.
+    let _lock = match config.node.runtime_dir.is_dir() {
+        true => Some(NodeLock::take(&config)?),
+        false => None,
+    };
     let mut ended = Vec::new();
     for program in PROGRAMS.iter().rev() {
         let record = Record::of(&config, program.name);
         if let Some(identity) = record.running() {
-            identity.end(END_PATIENCE)?;
-            ended.push(program.name);
+            ended.push(match identity.end(END_PATIENCE)? {
+                End::Killed => format!(
+                    "{} did not end within {END_PATIENCE:?} and was killed",
+                    program.name
+                ),
+                End::Asked | End::Gone => format!("{} ended", program.name),
+            });
         }
         record.remove()?;
     }
     if !ended.is_empty() {
         output::line(&format!(
-            "node {} is down ({} ended)",
+            "node {} is down ({})",
             config.node.name,
-            ended.join(" and ")
+            ended.join(", ")
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Ok(mut client) = Client::connect(&config.socket_path()) else {
+    if client::is_nobody_there(&config.socket_path()) {
         output::line(&format!("node {} was not up", config.node.name))?;
         return Ok(ExitCode::SUCCESS);
-    };
+    }
+    let mut client = Client::connect(&config.socket_path())?;
     let cure = match systemd::units() {
         Some(units) => format!("systemctl stop {units}"),
         None => format!("end process {} where it was started", client.status()?.pid),

@@ -1,6 +1,7 @@
 //! `covalent up` and `covalent down`: this node's two processes without an init system.
 
 mod down;
+mod lock;
 mod record;
 mod systemd;
 mod up;

@@ -10,10 +10,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
 
-use super::{PROGRAMS, Program, record::Record, systemd};
+use super::{PROGRAMS, Program, lock::NodeLock, record::Record, systemd};
 use crate::{
     args::UpArgs,
-    client::{self, Client},
+    client::Client,
     identity::Identity,
     interrupt::{Interrupt, Interrupted},
     output,
@@ -38,7 +38,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let file = fs::canonicalize(&args.config.config).unwrap_or_else(|_| args.config.config.clone());
     let config = Config::load(&file)?;
-    if client::answers(&config.socket_path()) {
+    // A configuration is up when both of its processes are: one alone is completed below.
+    if PROGRAMS.iter().all(|program| program.is_ready(&config)) {
         let node = Client::connect(&config.socket_path())?.node().to_owned();
         output::line(&format!(
             "node {node} is up already; `covalent status` shows it"
@@ -51,6 +52,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
             config.node.runtime_dir.display()
         )
     })?;
+    let _lock = NodeLock::take(&config)?;
     if args.foreground {
         return foreground(&file, &config, interrupt);
     }
@@ -66,18 +68,24 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
 fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut started: Vec<Started> = Vec::new();
     for program in &PROGRAMS {
+        if program.is_ready(config) {
+            output::line(&format!("{} runs already", program.name))?;
+            continue;
+        }
         let log = program.log(config);
         let mut child = launch(program, file)?
             .log_to(log.clone())
             .start_detached()?;
         let identity = Identity::of(i32::try_from(child.id())?)?;
         let record = Record::of(config, program.name);
-        record.write(identity)?;
-        started.push(Started {
+        // Before the record is written: should that fail, the process is ended.
+        let process = Started {
             identity,
             record,
             keep: false,
-        });
+        };
+        process.record.write(identity)?;
+        started.push(process);
         wait_until_ready(program, config, interrupt, || {
             still_runs(&mut child, program.name, &log)
         })?;
@@ -98,6 +106,15 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
 }
 
 fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
+    if let Some(program) = PROGRAMS.iter().find(|program| program.is_ready(config)) {
+        bail!(
+            "{} of node {} runs already, so it cannot end with this command\n  cure: `covalent down --config {}` first, or \
+             `covalent up` without --foreground, which starts what is missing",
+            program.name,
+            config.node.name,
+            file.display()
+        );
+    }
     let mut processes: Vec<Process> = Vec::new();
     for program in &PROGRAMS {
         let mut process = launch(program, file)?.start()?;

@@ -5,12 +5,16 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    fs::{self, File},
+    os::{fd::AsRawFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
+
+use nix::sys::signal::{self, SigHandler, Signal};
 
 /// The programs that a node and the demonstration are made of.
 const PROGRAMS: [&str; 5] = [
@@ -41,6 +45,18 @@ pub fn covalent(temporary: &Path) -> Command {
         .env_remove("COVALENT_CONFIG")
         .env_remove("COVALENT_SOCKET")
         .stdin(Stdio::null());
+    // A shell's job in the background, as a test runner may be, ignores SIGINT and passes that on: a signal that comes before the
+    // command takes its signals over would then be lost.
+    //
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; sigaction is one, and no handler is installed.
+    unsafe {
+        command.pre_exec(|| {
+            for ended_by in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+                signal::signal(ended_by, SigHandler::SigDfl)?;
+            }
+            Ok(())
+        });
+    }
     command
 }
 
@@ -89,19 +105,40 @@ pub fn exists(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// The network namespaces of these processes, other than this one's.
-pub fn namespaces_of(processes: &BTreeSet<i32>) -> BTreeSet<PathBuf> {
-    let of = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let own = of("self");
-    processes
-        .iter()
-        .filter_map(|pid| of(&pid.to_string()))
-        .filter(|namespace| Some(namespace) != own.as_ref())
-        .collect()
+/// A network namespace that is held open: the kernel gives the number of one that is gone to the next that anybody makes.
+pub struct Held {
+    /// `net:[NUMBER]`.
+    name: PathBuf,
+    _handle: File,
 }
 
-/// Whether any process is in one of these network namespaces, or holds a descriptor of it.
-pub fn is_inhabited(namespaces: &BTreeSet<PathBuf>) -> bool {
+/// The network namespaces of these processes, other than this one's.
+pub fn namespaces_of(processes: &BTreeSet<i32>) -> Vec<Held> {
+    let name = |handle: &File| fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok();
+    let own = fs::read_link("/proc/self/ns/net").ok();
+    let mut held: Vec<Held> = Vec::new();
+    for pid in processes {
+        // A child may be gone already.
+        let Ok(handle) = File::open(format!("/proc/{pid}/ns/net")) else {
+            continue;
+        };
+        let Some(name) = name(&handle).filter(|name| Some(name) != own.as_ref()) else {
+            continue;
+        };
+        if held.iter().all(|other| other.name != name) {
+            held.push(Held {
+                name,
+                _handle: handle,
+            });
+        }
+    }
+    held
+}
+
+/// Whether any other process is in one of these network namespaces, or holds a descriptor of it.
+pub fn is_inhabited(namespaces: &[Held]) -> bool {
+    let own = std::process::id();
+    let is_one = |link: &PathBuf| namespaces.iter().any(|held| held.name == *link);
     let links = |directory: PathBuf| {
         fs::read_dir(directory)
             .into_iter()
@@ -111,11 +148,11 @@ pub fn is_inhabited(namespaces: &BTreeSet<PathBuf>) -> bool {
     procfs::process::all_processes()
         .expect("procfs")
         .filter_map(Result::ok)
+        .filter(|process| u32::try_from(process.pid) != Ok(own))
         .any(|process| {
             let root = PathBuf::from(format!("/proc/{}", process.pid));
-            fs::read_link(root.join("ns/net"))
-                .is_ok_and(|namespace| namespaces.contains(&namespace))
-                || links(root.join("fd")).any(|link| namespaces.contains(&link))
+            fs::read_link(root.join("ns/net")).is_ok_and(|name| is_one(&name))
+                || links(root.join("fd")).any(|link| is_one(&link))
         })
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Keeper {
     waiting: Vec<Asker>,
     /// Whether a status was asked for and has not come.
     under_way: bool,
+    /// Whether an event was missed while it was.
+    missed: bool,
 }
 
 impl Keeper {
@@ -52,6 +54,7 @@ impl Keeper {
             events,
             waiting: Vec::new(),
             under_way: false,
+            missed: false,
         }
     }
 
@@ -137,6 +140,7 @@ impl Keeper {
         let result = self.converse(&mut channel, greeted).await;
         self.table.send_modify(Neighbours::disconnected);
         self.under_way = false;
+        self.missed = false;
         let reason: Arc<str> = match &result {
             Ok(Ending) => "control is ending".into(),
             Err(error) => error.to_string().into(),
@@ -192,6 +196,11 @@ impl Keeper {
         if !self.under_way {
             self.under_way = true;
             self.own.status_requests.inc();
+            // Nothing that anybody sees changes by it.
+            self.table.send_if_modified(|table| {
+                table.asked();
+                false
+            });
             channel.send(&Request::Status).await?;
         }
         Ok(())
@@ -206,6 +215,9 @@ impl Keeper {
                 let status: Arc<_> = Arc::from(status);
                 for asker in self.waiting.drain(..) {
                     let _ = asker.send(Ok(Arc::clone(&status)));
+                }
+                if std::mem::take(&mut self.missed) {
+                    self.ask(channel).await?;
                 }
                 Ok(())
             }
@@ -223,6 +235,8 @@ impl Keeper {
         self.table.send_modify(|table| table.apply(event));
         // What was missed may have been about links; one look tells.
         if missed {
+            // The answer that is under way may be older than what was missed.
+            self.missed |= self.under_way;
             self.ask(channel).await
         } else {
             Ok(())

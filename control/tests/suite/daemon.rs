@@ -406,3 +406,68 @@ fn the_end_removes_the_socket() {
         .expect("ends without a panic");
     assert!(!socket.exists());
 }
+
+#[test]
+fn an_event_that_comes_while_a_status_is_put_together_outlives_it() {
+    let control = Running::start();
+    let listener = control.listen();
+    let daemon = Session::greeted(&listener);
+    assert_eq!(daemon.next(), Some(Request::Status));
+    let status = || Reply::Status(Box::new(fixture::status()));
+    daemon.say(&status());
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| link.up));
+
+    // A status is asked for; the lane of p0 has told "up" when the link fails and another lane is still to tell.
+    let metrics = control.metrics;
+    let scrape = thread::spawn(move || get(metrics, "/metrics"));
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.event(1, link_down("p0"));
+    daemon.say(&status());
+    scrape.join().expect("it does not panic");
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| !link.up));
+
+    // The next status is newer than the event.
+    let scrape = thread::spawn(move || get(metrics, "/metrics"));
+    assert_eq!(daemon.next(), Some(Request::Status));
+    daemon.say(&status());
+    scrape.join().expect("it does not panic");
+    control.wait_for(|table| link(&table.links(), "p0").is_some_and(|link| link.up));
+}
+
+#[test]
+fn silent_connections_make_room_for_those_who_ask() {
+    const MORE_THAN_FIT: usize = 80;
+    let control = Running::start();
+    let silent: Vec<_> = (0..MORE_THAN_FIT)
+        .map(|_| std::net::TcpStream::connect_timeout(&control.metrics, PATIENCE).expect("queued"))
+        .collect();
+    let mute: Vec<_> = (0..MORE_THAN_FIT / 2)
+        .map(|_| covalent_pipe::seqpacket::Connection::connect(&control.control_socket()))
+        .collect();
+    // Control closes the first of them by itself; only then these are answered.
+    let begin = std::time::Instant::now();
+    let mut buffer = vec![0; covalent_api::MAX_DATAGRAM_BYTES];
+    let asked =
+        covalent_pipe::seqpacket::Connection::connect(&control.control_socket()).expect("queued");
+    let question = covalent_api::datagram::encode(&ControlRequest::Version).expect("fits");
+    asked.send(&question, &[]).expect("sent");
+    let patience = std::time::Duration::from_secs(30);
+    let mut stream =
+        std::net::TcpStream::connect_timeout(&control.metrics, PATIENCE).expect("queued");
+    stream.set_read_timeout(Some(patience)).expect("a socket");
+    std::io::Write::write_all(
+        &mut stream,
+        b"GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
+    )
+    .expect("sent");
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).expect("answered");
+    assert!(text.starts_with("HTTP/1.1 404"), "{text}");
+    assert!(
+        begin.elapsed() > std::time::Duration::from_secs(1),
+        "the connections are limited"
+    );
+    assert!(asked.wait(Some(patience)).expect("a socket"), "answered");
+    assert!(asked.recv(&mut buffer).expect("an answer").0 > 0);
+    drop((silent, mute));
+}

@@ -13,13 +13,28 @@ use super::{client::App, node::pair};
 
 /// Every Ethernet frame of every capture, at most `length_max` bytes long.
 ///
-/// # Panics
-/// If the folder is absent: this test then has nothing to stand on, and says which folder it wanted.
+/// They are in the folder that COVALENT_CAPTURES names, else in a large collection if it lies beside the repository, else in the
+/// sample of the applications.
 fn frames(length_max: usize) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let collection = root.join("../../shared/data");
+    let named = std::env::var_os("COVALENT_CAPTURES").map(PathBuf::from);
+    let is_collection = named.is_none() && collection.is_dir();
+    let folder = match named {
+        Some(named) => named,
+        None if is_collection => collection,
+        None => root.join("../apps/samples"),
+    };
+    let mut folders: Vec<PathBuf> = ["captures", "enso"]
+        .iter()
+        .map(|part| folder.join(part))
+        .filter(|part| part.is_dir())
+        .collect();
+    if folders.is_empty() {
+        folders.push(folder);
+    }
     let mut files = Vec::new();
-    for part in ["captures", "enso"] {
-        let folder = folder.join(part);
+    for folder in folders {
         let entries = std::fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("captures wanted in {}: {error}", folder.display()));
         files.extend(entries.map(|entry| entry.expect("a directory entry").path()));
@@ -29,7 +44,8 @@ fn frames(length_max: usize) -> Vec<Vec<u8>> {
             .is_some_and(|extension| extension == "pcap")
     });
     files.sort();
-    assert!(files.len() > 100, "the folder holds the captures");
+    let (files_min, frames_min) = if is_collection { (100, 1000) } else { (1, 1) };
+    assert!(files.len() >= files_min, "the folder holds the captures");
     let mut frames = Vec::new();
     for path in files {
         let Ok(mut reader) = File::open(&path)
@@ -47,7 +63,7 @@ fn frames(length_max: usize) -> Vec<Vec<u8>> {
             }
         }
     }
-    assert!(frames.len() > 1000, "{} frames", frames.len());
+    assert!(frames.len() >= frames_min, "{} frames", frames.len());
     frames
 }
 
@@ -76,8 +92,10 @@ fn the_flow_table_finds_a_target_for_every_frame() {
         assert_eq!(target, version);
     }
     eprintln!("{} frames: {counts:?}", frames.len());
+    // Every kind is there: no version, 4 and 6. The sample has few frames, the collection many.
+    let count_min = if frames.len() > 1000 { 50 } else { 0 };
     assert!(
-        counts.len() == 3 && counts.values().all(|&count| count > 50),
+        counts.len() == 3 && counts.values().all(|&count| count > count_min),
         "{counts:?}"
     );
 }

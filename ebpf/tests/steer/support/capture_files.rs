@@ -1,28 +1,39 @@
 //! Frames of real captures.
 
 use std::{
+    env,
     fs::{self, File},
     path::{Path, PathBuf},
 };
 
 use pcap_file::pcap::PcapReader;
 
-/// Where the captures are.
-pub fn folder() -> PathBuf {
-    let wanted = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    assert!(
-        wanted.is_dir(),
-        "this test reads captures and wants them in {}",
-        wanted.display()
-    );
-    wanted
+/// Where the captures are: the folder that COVALENT_CAPTURES names, else a large collection if it lies beside the repository, else the
+/// sample of the applications.
+fn folders() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let collection = root.join("../../shared/data");
+    let folder = match env::var_os("COVALENT_CAPTURES") {
+        Some(named) => PathBuf::from(named),
+        None if collection.is_dir() => collection,
+        None => root.join("../apps/samples"),
+    };
+    let parts: Vec<PathBuf> = ["captures", "enso"]
+        .iter()
+        .map(|part| folder.join(part))
+        .filter(|part| part.is_dir())
+        .collect();
+    if parts.is_empty() {
+        vec![folder]
+    } else {
+        parts
+    }
 }
 
-/// Every capture file below the folder with its frames, in the order of their names.
+/// Every capture file in those folders with its frames, in the order of their names.
 pub fn all() -> Vec<(PathBuf, Vec<Vec<u8>>)> {
-    let mut files: Vec<PathBuf> = ["captures", "enso"]
-        .iter()
-        .map(|name| folder().join(name))
+    let mut files: Vec<PathBuf> = folders()
+        .into_iter()
         .flat_map(|folder| {
             fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         })

@@ -13,7 +13,7 @@ pub mod world;
 pub fn is_root(test: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        eprintln!("{test}: nothing tested, loading a BPF program needs root");
+        eprintln!("skipped: loading a BPF program needs root ({test})");
     }
     root
 }
