@@ -1,6 +1,6 @@
 //! `covalentd`: the dataplane daemon.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
@@ -105,7 +105,7 @@ fn log_to_stderr(format: LogFormat) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => lines.init(),
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => lines.json().init(),
     }
 }

@@ -83,7 +83,7 @@ fn a_pipe_on_the_pages_that_it_got_works() {
                     "{error}"
                 );
                 assert!(error.to_string().contains("nr_hugepages"), "{error}");
-                println!("skipped {direction:?} on huge pages: {error}");
+                println!("skipped: {direction:?} on huge pages: {error}");
                 continue;
             }
             Err(error) => panic!("{error}"),

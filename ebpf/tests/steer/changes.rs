@@ -44,9 +44,9 @@ fn while_frames_run(
         });
         for round in 0..ROUNDS {
             change(steering, round);
-            // Let frames run between the changes too.
+            // Let frames run between the changes too, under the rules of even rounds and of odd ones.
             let seen = ran.load(Ordering::Acquire);
-            while round % 50 == 0 && ran.load(Ordering::Acquire) < seen + u64::from(BURST) {
+            while round % 25 == 0 && ran.load(Ordering::Acquire) < seen + u64::from(BURST) {
                 thread::yield_now();
             }
         }

@@ -23,7 +23,7 @@ pub(super) mod umem;
 use std::os::fd::RawFd;
 
 use covalent_api::{
-    config::{CopyMode, DataplaneConfig, LinkConfig, XdpMode},
+    config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode},
     status::PortMode,
 };
 
@@ -32,12 +32,15 @@ use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_pro
 use self::{
     interface::Interface,
     queue::{Doorbell, Queue, QueueSpec},
-    umem::{CHUNK_FRAME_BYTES, PacketMemory},
+    umem::PacketMemory,
 };
 use super::{
     ETHERNET_HEADER_BYTES, LaneMemory, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
     TxRefusal,
 };
+
+// A queue that the configuration may name has a place in the program's table.
+const _: () = assert!(covalent_api::config::QUEUES_MAX == covalent_ebpf::QUEUES_MAX);
 
 /// What an AF_XDP port is configured to be.
 #[derive(Debug, Clone, Copy)]

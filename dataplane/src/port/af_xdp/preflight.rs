@@ -1,22 +1,14 @@
 //! What can be known before anything is changed: each check that fails says what was found and what to do.
 
 use caps::{CapSet, Capability};
+use covalent_api::config::{CHUNK_FRAME_BYTES, MTU_BYTES_MAX, QUEUES_MAX};
 use nix::{
     errno::Errno,
     sys::resource::{Resource, getrlimit},
 };
 
-use super::{
-    interface::Interface,
-    umem::{CHUNK_FRAME_BYTES, Plan},
-};
-use crate::port::{ETHERNET_HEADER_BYTES, PortError};
-
-/// Room for two VLAN tags, which come on top of the MTU.
-const VLAN_TAGS_BYTES: u32 = 8;
-
-/// Largest MTU whose frames fit a chunk even with two VLAN tags.
-const MTU_BYTES_MAX: u32 = CHUNK_FRAME_BYTES - ETHERNET_HEADER_BYTES as u32 - VLAN_TAGS_BYTES;
+use super::{interface::Interface, umem::Plan};
+use crate::port::PortError;
 
 /// The smallest and largest rings that may be configured.
 const RING_SLOTS: std::ops::RangeInclusive<u32> = 64..=32_768;
@@ -63,6 +55,17 @@ pub(in crate::port) fn queue_count(
 pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Result<u32, PortError> {
     let there = interface.rx_queues;
     match configured {
+        0 if there > QUEUES_MAX => Err(refuse(
+            port,
+            format!(
+                "interface `{}` has {there} queues, but {QUEUES_MAX} can be steered",
+                interface.name
+            ),
+            format!(
+                "give it {QUEUES_MAX} or fewer with `ethtool -L {} rx {QUEUES_MAX}`",
+                interface.name
+            ),
+        )),
         0 => Ok(there),
         wanted if wanted > there => Err(refuse(
             port,
@@ -75,8 +78,19 @@ pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Resu
                 interface.name
             ),
         )),
-        // Frames of an unused queue would all go to the kernel, unsteered.
-        wanted => Ok(wanted),
+        wanted => {
+            if wanted < there {
+                tracing::warn!(
+                    port,
+                    interface = interface.name,
+                    queues = wanted,
+                    there,
+                    "frames of the queues that are left out go to the kernel, those of the link and of pipes too: \
+                     set `queues = 0`, or take the others away with `ethtool -L`"
+                );
+            }
+            Ok(wanted)
+        }
     }
 }
 
@@ -122,6 +136,7 @@ pub(super) fn capabilities(port: &str) -> Result<(), PortError> {
         Capability::CAP_NET_ADMIN,
         Capability::CAP_NET_RAW,
         Capability::CAP_BPF,
+        Capability::CAP_PERFMON,
     ]
     .into_iter()
     .filter(|&wanted| !held(wanted))
@@ -140,10 +155,11 @@ pub(super) fn capabilities(port: &str) -> Result<(), PortError> {
     ))
 }
 
-/// CAP_SYS_ADMIN stands in for CAP_BPF, as in the kernel.
+/// CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON, as in the kernel.
 fn held(wanted: Capability) -> bool {
     let has = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap_or(false);
-    has(wanted) || (wanted == Capability::CAP_BPF && has(Capability::CAP_SYS_ADMIN))
+    let included = matches!(wanted, Capability::CAP_BPF | Capability::CAP_PERFMON);
+    has(wanted) || (included && has(Capability::CAP_SYS_ADMIN))
 }
 
 /// The lane's packet memory may be locked.
@@ -271,6 +287,11 @@ mod tests {
     fn queues_name_the_number_that_the_interface_has() {
         assert_eq!(queues("p0", &interface(), 0).ok(), Some(4));
         assert_eq!(queues("p0", &interface(), 4).ok(), Some(4));
+        let wide = Interface {
+            rx_queues: QUEUES_MAX + 1,
+            ..interface()
+        };
+        assert!(queues("p0", &wide, 0).is_err() && queues("p0", &wide, 64).is_ok());
         let text = queues("p0", &interface(), 5)
             .expect_err("there are only four")
             .to_string();

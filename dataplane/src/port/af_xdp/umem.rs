@@ -10,20 +10,11 @@
 
 use std::{io, num::NonZeroU32};
 
-use covalent_api::config::HugePages;
+use covalent_api::config::{CHUNK_BYTES, HEADROOM_BYTES, HugePages};
 use xsk_rs::{
     config::{FrameSize, QueueSize, UmemConfig},
     umem::{Umem, frame::FrameDesc},
 };
-
-/// Size of one chunk in bytes: the smallest that the kernel takes, two to a page.
-pub(super) const CHUNK_BYTES: u32 = 2048;
-
-/// Bytes that the kernel reserves in front of each frame (`XDP_PACKET_HEADROOM`).
-const HEADROOM_BYTES: u32 = 256;
-
-/// Longest frame that a chunk holds, in bytes.
-pub(super) const CHUNK_FRAME_BYTES: u32 = CHUNK_BYTES - HEADROOM_BYTES;
 
 const SMALL_PAGE_BYTES: u64 = 4096;
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
