@@ -10,7 +10,7 @@
 
 use std::{io, num::NonZeroU32};
 
-use covalent_api::config::{CHUNK_BYTES, HEADROOM_BYTES, HugePages};
+use covalent_api::config::{CHUNK_BYTES, HugePages};
 use xsk_rs::{
     config::{FrameSize, QueueSize, UmemConfig},
     umem::{Umem, frame::FrameDesc},
