@@ -4,7 +4,20 @@
 CARGO ?= cargo
 DEMO_FLAGS ?=
 
-.PHONY: help run test build lint unit ebpf ebpf-check loom bench clean
+# Where `make install` puts things. DESTDIR is put in front of every path, for packagers; the paths in the units leave it out.
+# The configuration is in /etc whatever PREFIX is, because the programs look for it there.
+PREFIX ?= /usr
+DESTDIR ?=
+PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-bench
+LIBRARIES = libcovalent.so libcovalent.a
+UNITS = covalentd.service covalent-control.service
+BIN_DIR = $(DESTDIR)$(PREFIX)/bin
+LIB_DIR = $(DESTDIR)$(PREFIX)/lib
+INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
+UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
+CONFIG_DIR = $(DESTDIR)/etc/covalent
+
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom bench clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -16,7 +29,37 @@ build:           ## Builds everything in release
 	@scripts/install-packages build
 	@$(CARGO) build --release --workspace --locked
 
-test: lint ebpf-check unit ## Format, lints, docs, the XDP object against its source, every test
+# Does not build: that would be done as root.
+install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as root)
+	@for file in $(PROGRAMS) $(LIBRARIES); do \
+		[ -e target/release/$$file ] || { echo "install: target/release/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
+	done
+	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(CONFIG_DIR)
+	@install -m 755 $(PROGRAMS:%=target/release/%) $(BIN_DIR)
+	@install -m 755 target/release/libcovalent.so $(LIB_DIR)
+	@install -m 644 target/release/libcovalent.a $(LIB_DIR)
+	@install -m 644 verbs/c/include/covalent.h $(INCLUDE_DIR)
+	@for unit in $(UNITS); do \
+		sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' configs/$$unit >$(UNIT_DIR)/$$unit && \
+		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
+	done
+	@if [ -e $(CONFIG_DIR)/covalent.toml ]; then \
+		echo "kept: $(CONFIG_DIR)/covalent.toml"; \
+	else \
+		install -m 644 configs/covalent.toml $(CONFIG_DIR)/covalent.toml; \
+		echo "made: $(CONFIG_DIR)/covalent.toml; set node.name and the port's interface there"; \
+	fi
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+	@echo "installed below $(DESTDIR)$(PREFIX). So far only root may attach applications; to let others, as root:"
+	@echo "  groupadd --system covalent && usermod -aG covalent USER"
+	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
+
+uninstall:       ## Removes what `make install` installed; configuration and state stay
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
+
+test: lint ebpf-check unit ## Format, lints, docs, the XDP object against its source, every test but loom's
 
 lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@scripts/install-packages build
@@ -38,9 +81,10 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml -- --check
 
 loom:            ## Checks the pipe's notification protocol under every interleaving
+	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
 
-bench: build     ## Our side and the bare peers, in one run, with raw results in bench/results
+bench: build     ## Our side and the bare peers, in one run, with raw results in bench/results (as root)
 	@target/release/covalent-bench all --results bench/results
 
 clean:           ## Removes what was built

@@ -47,9 +47,9 @@
 //!
 //! # `unsafe`
 //!
-//! Shared memory is reached in four files: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and `producer.rs` and
-//! `consumer.rs` (which spans of bytes are whose). Everything else is denied `unsafe`. Bytes that another process
-//! may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
+//! It is in five files. Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
+//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `passrights.rs` sets a socket option. Everything else is
+//! denied `unsafe`. Bytes that another process may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
 #![deny(unsafe_code)]
 
 mod cursor;

@@ -82,7 +82,8 @@ impl Exposition {
         Ok(read)
     }
 
-    fn family_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+    /// The family that a sample of this name belongs to.
+    pub fn family_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let histogram = |stem: &&str| {
             self.families
                 .get(*stem)

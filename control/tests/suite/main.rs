@@ -8,5 +8,6 @@ mod fixture;
 mod interfaces;
 mod metrics;
 mod namespace;
+mod page;
 mod process;
 mod units;
