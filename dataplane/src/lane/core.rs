@@ -47,8 +47,6 @@ pub struct Core {
     pub port_names: Vec<String>,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
-    /// An application was given something in this round.
-    pub told: bool,
 }
 
 impl Core {
@@ -74,7 +72,6 @@ impl Core {
         if self.touched.is_empty() {
             return;
         }
-        self.told = true;
         let mut touched = std::mem::take(&mut self.touched);
         for &slot in &touched {
             let Some(pipe) = self.pipes.get_mut(slot) else {

@@ -48,15 +48,15 @@ impl Idler {
         }
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it when it was told something, and after fruitless
-    /// rounds; on a core of its own the lane has it back at once.
-    fn pause(&mut self, found_work: bool, told: bool) {
+    /// Between two rounds that do not sleep. An application that shares the core gets it when it was told something, when the work at hand
+    /// is done (`drained`), and after fruitless rounds; on a core of its own the lane has it back at once.
+    fn pause(&mut self, found_work: bool, drained: bool) {
         self.fruitless = if found_work {
             0
         } else {
             self.fruitless.wrapping_add(1)
         };
-        if told || (!found_work && self.fruitless.is_multiple_of(ROUNDS_PER_YIELD)) {
+        if drained || (!found_work && self.fruitless.is_multiple_of(ROUNDS_PER_YIELD)) {
             std::thread::yield_now();
         } else if !found_work {
             std::hint::spin_loop();
@@ -85,10 +85,12 @@ impl Idler {
 
 impl Lane {
     /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
-    pub(super) fn rest(&mut self, found_work: bool, waits_for_port: bool) {
-        let told = std::mem::take(&mut self.core.told);
+    pub(super) fn rest(&mut self, work: usize, waits_for_port: bool) {
+        let found_work = work > 0;
+        // Less than a burst: most likely nothing is left.
+        let drained = found_work && work < self.settings.burst;
         if !self.idler.is_tired(self.core.now, found_work) {
-            self.idler.pause(found_work, told);
+            self.idler.pause(found_work, drained);
             return;
         }
         let mut ports_prepared = 0;

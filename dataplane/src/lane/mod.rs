@@ -145,7 +145,6 @@ impl Lane {
             outbox: Outbox::new(reports),
             port_names: config.port.iter().map(|port| port.name.clone()).collect(),
             now,
-            told: false,
         };
         Ok(Self {
             idler: Idler::new(
@@ -204,7 +203,7 @@ impl Lane {
         self.loops += 1;
         self.busy_loops += u64::from(work > 0);
         if !self.stopping {
-            self.rest(work > 0, waits_for_port);
+            self.rest(work, waits_for_port);
         }
     }
 
