@@ -292,6 +292,7 @@ mod tests {
     use super::{
         super::{
             cut::Cut,
+            goals::Ours,
             streams::{Echo, Replay},
             telemetry::NodeFigures,
             verbs::HostReport,
@@ -602,6 +603,7 @@ mod tests {
             ratio: 1.0,
             unit: "Mpps".into(),
             met,
+            ours: Ours::default(),
         };
         let rest = Rest {
             node: "a",

@@ -296,12 +296,13 @@ impl Report {
             what: goal.title(),
             result: format!("{:.2} of bare AF_XDP", goal.ratio),
             more: format!(
-                "{} against {} {} ({}{})",
+                "{} against {} {} ({}{}){}",
                 figure(goal.covalent),
                 figure(goal.bare),
                 goal.unit,
                 goal.bound(),
-                if goal.met { "" } else { ": MISSED" }
+                if goal.met { "" } else { ": MISSED" },
+                goal.aside()
             ),
         });
         rest.chain(goals).collect()
