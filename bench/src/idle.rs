@@ -112,6 +112,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
             "daemons": rests.iter().map(|rest| json!({"cpu_percent": rest.cpu_percent, "resident_mib": rest.resident_mib})).collect::<Vec<_>>(),
         }),
         peer: serde_json::Value::Null,
+        second_peer: None,
         setup: Setup {
             ring_slots: arguments.ring_slots,
             burst: 64,

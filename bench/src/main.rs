@@ -5,7 +5,9 @@
 
 mod arguments;
 mod bare;
+mod bare_echo;
 mod cores;
+mod hand_over;
 mod host;
 mod idle;
 mod node;
@@ -15,6 +17,7 @@ mod rx;
 mod stage;
 mod stop;
 mod summary;
+mod trips;
 
 use std::{io::Write, process::ExitCode};
 

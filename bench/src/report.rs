@@ -41,10 +41,24 @@ pub struct Report {
     pub ours: Value,
     /// Everything about the peer's side; null where there is none.
     pub peer: Value,
+    /// Of a peer that the goal is not about; for people, as `peer` and `ours` tell all of it.
+    #[serde(skip)]
+    pub second_peer: Option<SecondPeer>,
     /// How both sides were set up.
     pub setup: Setup,
     /// Where it was measured.
     pub host: Host,
+}
+
+/// A peer that the goal is not about, but that says something about the figures.
+#[derive(Debug)]
+pub struct SecondPeer {
+    /// What it is.
+    pub name: &'static str,
+    /// Its figure, of the report's unit.
+    pub figure: f64,
+    /// Covalent's figure divided by it.
+    pub ratio: f64,
 }
 
 /// How both sides were set up.
@@ -108,6 +122,14 @@ impl Report {
             );
         }
         let _ = writeln!(out, "  ratio     {:>12.3}  goal {verdict}", self.ratio);
+        if let Some(SecondPeer {
+            name,
+            figure,
+            ratio,
+        }) = &self.second_peer
+        {
+            let _ = writeln!(out, "  {name}  {figure:.3} {}  ratio {ratio:.3}", self.unit);
+        }
         if let Some(mode) = &self.setup.mode {
             let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
             let _ = writeln!(
@@ -183,6 +205,7 @@ mod tests {
             met: true,
             ours: serde_json::json!({"lost": 3, "rate": {"min": 0.9, "max": 1.0}}),
             peer: Value::Null,
+            second_peer: None,
             setup: Setup {
                 ring_slots: 2048,
                 burst: 64,
@@ -223,6 +246,24 @@ mod tests {
             "{table}"
         );
         assert!(!table.contains("bare"), "{table}");
+    }
+
+    #[test]
+    fn people_see_a_second_peer_and_the_goal_does_not() {
+        let report = Report {
+            second_peer: Some(SecondPeer {
+                name: "bare, asked by a second thread",
+                figure: 5.25,
+                ratio: 1.5,
+            }),
+            ..report()
+        };
+        let table = report.table();
+        assert!(
+            table.contains("bare, asked by a second thread  5.250 Mpps  ratio 1.500")
+                && table.contains("0.950  goal met"),
+            "{table}"
+        );
     }
 
     #[test]

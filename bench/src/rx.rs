@@ -99,6 +99,7 @@ pub fn measure(arguments: &Arguments) -> Result<Report> {
         met: ratio >= GOAL,
         ours: side(&ours, &our_rate),
         peer: side(&bare, &bare_rate),
+        second_peer: None,
         setup: Setup {
             ring_slots: arguments.ring_slots,
             burst: BURST,

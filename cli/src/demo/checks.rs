@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{
     goals::Goal,
     losses::Losses,
+    refusals::Refusals,
     rest::Rest,
     streams::Streams,
     telemetry::{Figures, NodeFigures, total, words},
@@ -81,6 +82,21 @@ pub fn streams(streams: &Streams, before: &Figures, after: &Figures) -> Vec<Chec
             ),
         ),
     ]
+}
+
+/// Streams: whether the telemetry saw each frame that the replay was told to be refused, and for the same reason.
+pub fn refusals(streams: &Streams, refusals: &Refusals) -> Check {
+    let mut told = streams.replay.refusals.clone();
+    told.retain(|_, count| *count > 0);
+    Check::new(
+        "streams: the application and telemetry count the same frames as refused",
+        told == refusals.refused,
+        format!(
+            "replay was told {}; both nodes counted {}",
+            words(&told),
+            words(&refusals.refused)
+        ),
+    )
 }
 
 /// Verbs: whether the region holds exactly what the clients did, and whether the telemetry saw the same.
@@ -292,6 +308,7 @@ mod tests {
     use super::{
         super::{
             cut::Cut,
+            goals::Ours,
             streams::{Echo, Replay},
             telemetry::NodeFigures,
             verbs::HostReport,
@@ -518,6 +535,44 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_that_only_one_side_saw_is_found() {
+        let causes = |list: &[(&str, u64)]| -> super::super::telemetry::Causes {
+            list.iter()
+                .map(|&(cause, count)| (cause.to_owned(), count))
+                .collect()
+        };
+        let passes = |told: &[(&str, u64)], counted: &[(&str, u64)]| {
+            let run = Streams {
+                replay: Replay {
+                    refusals: causes(told),
+                    ..Replay::default()
+                },
+                echo: Echo {
+                    packets: 0,
+                    bytes: 0,
+                },
+            };
+            let counted = Refusals {
+                refused: causes(counted),
+                put_off: causes(&[("full", 4)]),
+            };
+            refusals(&run, &counted).passed
+        };
+        assert!(passes(&[], &[]));
+        assert!(passes(&[("runt", 2), ("too_long", 0)], &[("runt", 2)]));
+        assert!(!passes(&[("runt", 2)], &[("runt", 3)]));
+        assert!(
+            !passes(&[("runt", 2)], &[("too_long", 2)]),
+            "another reason"
+        );
+        assert!(!passes(&[("runt", 2)], &[]));
+        assert!(
+            !passes(&[], &[("link_type", 1)]),
+            "the application was not told"
+        );
+    }
+
+    #[test]
     fn a_byte_or_a_segment_that_the_kernel_lost_is_found() {
         let whole = Outcome {
             sent_bytes: 5,
@@ -602,6 +657,7 @@ mod tests {
             ratio: 1.0,
             unit: "Mpps".into(),
             met,
+            ours: Ours::default(),
         };
         let rest = Rest {
             node: "a",

@@ -11,6 +11,7 @@ mod medium;
 mod namespace;
 mod narrator;
 mod nodes;
+mod refusals;
 mod report;
 mod rest;
 mod streams;
@@ -33,6 +34,7 @@ use self::{
     medium::{Medium, Privilege},
     narrator::Narrator,
     nodes::Nodes,
+    refusals::Refusals,
     report::{PortInEffect, Report, per_second},
     telemetry::{Figures, PipeDrops},
     transfer::Transfer,
@@ -216,7 +218,9 @@ impl Demonstration<'_> {
         let kernel_tcp = transfer.map(Transfer::finish).transpose()?;
         let rest = self.rest(nodes)?;
 
+        let refusals = Refusals::of(&end);
         let mut checks = checks::streams(&streams, &start, &middle);
+        checks.push(checks::refusals(&streams, &refusals));
         checks.extend(kernel_tcp.as_ref().map(checks::transfer));
         checks.extend(checks::verbs(&verbs, self.scale.work, &end));
         checks.extend(checks::cut(&verbs, &end));
@@ -234,6 +238,7 @@ impl Demonstration<'_> {
             verbs,
             telemetry: vec![end.a, end.b],
             losses,
+            refusals,
             rest,
             goals: Vec::new(),
             checks,

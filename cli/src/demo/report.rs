@@ -11,6 +11,7 @@ use super::{
     goals::Goal,
     losses::Losses,
     medium::Medium,
+    refusals::Refusals,
     rest::Rest,
     streams::Streams,
     telemetry::{Causes, Figures, NodeFigures, total, words},
@@ -43,6 +44,8 @@ pub struct Report {
     pub telemetry: Vec<NodeFigures>,
     /// Frames that did not arrive.
     pub losses: Losses,
+    /// Frames that were refused.
+    pub refusals: Refusals,
     /// The processes at rest.
     pub rest: Vec<Rest>,
     /// Performance against bare AF_XDP; empty where it was not measured.
@@ -235,7 +238,7 @@ impl Report {
     }
 
     fn loss_rows(&self) -> Vec<Row> {
-        let refused = &self.streams.replay.refusals;
+        let Refusals { refused, put_off } = &self.refusals;
         let Losses {
             dropped,
             taken_by_the_cut,
@@ -248,8 +251,9 @@ impl Report {
                 "frames refused by reason",
                 grouped(total(refused)),
                 format!(
-                    "{}; at the TX pipes of a, whose application was told",
-                    words(refused)
+                    "{}; at TX pipes, whose application was told; put off: {}",
+                    words(refused),
+                    words(put_off)
                 ),
             ),
             Row::figure(
@@ -296,12 +300,13 @@ impl Report {
             what: goal.title(),
             result: format!("{:.2} of bare AF_XDP", goal.ratio),
             more: format!(
-                "{} against {} {} ({}{})",
+                "{} against {} {} ({}{}){}",
                 figure(goal.covalent),
                 figure(goal.bare),
                 goal.unit,
                 goal.bound(),
-                if goal.met { "" } else { ": MISSED" }
+                if goal.met { "" } else { ": MISSED" },
+                goal.aside()
             ),
         });
         rest.chain(goals).collect()
