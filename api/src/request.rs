@@ -82,6 +82,7 @@ pub enum PipeKind {
     /// Frames to the application, which sends them back from where they lie.
     RxTx,
     /// Verb requests from the application (a TX pipe that no port sees).
+    /// They are taken in order: one that waits for a node that is cut off holds up those behind it, in this session only.
     VerbSubmit,
     /// Verb completions to the application (an RX pipe that no port sees).
     VerbComplete,
