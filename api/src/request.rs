@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus};
 
-/// What a client asks. The first message of a connection must be [`Request::Hello`].
+/// What a client asks. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
