@@ -234,6 +234,10 @@ fn one_user_takes_no_places_from_the_others() {
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
         let held: Vec<Client> = (0..64).map(|_| Client::connect(&socket)).collect();
         let late = Connection::connect(&socket).expect("everybody may knock");
+        assert!(
+            late.wait(Some(PATIENCE)).expect("poll works"),
+            "one connection too many is turned away"
+        );
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (length, _) = late.recv(&mut buffer).expect("a reason");
         match datagram::decode(&buffer[..length]) {
