@@ -146,15 +146,15 @@ impl Server {
         }
     }
 
-    /// Serves until the stop bell rings. Returns the lanes, which run on.
+    /// Serves until the stop bell rings. The lanes run on.
     ///
     /// # Errors
     /// `poll(2)` failed, which leaves nothing to serve with.
-    pub fn run(mut self) -> io::Result<Vec<LaneLink>> {
+    pub fn run(mut self) -> io::Result<()> {
         loop {
             let ready = self.wait()?;
             if !self.stop.is_empty() {
-                return Ok(self.lanes);
+                return Ok(());
             }
             self.take_reports();
             if ready.carriers {
