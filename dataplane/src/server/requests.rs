@@ -388,19 +388,11 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
-        let made = RegionMemory::create(size_bytes)
-            .map_err(|error| error.to_string())
-            .and_then(|memory| {
-                Ok((
-                    memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
-                    memory,
-                ))
-            });
-        let (fd, memory) = match made {
+        let (memory, fd) = match RegionMemory::create(size_bytes) {
             Ok(made) => made,
-            Err(reason) => {
+            Err(error) => {
                 record.quota.give_region(size_bytes);
-                return Err(reason);
+                return Err(error.to_string());
             }
         };
         let region = RegionStatus {

@@ -11,7 +11,7 @@ pub const PIPE_BYTES_MIN: u64 = 64 * 1024;
 pub const PIPE_BYTES_MAX: u64 = 1 << 30;
 /// Largest region, in bytes.
 pub const REGION_BYTES_MAX: u64 = 1 << 30;
-/// Most regions of one session: each is two descriptors and a mapping.
+/// Most regions of one session: each is a mapping.
 pub const REGIONS_MAX: u32 = 64;
 /// Most bindings of one session: each is an entry in the lane's tables and in the kernel's.
 pub const BINDINGS_MAX: u32 = 4096;
