@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus};
 
-/// What a client asks. The first message of a connection must be [`Request::Hello`].
+/// What a client asks. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -82,6 +82,7 @@ pub enum PipeKind {
     /// Frames to the application, which sends them back from where they lie.
     RxTx,
     /// Verb requests from the application (a TX pipe that no port sees).
+    /// They are taken in order: one that waits for a node that is cut off holds up those behind it, in this session only.
     VerbSubmit,
     /// Verb completions to the application (an RX pipe that no port sees).
     VerbComplete,

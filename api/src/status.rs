@@ -38,7 +38,7 @@ pub struct NodeStatus {
     pub sessions: u64,
     /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
     pub sessions_detached: Causes,
-    /// Socket peers turned away so far, by cause: `credentials`, `version`, `bad_message`, `too_many`.
+    /// Socket peers turned away so far, by cause: `credentials`, `version`, `bad_message`, `no_hello`, `too_many`.
     #[serde(default)]
     pub peers_refused: Causes,
     /// Events that the daemon raised so far.

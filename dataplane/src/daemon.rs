@@ -37,10 +37,17 @@ use crate::{
 pub struct Daemon {
     guid: Guid,
     stop: Arc<Mailbox<()>>,
-    host: Option<JoinHandle<io::Result<Vec<LaneLink>>>>,
-    lanes: Vec<JoinHandle<()>>,
+    host: Option<JoinHandle<io::Result<()>>>,
+    lanes: Vec<LaneThread>,
     /// Held as long as the daemon lives: nobody else may have this identity.
     _identity: Arc<Identity>,
+}
+
+/// A lane that runs. Its ports are open until its thread has ended.
+#[derive(Debug)]
+struct LaneThread {
+    orders: Arc<Mailbox<Order>>,
+    thread: JoinHandle<()>,
 }
 
 /// Why the daemon did not start. Nothing of it is left behind.
@@ -114,6 +121,14 @@ impl Daemon {
     /// # Errors
     /// As [`Daemon::start`].
     pub fn start_with(config: Config, privileges: Privileges) -> Result<Self, StartError> {
+        Self::launch(config, privileges, thread::Builder::new())
+    }
+
+    fn launch(
+        config: Config,
+        privileges: Privileges,
+        host: thread::Builder,
+    ) -> Result<Self, StartError> {
         check(&config)?;
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
@@ -133,48 +148,45 @@ impl Daemon {
             lanes: Vec::new(),
             _identity: identity,
         };
-        let stops: Vec<_> = links.iter().map(LaneLink::orders).collect();
-        let started = daemon.spawn(
-            lanes,
-            ServerParts {
-                config,
-                guid: daemon.guid,
-                listener,
-                admission,
-                lanes: links,
-                ports: briefs,
-                carriers,
-                stop,
-            },
-        );
-        if let Err(source) = started {
-            for orders in stops {
-                let _ = orders.push(Order {
-                    ticket: 0,
-                    command: Command::Stop,
-                });
-            }
-            return Err(StartError::System {
-                doing: "cannot start a thread",
+        // On failure the daemon is dropped, and with it what has started ends.
+        let parts = ServerParts {
+            config,
+            guid: daemon.guid,
+            listener,
+            admission,
+            lanes: links,
+            ports: briefs,
+            carriers,
+            stop,
+        };
+        daemon
+            .spawn(lanes, parts, host)
+            .map_err(|source| StartError::System {
+                doing: "cannot start a thread (see `ulimit -u` and the service's TasksMax)",
                 source,
-            });
-        }
+            })?;
         Ok(daemon)
     }
 
-    fn spawn(&mut self, lanes: Vec<Lane>, parts: ServerParts) -> io::Result<()> {
-        for (index, lane) in lanes.into_iter().enumerate() {
+    fn spawn(
+        &mut self,
+        lanes: Vec<Lane>,
+        parts: ServerParts,
+        host: thread::Builder,
+    ) -> io::Result<()> {
+        for (index, (lane, link)) in lanes.into_iter().zip(&parts.lanes).enumerate() {
             let name = format!("covalent-lane{index}");
-            self.lanes.push(
-                thread::Builder::new()
-                    .name(name)
-                    .spawn(move || lane.run())?,
-            );
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || lane.run())?;
+            self.lanes.push(LaneThread {
+                orders: link.orders(),
+                thread,
+            });
         }
         let server = Server::new(parts);
         self.host = Some(
-            thread::Builder::new()
-                .name("covalent-host".to_owned())
+            host.name("covalent-host".to_owned())
                 .spawn(move || server.run())?,
         );
         Ok(())
@@ -189,27 +201,45 @@ impl Daemon {
     /// Stops: clients are disconnected, lanes end after their round, ports are closed, the socket is unlinked.
     pub fn stop(mut self) {
         self.shut_down();
+        info!("stopped");
     }
 
     fn shut_down(&mut self) {
-        let Some(host) = self.host.take() else { return };
-        // Full means that it has been told already.
-        let _ = self.stop.push(());
-        match host.join() {
-            Ok(Ok(links)) => {
-                for mut link in links {
-                    link.stop();
-                }
+        if let Some(host) = self.host.take() {
+            // Full means that it has been told already.
+            let _ = self.stop.push(());
+            match host.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => warn!(%error, "the host thread failed"),
+                Err(_) => warn!("the host thread panicked"),
             }
-            Ok(Err(error)) => warn!(%error, "the host thread failed"),
-            Err(_) => warn!("the host thread panicked"),
+        }
+        // Whatever became of the host thread: a lane that runs on keeps its ports.
+        for lane in &self.lanes {
+            lane.stop();
         }
         for lane in self.lanes.drain(..) {
-            if lane.join().is_err() {
+            if lane.thread.join().is_err() {
                 warn!("a lane panicked");
             }
         }
-        info!("stopped");
+    }
+}
+
+impl LaneThread {
+    /// Has the lane stop after what it was told before, however much that is.
+    fn stop(&self) {
+        let mut order = Order {
+            ticket: 0,
+            command: Command::Stop,
+        };
+        // The lane takes a command in each round, and its reports wait in its own memory, so room comes.
+        while let Err(full) = self.orders.push(order)
+            && !self.thread.is_finished()
+        {
+            order = full;
+            thread::yield_now();
+        }
     }
 }
 
@@ -362,5 +392,55 @@ fn no_descriptors(error: Errno) -> StartError {
     StartError::System {
         doing: "cannot make an event descriptor",
         source: error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{path::Path, time::Duration};
+
+    use super::*;
+
+    fn config(dir: &Path) -> Config {
+        let dir = dir.display();
+        let text = format!(
+            "[node]\nname = \"a\"\nruntime_dir = \"{dir}/run\"\nstate_dir = \"{dir}/state\"\n\
+             [[lane]]\n[[lane]]\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{dir}/cable\"\n"
+        );
+        Config::parse(&text, "test").unwrap()
+    }
+
+    fn lanes_running() -> usize {
+        fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok())
+            .filter(|name| name.starts_with("covalent-lane"))
+            .count()
+    }
+
+    #[test]
+    fn lanes_do_not_outlive_a_failed_start() {
+        let dir = tempfile::tempdir().unwrap();
+        // No address space has room for this stack.
+        let impossible = thread::Builder::new().stack_size(1 << 60);
+        let error = Daemon::launch(config(dir.path()), Privileges::Keep, impossible).unwrap_err();
+        assert!(
+            error.to_string().contains("cannot start a thread"),
+            "{error}"
+        );
+        // A thread names itself, so one that runs may show a little later.
+        let soon = || {
+            (0..100).map(|_| {
+                thread::sleep(Duration::from_millis(1));
+                lanes_running()
+            })
+        };
+        assert_eq!(soon().max(), Some(0));
+        let daemon = Daemon::start(config(dir.path())).unwrap();
+        assert_eq!(soon().max(), Some(2));
+        daemon.stop();
+        assert_eq!(lanes_running(), 0);
     }
 }

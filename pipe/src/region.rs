@@ -28,28 +28,28 @@ const PARTIAL_WORD_TRIES: u32 = 128;
 #[derive(Debug)]
 pub struct RegionMemory {
     mapping: Mapping,
-    memfd: OwnedFd,
     size_bytes: u64,
 }
 
 impl RegionMemory {
     /// Makes a region of `size_bytes`, a multiple of 8 up to [`REGION_BYTES_MAX`], all zero, every page allocated, its size sealed.
+    /// With it comes the descriptor to hand to the other side; the region itself keeps none.
     ///
     /// # Errors
     /// [`PipeError::Size`] for other sizes; [`PipeError::System`] if memory or descriptors have run out.
-    pub fn create(size_bytes: u64) -> Result<Self, PipeError> {
+    pub fn create(size_bytes: u64) -> Result<(Self, OwnedFd), PipeError> {
         let mapped_bytes = mapped_bytes(size_bytes)?;
         let memfd = memfd::create(WHAT, mapped_bytes, false)?;
         let mapping = map(memfd.as_fd(), mapped_bytes)?;
         memfd::seal(WHAT, memfd.as_fd(), false)?;
-        Ok(Self {
+        let region = Self {
             mapping,
-            memfd,
             size_bytes,
-        })
+        };
+        Ok((region, memfd))
     }
 
-    /// Maps a region of `size_bytes` that was received as `memfd`.
+    /// Maps a region of `size_bytes` that was received as `memfd`, which is closed.
     ///
     /// # Errors
     /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be mapped.
@@ -59,15 +59,8 @@ impl RegionMemory {
         let mapping = map(memfd.as_fd(), mapped_bytes)?;
         Ok(Self {
             mapping,
-            memfd,
             size_bytes,
         })
-    }
-
-    /// The descriptor to hand to the other side.
-    #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.memfd.as_fd()
     }
 
     /// Size in bytes.

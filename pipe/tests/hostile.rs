@@ -361,8 +361,8 @@ fn sizes_are_sealed() {
     }
     let session = SessionMemory::create(2).unwrap();
     assert!(rustix::fs::ftruncate(session.fd(), 0).is_err());
-    let region = covalent_pipe::region::RegionMemory::create(8).unwrap();
-    assert!(rustix::fs::ftruncate(region.fd(), 0).is_err());
+    let (_region, fd) = covalent_pipe::region::RegionMemory::create(8).unwrap();
+    assert!(rustix::fs::ftruncate(fd, 0).is_err());
 }
 
 /// Who receives from an RX pipe can only read its data: neither write it nor punch holes into it.

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use support::Random;
 
 fn pair(size_bytes: u64) -> (RegionMemory, RegionMemory) {
-    let ours = RegionMemory::create(size_bytes).unwrap();
-    let theirs = RegionMemory::open(ours.fd().try_clone_to_owned().unwrap(), size_bytes).unwrap();
+    let (ours, fd) = RegionMemory::create(size_bytes).unwrap();
+    let theirs = RegionMemory::open(fd, size_bytes).unwrap();
     (ours, theirs)
 }
 
@@ -56,11 +56,31 @@ fn sizes_are_multiples_of_a_word_up_to_a_gibibyte() {
     for size in [0, 1, 12, REGION_BYTES_MAX + 8, u64::MAX] {
         assert!(RegionMemory::create(size).is_err(), "{size}");
     }
-    let region = RegionMemory::create(8).unwrap();
-    let fd = || region.fd().try_clone_to_owned().unwrap();
+    let (_region, memfd) = RegionMemory::create(8).unwrap();
+    let fd = || memfd.try_clone().unwrap();
     assert!(RegionMemory::open(fd(), 8192).is_err());
     assert!(RegionMemory::open(tempfile::tempfile().unwrap().into(), 8).is_err());
     assert_eq!(RegionMemory::open(fd(), 8).unwrap().size_bytes(), 8);
+}
+
+/// Each application may register many regions, and a process may have few descriptors.
+#[test]
+fn a_region_that_was_handed_over_holds_no_descriptor() {
+    let (ours, fd) = RegionMemory::create(8).unwrap();
+    let inode = rustix::fs::fstat(&fd).unwrap().st_ino;
+    let holders = || {
+        std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter_map(|entry| std::fs::metadata(entry.unwrap().path()).ok())
+            .filter(|file| std::os::unix::fs::MetadataExt::ino(file) == inode)
+            .filter(|file| file.len() == 4096)
+            .count()
+    };
+    assert_eq!(holders(), 1);
+    let theirs = RegionMemory::open(fd, 8).unwrap();
+    assert_eq!(holders(), 0);
+    ours.store(0, 7).unwrap();
+    assert_eq!(theirs.load(0), Some(7));
 }
 
 #[test]

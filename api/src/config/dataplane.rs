@@ -17,7 +17,8 @@ pub struct DataplaneConfig {
     pub huge_pages: HugePages,
     /// Most pipes in one session, 1 to 4096. Default 1024.
     pub pipes_per_session_max: u32,
-    /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256.
+    /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256. Closed pipes
+    /// count until the session ends; one user other than root and the daemon's own may have eight times as much over all sessions.
     pub session_memory_max_mib: u32,
 }
 

@@ -1,4 +1,8 @@
 //! Verbs of local applications that wait for another node.
+//!
+//! A node that does not answer must not keep the others' verbs out. So the room is shared by dynamic thresholds (Choudhury and Hahne): a
+//! node may have as many verbs under way as are still free. One that is cut off holds half of the room at most, two hold a third each,
+//! and what is left serves the nodes that answer.
 
 /// A verb under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,15 @@ pub struct Pending {
 pub struct PendingTable {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// The nodes that verbs wait for. A lane has few peers, so they are searched.
+    peers: Vec<PeerShare>,
+}
+
+/// How many verbs wait for one node: never none.
+#[derive(Debug, Clone, Copy)]
+struct PeerShare {
+    peer: u64,
+    verbs: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +54,28 @@ impl PendingTable {
                 count as usize
             ],
             free: (0..count).rev().collect(),
+            peers: Vec::with_capacity(count as usize),
         }
     }
 
-    /// Notes `pending` and gives its token; `None` if there is no room.
+    /// Notes `pending` and gives its token; `None` if there is no room for another verb to its peer.
     pub fn insert(&mut self, pending: Pending) -> Option<u64> {
+        let share = self
+            .peers
+            .iter()
+            .position(|share| share.peer == pending.peer);
+        let verbs = share.map_or(0, |share| self.peers[share].verbs);
+        if verbs >= self.free.len() {
+            return None;
+        }
         let index = self.free.pop()?;
+        match share {
+            Some(share) => self.peers[share].verbs += 1,
+            None => self.peers.push(PeerShare {
+                peer: pending.peer,
+                verbs: 1,
+            }),
+        }
         let entry = &mut self.entries[index as usize];
         entry.pending = Some(pending);
         Some(u64::from(entry.generation) << 32 | u64::from(index))
@@ -70,7 +99,18 @@ impl PendingTable {
         entry.pending = None;
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
+        self.shrink_share(pending.peer);
         Some(pending)
+    }
+
+    fn shrink_share(&mut self, peer: u64) {
+        let Some(at) = self.peers.iter().position(|share| share.peer == peer) else {
+            return;
+        };
+        self.peers[at].verbs -= 1;
+        if self.peers[at].verbs == 0 {
+            self.peers.swap_remove(at);
+        }
     }
 
     /// Ends every verb of `session` and returns how many there were.
@@ -89,11 +129,6 @@ impl PendingTable {
         }
         removed
     }
-
-    /// Whether there is room for another verb.
-    pub fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -103,10 +138,14 @@ mod tests {
     use super::*;
 
     fn verb(session: usize, user_data: u64) -> Pending {
+        verb_to(7, session, user_data)
+    }
+
+    fn verb_to(peer: u64, session: usize, user_data: u64) -> Pending {
         Pending {
             session,
             user_data,
-            peer: 7,
+            peer,
             doubted: false,
         }
     }
@@ -124,14 +163,41 @@ mod tests {
 
     #[test]
     fn a_session_takes_only_its_own_verbs_along() {
-        let mut table = PendingTable::new(4);
+        let mut table = PendingTable::new(8);
         let kept = table.insert(verb(1, 1)).unwrap();
         for _ in 0..3 {
             table.insert(verb(2, 9)).unwrap();
         }
-        assert!(!table.has_room());
+        assert_eq!(table.insert(verb(2, 9)), None);
         assert_eq!(table.remove_session(2), 3);
         assert_eq!(table.get_mut(kept), Some(&mut verb(1, 1)));
-        assert!(table.has_room());
+        table.insert(verb(2, 9)).unwrap();
+    }
+
+    #[test]
+    fn peers_that_do_not_answer_leave_room_for_those_that_do() {
+        let mut table = PendingTable::new(12);
+        let take_all = |table: &mut PendingTable, peer| {
+            let mut tokens = Vec::new();
+            while let Some(token) = table.insert(verb_to(peer, 0, 0)) {
+                tokens.push(token);
+            }
+            tokens
+        };
+        let first = take_all(&mut table, 1);
+        assert_eq!(first.len(), 6);
+        assert_eq!(take_all(&mut table, 2).len(), 3);
+        // Room that one gives back is there for all.
+        for token in first {
+            table.remove(token).unwrap();
+        }
+        assert_eq!(take_all(&mut table, 2).len(), 3);
+        let third = take_all(&mut table, 3);
+        assert_eq!(third.len(), 3);
+        // A peer that answers goes on for ever beside those that do not.
+        for token in third {
+            table.remove(token).unwrap();
+            table.insert(verb_to(3, 0, 0)).unwrap();
+        }
     }
 }

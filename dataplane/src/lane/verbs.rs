@@ -1,4 +1,9 @@
 //! Verb pipes → the regions here, or another node.
+//!
+//! Verbs leave their pipe in order. One that cannot be taken now waits there, and so does what stands behind it, also where that is for
+//! another node; nothing is lost or refused. It holds up its own application alone: what may wait for one node is bounded in
+//! [`super::pending`], and what one application may have under way here. An application that must not wait for a node that is cut
+//! off uses another session for its verbs to the others.
 
 use covalent_protocol::{
     Reply, SubmitError,
@@ -9,14 +14,14 @@ use covalent_protocol::{
 
 use covalent_pipe::nic;
 
-use super::{Lane, pending::Pending, transmit::Served};
+use super::{Lane, TRANSACTIONS_MAX, pending::Pending, transmit::Served};
 
 /// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
 const COMPLETION_RESERVE_BYTES: u64 =
     nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(1);
 
-/// Verbs that one application may have under way, so that one with an unreachable peer leaves room for the others.
-const OUTSTANDING_PER_SESSION: usize = 512;
+/// Verbs that one application may have under way, so that no single one uses up what may wait for a node.
+const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
 
 impl Lane {
     /// Takes verbs out of the submit pipe in `slot`, as long as their completions are sure to fit.
@@ -157,7 +162,6 @@ impl super::core::Core {
             return false;
         };
         session.outstanding < OUTSTANDING_PER_SESSION
-            && self.pending.has_room()
             && completions.nic.free_bytes()
                 >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
     }

@@ -143,7 +143,7 @@ impl Server {
             Change::Attached { session } => return Some(session),
             Change::Closed { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
-                    record.forget_pipe(number);
+                    record.close_pipe(number);
                 }
             }
             Change::Unbound { session, number } => self.forget_binding(session, number),

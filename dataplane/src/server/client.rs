@@ -4,6 +4,7 @@ use std::{
     fs,
     os::fd::{AsFd, OwnedFd},
     thread,
+    time::Instant,
 };
 
 use covalent_api::{
@@ -12,12 +13,13 @@ use covalent_api::{
 };
 use covalent_pipe::seqpacket::{Connection, Credentials, SeqpacketError};
 
-use super::outgoing::Outgoing;
+use super::{outgoing::Outgoing, places::HELLO_TIMEOUT};
 
 /// A client: an application, `covalent-control`, the CLI.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
+    connected: Instant,
     /// Who is at the other end, by the kernel's word.
     pub credentials: Credentials,
     /// What it calls itself; empty before its hello.
@@ -53,6 +55,7 @@ impl Client {
     pub fn new(connection: Connection, credentials: Credentials) -> Self {
         Self {
             connection,
+            connected: Instant::now(),
             credentials,
             program: String::new(),
             greeted: false,
@@ -67,6 +70,11 @@ impl Client {
     /// The connection, for polling.
     pub const fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// By when its hello is due, if it has not said it.
+    pub fn hello_due(&self) -> Option<Instant> {
+        (!self.greeted && !self.closing).then(|| self.connected + HELLO_TIMEOUT)
     }
 
     /// Whether something waits to be sent.

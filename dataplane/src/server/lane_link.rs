@@ -47,20 +47,6 @@ impl LaneLink {
         self.orders.clone()
     }
 
-    /// Has the lane stop after what it was told before, however much that is.
-    pub fn stop(&mut self) {
-        self.waiting.clear();
-        let mut order = Order {
-            ticket: 0,
-            command: Command::Stop,
-        };
-        // The lane takes a command in each round, and its reports wait in its own memory, so room comes.
-        while let Err(full) = self.orders.push(order) {
-            order = full;
-            std::thread::yield_now();
-        }
-    }
-
     /// A command was answered.
     pub fn answered(&mut self) {
         self.under_way -= 1;

@@ -9,6 +9,7 @@ mod client;
 mod events;
 mod lane_link;
 mod outgoing;
+mod places;
 mod requests;
 mod rkey;
 mod status;
@@ -41,6 +42,7 @@ use self::{
     admission::Admission,
     answers::Pending,
     client::{Client, Received, close_aside},
+    places::{HELLO_TIMEOUT, Places},
     rkey::RkeySequence,
     status::StatusRound,
 };
@@ -51,8 +53,6 @@ use crate::{
     session::SessionRecord,
 };
 
-/// Most connections at a time.
-const CLIENTS_MAX: usize = 256;
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
 const ACCEPTS_PER_ROUND: usize = 16;
 /// Pause after a connection could not be accepted.
@@ -135,20 +135,26 @@ impl Server {
             descriptors_refused,
             events: 0,
             detached: zero(&["closed", "process_ended", "violation"]),
-            peers_refused: zero(&["bad_message", "credentials", "too_many", "version"]),
+            peers_refused: zero(&[
+                "bad_message",
+                "credentials",
+                "no_hello",
+                "too_many",
+                "version",
+            ]),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         }
     }
 
-    /// Serves until the stop bell rings. Returns the lanes, which run on.
+    /// Serves until the stop bell rings. The lanes run on.
     ///
     /// # Errors
     /// `poll(2)` failed, which leaves nothing to serve with.
-    pub fn run(mut self) -> io::Result<Vec<LaneLink>> {
+    pub fn run(mut self) -> io::Result<()> {
         loop {
             let ready = self.wait()?;
             if !self.stop.is_empty() {
-                return Ok(self.lanes);
+                return Ok(());
             }
             self.take_reports();
             if ready.carriers {
@@ -156,6 +162,9 @@ impl Server {
             }
             for (client, hung_up) in ready.clients {
                 self.serve(client, hung_up);
+            }
+            for client in ready.silent {
+                self.turn_away_silent(client);
             }
             if ready.listener {
                 self.accept();
@@ -165,19 +174,21 @@ impl Server {
     }
 
     fn wait(&self) -> io::Result<Ready> {
-        let pause = self
-            .accept_at
-            .map(|at| at.saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        let pause = self.accept_at.map(|at| at.saturating_duration_since(now));
         let accepts = pause.is_none_or(|pause| pause.is_zero());
         let mut listener_flags = PollFlags::empty();
         listener_flags.set(PollFlags::POLLIN, accepts);
-        let timeout = match pause {
-            // A millisecond more, so that the pause is over when it has passed.
-            Some(pause) if !accepts => {
-                PollTimeout::try_from(pause + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-            }
-            _ => PollTimeout::NONE,
-        };
+        let hello_due = self.clients.values().filter_map(Client::hello_due).min();
+        let until_hello = hello_due.map(|at| at.saturating_duration_since(now));
+        let timeout = [pause.filter(|_| !accepts), until_hello]
+            .into_iter()
+            .flatten()
+            .min()
+            // A millisecond more, so that what is waited for is over when it has passed.
+            .map_or(PollTimeout::NONE, |wait| {
+                PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            });
         let mut fds = vec![
             PollFd::new(self.listener.as_fd(), listener_flags),
             readable(self.stop.as_fd()),
@@ -217,6 +228,16 @@ impl Server {
                     )
                 })
                 .collect(),
+            silent: self
+                .clients
+                .iter()
+                .zip(&fds[clients_at..carriers_at])
+                .filter(|((_, client), fd)| {
+                    // Due before it was polled: a hello that came while this thread was busy counts.
+                    !is_ready(fd) && client.hello_due().is_some_and(|at| at <= now)
+                })
+                .map(|((&client, _), _)| client)
+                .collect(),
             carriers: fds[carriers_at..].iter().any(is_ready),
         })
     }
@@ -244,9 +265,6 @@ impl Server {
     }
 
     fn admit(&mut self, connection: Connection) -> io::Result<()> {
-        if self.clients.len() >= CLIENTS_MAX {
-            self.evict();
-        }
         connection.set_nonblocking(true)?;
         let credentials = connection.peer_credentials()?;
         let mut client = Client::new(connection, credentials);
@@ -257,16 +275,40 @@ impl Server {
                 "user {uid} (group {gid}) may not use this node: {}",
                 self.admission.remedy()
             ));
-        } else if self.clients.len() >= CLIENTS_MAX {
+        } else if let Err(reason) = self.find_place(uid) {
             self.count_refused("too_many");
-            client.turn_away(format!(
-                "{CLIENTS_MAX} clients are connected, which is the most: close some"
-            ));
+            client.turn_away(reason);
         }
         let number = self.next_client;
         self.next_client += 1;
         self.clients.insert(number, client);
         Ok(())
+    }
+
+    /// A place for another connection of user `uid`, made by closing one that was turned away if need be.
+    fn find_place(&mut self, uid: u32) -> Result<(), String> {
+        let commands = self.admission.commands(uid);
+        self.places(uid).admit(uid, commands).or_else(|_| {
+            self.evict();
+            self.places(uid).admit(uid, commands)
+        })
+    }
+
+    fn places(&self, uid: u32) -> Places {
+        let by_user = |client: &&Client| client.credentials.uid == uid;
+        Places {
+            taken: self.clients.len(),
+            taken_by_user: self.clients.values().filter(by_user).count(),
+        }
+    }
+
+    fn turn_away_silent(&mut self, number: u64) {
+        self.count_refused("no_hello");
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.turn_away(format!(
+                "no `hello` came within {HELLO_TIMEOUT:?} of connecting: connect again and send it at once"
+            ));
+        }
     }
 
     /// Sends and receives for one client that `poll(2)` found ready.
@@ -517,6 +559,8 @@ struct Ready {
     listener: bool,
     /// Clients, and whether their connection is broken.
     clients: Vec<(u64, bool)>,
+    /// Clients that have not said hello in time.
+    silent: Vec<u64>,
     carriers: bool,
 }
 

@@ -146,10 +146,12 @@ impl Server {
         ];
         let session = self.next_session;
         self.next_session += 1;
+        let uid = self.uid_of(client);
         self.sessions.insert(
             session,
             SessionRecord {
                 client,
+                uid,
                 lane,
                 slots,
                 pipes: std::collections::BTreeMap::new(),
@@ -203,11 +205,12 @@ impl Server {
             HugePages::Require => PagePolicy::Require,
             HugePages::Never => PagePolicy::Never,
         };
+        let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
             .sessions
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
-        record.quota.take_pipe(capacity_bytes)?;
+        record.quota.take_pipe(capacity_bytes, elsewhere_bytes)?;
         let made = make_pipe(&PipeSpec {
             direction: direction(kind),
             capacity_bytes,
@@ -379,24 +382,17 @@ impl Server {
             ));
         }
         let rkey = self.rkeys.draw();
+        let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
             .sessions
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
-        record.quota.take_region(size_bytes)?;
-        let made = RegionMemory::create(size_bytes)
-            .map_err(|error| error.to_string())
-            .and_then(|memory| {
-                Ok((
-                    memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
-                    memory,
-                ))
-            });
-        let (fd, memory) = match made {
+        record.quota.take_region(size_bytes, elsewhere_bytes)?;
+        let (memory, fd) = match RegionMemory::create(size_bytes) {
             Ok(made) => made,
-            Err(reason) => {
+            Err(error) => {
                 record.quota.give_region(size_bytes);
-                return Err(reason);
+                return Err(error.to_string());
             }
         };
         let region = RegionStatus {
@@ -427,10 +423,7 @@ impl Server {
     }
 
     fn set_port(&mut self, client: u64, name: &str, enabled: bool) -> Result<(), Refused> {
-        let uid = self
-            .clients
-            .get(&client)
-            .map_or(u32::MAX, |client| client.credentials.uid);
+        let uid = self.uid_of(client);
         if !self.admission.commands(uid) {
             return Err(format!(
                 "user {uid} may not change ports: run as root or as the daemon's user"
@@ -472,6 +465,25 @@ impl Server {
                 change,
             },
         );
+    }
+
+    fn uid_of(&self, client: u64) -> u32 {
+        self.clients
+            .get(&client)
+            .map_or(u32::MAX, |client| client.credentials.uid)
+    }
+
+    /// What the other sessions of the user of `session` are charged, in bytes. Nothing counts against root and the daemon's own user.
+    fn memory_elsewhere(&self, session: u64) -> u64 {
+        let uid = self.sessions.get(&session).map(|record| record.uid);
+        if uid.is_none_or(|uid| self.admission.commands(uid)) {
+            return 0;
+        }
+        self.sessions
+            .iter()
+            .filter(|(other, record)| **other != session && Some(record.uid) == uid)
+            .map(|(_, record)| record.quota.memory_bytes())
+            .sum()
     }
 
     fn session_of(&self, client: u64) -> Result<u64, Refused> {

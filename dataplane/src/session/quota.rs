@@ -1,4 +1,7 @@
 //! What one session may have, so that none of them starves the node.
+//!
+//! An application keeps the memory of a pipe that it closed for as long as it keeps the descriptors or the mapping, and no one else can
+//! tell. So that memory stays charged to the session until the session ends. The sum over the sessions of one user is bounded too.
 
 use covalent_api::config::DataplaneConfig;
 
@@ -8,10 +11,13 @@ pub const PIPE_BYTES_MIN: u64 = 64 * 1024;
 pub const PIPE_BYTES_MAX: u64 = 1 << 30;
 /// Largest region, in bytes.
 pub const REGION_BYTES_MAX: u64 = 1 << 30;
-/// Most regions of one session: each is two descriptors and a mapping.
+/// Most regions of one session: each is a mapping.
 pub const REGIONS_MAX: u32 = 64;
 /// Most bindings of one session: each is an entry in the lane's tables and in the kernel's.
 pub const BINDINGS_MAX: u32 = 4096;
+
+/// As many full sessions' memory may one user have over all sessions, unless it is root or the daemon's own.
+const FULL_SESSIONS_PER_USER: u64 = 8;
 
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +28,10 @@ pub struct Quota {
     pipes_max: u32,
     regions: u32,
     bindings: u32,
+    /// All memory that was handed out.
     memory_bytes: u64,
+    /// Of that, what pipes had that are closed.
+    closed_bytes: u64,
     memory_bytes_max: u64,
 }
 
@@ -36,15 +45,22 @@ impl Quota {
             regions: 0,
             bindings: 0,
             memory_bytes: 0,
+            closed_bytes: 0,
             memory_bytes_max: u64::from(config.session_memory_max_mib) * MIB,
         }
     }
 
-    /// Takes a pipe of `capacity_bytes`.
+    /// Memory that is charged to this session, in bytes.
+    #[must_use]
+    pub const fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// Takes a pipe of `capacity_bytes`, where the user's other sessions are charged `elsewhere_bytes`: 0 for a user without a bound.
     ///
     /// # Errors
     /// Which bound would be passed, and the key that sets it. Nothing is taken then.
-    pub fn take_pipe(&mut self, capacity_bytes: u64) -> Result<(), String> {
+    pub fn take_pipe(&mut self, capacity_bytes: u64, elsewhere_bytes: u64) -> Result<(), String> {
         if !capacity_bytes.is_power_of_two()
             || !(PIPE_BYTES_MIN..=PIPE_BYTES_MAX).contains(&capacity_bytes)
         {
@@ -58,22 +74,28 @@ impl Quota {
                 self.pipes
             ));
         }
-        self.take_memory(pipe_memory_bytes(capacity_bytes))?;
+        self.take_memory(pipe_memory_bytes(capacity_bytes), elsewhere_bytes)?;
         self.pipes += 1;
         Ok(())
     }
 
-    /// Gives a pipe back.
+    /// Closes a pipe. Its memory stays charged: it was handed out.
+    pub fn close_pipe(&mut self, capacity_bytes: u64) {
+        self.pipes -= 1;
+        self.closed_bytes += pipe_memory_bytes(capacity_bytes);
+    }
+
+    /// Gives back a pipe that was not handed out.
     pub fn give_pipe(&mut self, capacity_bytes: u64) {
         self.pipes -= 1;
         self.memory_bytes -= pipe_memory_bytes(capacity_bytes);
     }
 
-    /// Takes a region of `size_bytes`.
+    /// Takes a region of `size_bytes`, where the user's other sessions are charged `elsewhere_bytes`.
     ///
     /// # Errors
     /// As [`Quota::take_pipe`].
-    pub fn take_region(&mut self, size_bytes: u64) -> Result<(), String> {
+    pub fn take_region(&mut self, size_bytes: u64, elsewhere_bytes: u64) -> Result<(), String> {
         if size_bytes == 0 || !size_bytes.is_multiple_of(8) || size_bytes > REGION_BYTES_MAX {
             return Err(format!(
                 "a region of {size_bytes} bytes: expected a multiple of 8, 8 bytes to 1 GiB"
@@ -84,12 +106,12 @@ impl Quota {
                 "this session has {REGIONS_MAX} regions, which is the most"
             ));
         }
-        self.take_memory(size_bytes)?;
+        self.take_memory(size_bytes, elsewhere_bytes)?;
         self.regions += 1;
         Ok(())
     }
 
-    /// Gives a region back.
+    /// Gives back a region that was not handed out.
     pub fn give_region(&mut self, size_bytes: u64) {
         self.regions -= 1;
         self.memory_bytes -= size_bytes;
@@ -114,16 +136,36 @@ impl Quota {
         self.bindings -= count;
     }
 
-    fn take_memory(&mut self, bytes: u64) -> Result<(), String> {
+    fn take_memory(&mut self, bytes: u64, elsewhere_bytes: u64) -> Result<(), String> {
         let total = self.memory_bytes + bytes;
         if total > self.memory_bytes_max {
             return Err(format!(
-                "this session's memory would grow to {total} bytes; `dataplane.session_memory_max_mib` allows {}",
-                self.memory_bytes_max
+                "this session's memory would grow to {total} bytes; `dataplane.session_memory_max_mib` allows {}{}",
+                self.memory_bytes_max,
+                self.advice_on_closed()
+            ));
+        }
+        let user_max = self.memory_bytes_max * FULL_SESSIONS_PER_USER;
+        let user_total = total.saturating_add(elsewhere_bytes);
+        if user_total > user_max {
+            return Err(format!(
+                "the memory of all your sessions would grow to {user_total} bytes; one user may have {user_max}, which is \
+                 {FULL_SESSIONS_PER_USER} times `dataplane.session_memory_max_mib`: end some of your programs{}",
+                self.advice_on_closed()
             ));
         }
         self.memory_bytes = total;
         Ok(())
+    }
+
+    fn advice_on_closed(&self) -> String {
+        if self.closed_bytes == 0 {
+            return String::new();
+        }
+        format!(
+            "; {} bytes of memory that this session opened and closed stay charged until it ends: close the device and attach again",
+            self.closed_bytes
+        )
     }
 }
 
@@ -147,36 +189,64 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_and_what_is_given_back_can_be_taken_again() {
+    fn bounds_hold_and_what_was_never_handed_out_can_be_taken_again() {
         let mut quota = quota(2, 1);
-        quota.take_pipe(1 << 19).unwrap();
+        quota.take_pipe(1 << 19, 0).unwrap();
+        let reason = quota.take_pipe(1 << 19, 0).unwrap_err();
+        assert!(reason.contains("session_memory_max_mib"), "{reason}");
+        assert!(!reason.contains("closed"), "{reason}");
+        quota.take_pipe(1 << 16, 0).unwrap();
         assert!(
             quota
-                .take_pipe(1 << 19)
-                .unwrap_err()
-                .contains("session_memory_max_mib")
-        );
-        quota.take_pipe(1 << 16).unwrap();
-        assert!(
-            quota
-                .take_pipe(1 << 16)
+                .take_pipe(1 << 16, 0)
                 .unwrap_err()
                 .contains("pipes_per_session_max")
         );
         quota.give_pipe(1 << 19);
-        quota.take_region(1 << 19).unwrap();
+        quota.take_region(1 << 19, 0).unwrap();
         quota.give_region(1 << 19);
-        quota.take_pipe(1 << 19).unwrap();
+        quota.take_pipe(1 << 19, 0).unwrap();
+    }
+
+    #[test]
+    fn memory_of_closed_pipes_stays_charged() {
+        let mut quota = quota(2, 1);
+        let mut opened = 0;
+        let reason = loop {
+            match quota.take_pipe(1 << 16, 0) {
+                Ok(()) => quota.close_pipe(1 << 16),
+                Err(reason) => break reason,
+            }
+            opened += 1;
+        };
+        // 68 KiB each of 1 MiB.
+        assert_eq!(opened, 15);
+        assert_eq!(quota.memory_bytes(), 15 * 68 * 1024);
+        assert!(
+            reason.contains("1044480 bytes of memory") && reason.contains("attach again"),
+            "{reason}"
+        );
+        assert!(quota.take_region(8, 0).is_ok());
+    }
+
+    #[test]
+    fn one_user_has_the_memory_of_some_full_sessions_at_most() {
+        let mut quota = quota(2, 1);
+        quota.take_region(1 << 19, 7 << 20).unwrap();
+        let reason = quota.take_region(1 << 19, (7 << 20) + 8).unwrap_err();
+        assert!(reason.contains("all your sessions"), "{reason}");
+        assert!(quota.take_pipe(1 << 16, u64::MAX).is_err());
+        assert_eq!(quota.memory_bytes(), 1 << 19);
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
         let mut quota = quota(9, 4096);
         for bytes in [0, 4096, 65_537, 3 << 16, 1 << 31, u64::MAX] {
-            assert!(quota.take_pipe(bytes).is_err(), "{bytes}");
+            assert!(quota.take_pipe(bytes, 0).is_err(), "{bytes}");
         }
         for bytes in [0, 4, 12, (1 << 30) + 8, u64::MAX] {
-            assert!(quota.take_region(bytes).is_err(), "{bytes}");
+            assert!(quota.take_region(bytes, 0).is_err(), "{bytes}");
         }
     }
 }

@@ -11,6 +11,8 @@ use super::quota::Quota;
 pub struct SessionRecord {
     /// The connection that it lives and dies with.
     pub client: u64,
+    /// The user that it runs as.
+    pub uid: u32,
     /// The lane it lives on.
     pub lane: u32,
     /// Slots in each ring of its session memory: pipe numbers are below.
@@ -50,7 +52,15 @@ impl SessionRecord {
         self.pipes.values().any(|pipe| pipe.kind == kind)
     }
 
-    /// Forgets a pipe and gives back what it took.
+    /// Closes a pipe that was handed out.
+    pub fn close_pipe(&mut self, number: u32) {
+        if let Some(pipe) = self.pipes.remove(&number) {
+            self.quota.close_pipe(pipe.capacity_bytes);
+            self.quota.give_bindings(pipe.bindings);
+        }
+    }
+
+    /// Forgets a pipe that was not handed out, and gives back what it took.
     pub fn forget_pipe(&mut self, number: u32) {
         if let Some(pipe) = self.pipes.remove(&number) {
             self.quota.give_pipe(pipe.capacity_bytes);
@@ -71,6 +81,7 @@ mod tests {
     fn the_lowest_free_number_is_given_again() {
         let mut record = SessionRecord {
             client: 0,
+            uid: 0,
             lane: 0,
             slots: 16,
             pipes: BTreeMap::new(),
@@ -79,7 +90,7 @@ mod tests {
         };
         for expected in 0..3 {
             assert_eq!(record.free_number(), expected);
-            record.quota.take_pipe(1 << 16).unwrap();
+            record.quota.take_pipe(1 << 16, 0).unwrap();
             record.pipes.insert(
                 expected,
                 PipeRecord {
@@ -89,7 +100,11 @@ mod tests {
                 },
             );
         }
-        record.forget_pipe(1);
+        record.close_pipe(1);
         assert_eq!(record.free_number(), 1);
+        let charged = record.quota.memory_bytes();
+        record.forget_pipe(0);
+        assert_eq!(record.free_number(), 0);
+        assert!(record.quota.memory_bytes() < charged);
     }
 }

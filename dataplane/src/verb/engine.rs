@@ -243,7 +243,7 @@ mod tests {
 
     fn engine(rights: Rights, size_bytes: u64) -> VerbEngine {
         let mut engine = VerbEngine::new();
-        let memory = RegionMemory::create(size_bytes).unwrap();
+        let (memory, _fd) = RegionMemory::create(size_bytes).unwrap();
         engine
             .insert(NewRegion {
                 session: 1,

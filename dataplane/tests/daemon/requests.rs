@@ -338,3 +338,84 @@ fn a_status_of_many_pipes_fits() {
     assert_eq!(status.pipes.len() as u64 + status.omitted, 400);
     assert!(status.lanes[0].loops > 0 && status.resident_bytes > 0 && status.uptime_ns > 0);
 }
+
+#[test]
+fn memory_of_closed_pipes_stays_charged_until_the_session_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(
+        dir.path(),
+        "a",
+        &["p0"],
+        "[dataplane]\nsession_memory_max_mib = 8\n",
+    )
+    .start();
+    let mut app = App::attach(&node.config.socket_path());
+    // As who keeps the memory: 1 MiB and a sixteenth each.
+    let mut kept = Vec::new();
+    for _ in 0..7 {
+        let (pipe, memory) = app.open(PipeKind::Rx, None);
+        kept.push(memory);
+        app.client.done(&Request::ClosePipe { pipe });
+    }
+    let open = Request::OpenPipe {
+        kind: PipeKind::Rx,
+        capacity_bytes: CAPACITY_BYTES,
+        port: None,
+    };
+    let reason = app.client.refused(&open);
+    assert!(
+        reason.contains("stay charged until it ends") && reason.contains("attach again"),
+        "{reason}"
+    );
+    drop(app);
+    App::attach(&node.config.socket_path()).open(PipeKind::Rx, None);
+}
+
+#[test]
+fn one_user_has_no_more_memory_for_having_many_sessions() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: becoming another user needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(
+        dir.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .expect("own directory");
+    let mut node = Node::new(
+        dir.path(),
+        "a",
+        &["p0"],
+        "[dataplane]\nsession_memory_max_mib = 2\n",
+    );
+    // This process's own group, so that other users of it are let in.
+    let group = nix::unistd::Group::from_gid(nix::unistd::getegid());
+    node.config.node.group = group.expect("a group file").expect("a group").name;
+    let node = node.start();
+    let socket = node.config.socket_path();
+    let (held, reason) = std::thread::spawn(move || {
+        // Of this thread alone; it ends with it.
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
+        let open = Request::OpenPipe {
+            kind: PipeKind::Rx,
+            capacity_bytes: CAPACITY_BYTES,
+            port: None,
+        };
+        let mut held = Vec::new();
+        // One pipe of 1 MiB and a sixteenth in each; 16 MiB in all.
+        for _ in 0..15 {
+            let mut app = App::attach(&socket);
+            app.open(PipeKind::Rx, None);
+            held.push(app);
+        }
+        let mut late = App::attach(&socket);
+        let reason = late.client.refused(&open);
+        (held, reason)
+    })
+    .join()
+    .expect("the other user ends well");
+    assert!(reason.contains("all your sessions"), "{reason}");
+    App::attach(&node.config.socket_path()).open(PipeKind::Rx, None);
+    drop(held);
+}

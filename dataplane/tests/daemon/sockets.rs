@@ -1,6 +1,10 @@
 //! Wrong peers on the socket.
 
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{Duration, Instant},
+};
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
@@ -10,7 +14,7 @@ use covalent_pipe::seqpacket::Connection;
 
 use super::{
     client::Client,
-    node::{Node, eventually},
+    node::{Node, PATIENCE, eventually},
 };
 
 /// Sends `bytes` as the first message and gives the reason for which the daemon closes the connection.
@@ -180,4 +184,71 @@ fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_fir
     assert!(!socket.exists());
     let again = covalent_dataplane::Daemon::start(config).expect("starts again");
     assert_eq!(again.guid().bits(), guid, "the identity is kept");
+}
+
+#[test]
+fn who_connects_and_says_nothing_is_told_and_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut idle = node.client();
+    let silent = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
+    let begun = Instant::now();
+    assert!(
+        silent.wait(Some(PATIENCE)).expect("poll works"),
+        "the daemon hears the silence"
+    );
+    assert!(begun.elapsed() > Duration::from_millis(1500));
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    let (length, _) = silent.recv(&mut buffer).expect("a reason");
+    let Ok(Reply::Refused { reason }) = datagram::decode(&buffer[..length]) else {
+        panic!("no refusal")
+    };
+    assert!(
+        reason.contains("`hello`") && reason.contains("2s"),
+        "{reason}"
+    );
+    assert!(
+        silent.recv(&mut buffer).is_err(),
+        "the connection is closed"
+    );
+    // Who said it may be silent for as long as it likes.
+    assert_eq!(idle.status().peers_refused["no_hello"], 1);
+}
+
+#[test]
+fn one_user_takes_no_places_from_the_others() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: becoming another user needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
+    let mut node = Node::new(dir.path(), "a", &["p0"], "");
+    // This process's own group, so that other users of it are let in.
+    let group = nix::unistd::Group::from_gid(nix::unistd::getegid());
+    node.config.node.group = group.expect("a group file").expect("a group").name;
+    let node = node.start();
+    let socket = node.config.socket_path();
+    let (held, reason) = std::thread::spawn(move || {
+        // Of this thread alone; it ends with it.
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
+        let held: Vec<Client> = (0..64).map(|_| Client::connect(&socket)).collect();
+        let late = Connection::connect(&socket).expect("everybody may knock");
+        assert!(
+            late.wait(Some(PATIENCE)).expect("poll works"),
+            "one connection too many is turned away"
+        );
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        let (length, _) = late.recv(&mut buffer).expect("a reason");
+        match datagram::decode(&buffer[..length]) {
+            Ok(Reply::Refused { reason }) => (held, reason),
+            other => panic!("{other:?}"),
+        }
+    })
+    .join()
+    .expect("the other user ends well");
+    assert!(reason.contains("user 65534 has 64 connections"), "{reason}");
+    let many: Vec<Client> = (0..70).map(|_| node.client()).collect();
+    assert_eq!(node.status().peers_refused["too_many"], 1);
+    drop((held, many));
 }

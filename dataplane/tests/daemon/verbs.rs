@@ -13,7 +13,7 @@ use covalent_protocol::{
 
 use super::{
     client::{App, Ended, Verbs},
-    node::{PATIENCE, pair},
+    node::{Node, PATIENCE, eventually, pair},
 };
 
 #[test]
@@ -296,4 +296,68 @@ fn many_verbs_without_reading_completions_are_held_back_and_none_is_lost() {
         }
     }
     assert_eq!(ended, posted);
+}
+
+#[test]
+fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
+    const EACH: u64 = 600;
+    let dir = tempfile::tempdir().expect("a directory");
+    let start = |name, cables: &[&str]| Node::new(dir.path(), name, cables, "").start();
+    let (a, b, c) = (
+        start("a", &["p0", "p1"]),
+        start("b", &["p0"]),
+        start("c", &["p1"]),
+    );
+    let mut control = a.client();
+    eventually("all links are up", || {
+        control.status().links.iter().all(|link| link.state == "up")
+    });
+    let mut owner = App::attach(&b.config.socket_path());
+    let (far, counter) = owner.register("bank", 64);
+    let mut other = App::attach(&c.config.socket_path());
+    let (near, _memory) = other.register("bank", 64);
+    control.done(&Request::SetPort {
+        port: "p0".to_owned(),
+        enabled: false,
+    });
+    // More than there may be under way on the lane, and more of each than it may have there.
+    let mut stuck: Vec<Verbs> = Vec::new();
+    for _ in 0..6 {
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        for number in 0..EACH {
+            let add = Verb::FetchAdd { delta: 1 };
+            assert!(verbs.post(b.guid(), Mode::OnePhase, number, far, 0, add));
+        }
+        stuck.push(verbs);
+    }
+    eventually("the lane has taken what it may", || {
+        let status = control.status().verbs;
+        status.submitted - status.completed >= 1024
+    });
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    for round in 0..2000 {
+        let old = verbs.run(
+            c.guid(),
+            Mode::OnePhase,
+            near,
+            0,
+            Verb::FetchAdd { delta: 1 },
+        );
+        assert_eq!(old.word(), round);
+    }
+    control.done(&Request::SetPort {
+        port: "p0".to_owned(),
+        enabled: true,
+    });
+    for verbs in &mut stuck {
+        let mut ended = 0;
+        while ended < EACH {
+            let finals = verbs
+                .wait()
+                .into_iter()
+                .filter(|(_, how)| *how != Ended::Other("InDoubt".into()));
+            ended += finals.map(|(_, how)| how.word()).count() as u64;
+        }
+    }
+    assert_eq!(counter.load(0), Some(6 * EACH));
 }
