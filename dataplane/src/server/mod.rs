@@ -208,10 +208,11 @@ impl Server {
                 .map(|carriers| readable(carriers.as_fd())),
         );
         // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
+        let looked = match poll(&mut fds, timeout) {
+            Ok(_) => true,
+            Err(Errno::EINTR) => false,
             Err(error) => return Err(error.into()),
-        }
+        };
         let hang_up = PollFlags::POLLHUP | PollFlags::POLLERR;
         let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
         Ok(Ready {
@@ -234,7 +235,7 @@ impl Server {
                 .zip(&fds[clients_at..carriers_at])
                 .filter(|((_, client), fd)| {
                     // Due before it was polled: a hello that came while this thread was busy counts.
-                    !is_ready(fd) && client.hello_due().is_some_and(|at| at <= now)
+                    looked && !is_ready(fd) && client.hello_due().is_some_and(|at| at <= now)
                 })
                 .map(|((&client, _), _)| client)
                 .collect(),

@@ -2,6 +2,8 @@
 //!
 //! An application keeps the memory of a pipe that it closed for as long as it keeps the descriptors or the mapping, and no one else can
 //! tell. So that memory stays charged to the session until the session ends. The sum over the sessions of one user is bounded too.
+//!
+//! What a process keeps past the end of its session is charged to nobody here; it is freed when the last process that holds it ends.
 
 use covalent_api::config::DataplaneConfig;
 

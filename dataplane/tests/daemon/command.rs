@@ -146,3 +146,28 @@ fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
     }
     assert_eq!(guids[0], guids[1]);
 }
+
+#[test]
+fn it_takes_all_the_descriptors_that_it_may_have() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (path, socket) = (file(dir.path(), &node), node.config.socket_path());
+    let child = Running(
+        Command::new("sh")
+            .args(["-c", "ulimit -Sn 128 && exec \"$0\" --config \"$1\""])
+            .args([env!("CARGO_BIN_EXE_covalentd"), &path])
+            .env_remove("NOTIFY_SOCKET")
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell"),
+    );
+    eventually("the socket is there", || socket.exists());
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.0.id())).expect("procfs");
+    let files = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .expect("a limit of files");
+    let [soft, hard] = [0, 1].map(|at| files.split_ascii_whitespace().nth(at).expect("a number"));
+    assert_eq!(soft, hard);
+    assert_ne!(soft, "128");
+}

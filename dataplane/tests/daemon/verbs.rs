@@ -352,11 +352,12 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
     for verbs in &mut stuck {
         let mut ended = 0;
         while ended < EACH {
-            let finals = verbs
-                .wait()
-                .into_iter()
-                .filter(|(_, how)| *how != Ended::Other("InDoubt".into()));
-            ended += finals.map(|(_, how)| how.word()).count() as u64;
+            for (_, how) in verbs.wait() {
+                if how != Ended::Other("InDoubt".into()) {
+                    how.word();
+                    ended += 1;
+                }
+            }
         }
     }
     assert_eq!(counter.load(0), Some(6 * EACH));
