@@ -185,6 +185,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_daemon_that_listens_and_is_silent_does_not_serve() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("covalentd.sock");
+        let _listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        assert!(answers(&path));
+        let began = Instant::now();
+        assert!(!serves(&path));
+        let waited = began.elapsed();
+        assert!(
+            (SHORT_PATIENCE..PATIENCE).contains(&waited),
+            "{waited:?}: whoever looks again and again cannot wait for long"
+        );
+    }
+
+    #[test]
     fn only_an_absent_or_dead_socket_means_that_nobody_is_there() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("covalentd.sock");

@@ -12,6 +12,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -166,6 +167,36 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         .filter(|path| path.extension().is_none_or(|end| end != "log"))
         .collect();
     assert!(left.is_empty(), "only logs are left: {left:?}");
+}
+
+#[test]
+fn one_up_or_down_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    let directory = place.path().join("run");
+    fs::create_dir(&directory).unwrap();
+    let other = Flock::lock(
+        fs::File::open(&directory).unwrap(),
+        FlockArg::LockExclusiveNonblock,
+    )
+    .unwrap();
+    for command in ["up", "down"] {
+        let (output, told) = run(covalent(place.path())
+            .args([command, "--config"])
+            .arg(&file));
+        // Should it have come up after all, it must not outlive the test.
+        if command == "up" && output.status.success() {
+            drop(other);
+            run(covalent(place.path()).args(["down", "--config"]).arg(&file));
+            panic!("up beside another: {told}");
+        }
+        assert_eq!(output.status.code(), Some(1), "{command}: {told}");
+        assert!(
+            told.contains("another `covalent up`") && told.contains("tester"),
+            "{command}: {told}"
+        );
+    }
+    assert!(entries(&directory).is_empty(), "nothing was started");
 }
 
 #[test]
