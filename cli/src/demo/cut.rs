@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Of the verbs that go over the links, how many are done when one is cut.
-const CUT_AT: f64 = 0.4;
+const CUT_AT: f64 = 0.2;
 
 /// A cut link is restored early when so many are done, so that some are left to go over both links again.
 const RESTORE_AT: f64 = 0.75;
@@ -44,6 +44,9 @@ pub struct Cut {
     pub reason: String,
     /// The epoch under which it came up again.
     pub restored_epoch: Option<u32>,
+    /// Node a has noticed the last cut.
+    #[serde(skip)]
+    noticed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +102,7 @@ impl Cutter {
                     if self.before.is_none() {
                         self.before = Some(Figures::fetch(nodes)?);
                     }
+                    self.cut.noticed = false;
                     nodes.set_cut(true)?;
                     self.cut.cuts += 1;
                     self.phase = Phase::Cut {
@@ -107,7 +111,10 @@ impl Cutter {
                 }
             }
             Phase::Cut { since } => {
-                if since.elapsed() >= CUT_FOR || self.done()? >= RESTORE_AT {
+                if self.cut.met_nothing()
+                    || since.elapsed() >= CUT_FOR
+                    || self.done()? >= RESTORE_AT
+                {
                     nodes.set_cut(false)?;
                     self.phase = Phase::Restored;
                 }
@@ -176,6 +183,11 @@ impl Cutter {
 }
 
 impl Cut {
+    /// The last cut was noticed and met no open work: it shows nothing, so there is nothing to wait for.
+    fn met_nothing(&self) -> bool {
+        self.noticed && self.open_transactions == 0
+    }
+
     fn take(&mut self, event: EventKind) {
         if let EventKind::LinkDown {
             open_transactions, ..
@@ -190,6 +202,7 @@ impl Cut {
                 reason,
                 open_transactions,
             } if port == self.port && self.cuts > 0 => {
+                self.noticed = true;
                 self.reason = reason;
                 self.open_transactions = open_transactions;
                 self.restored_epoch = None;
@@ -237,13 +250,16 @@ mod tests {
         assert_eq!(cut.restored_epoch, None, "it was not cut yet");
         cut.cuts = 1;
         cut.take(down("p0", 9));
+        assert!(!cut.met_nothing(), "it was not noticed yet");
         cut.take(down("p1", 17));
         cut.take(up("p0", 5));
         assert_eq!((cut.open_transactions, cut.restored_epoch), (17, None));
+        assert!(!cut.met_nothing());
         cut.take(up("p1", 3));
         assert_eq!(cut.restored_epoch, Some(3));
         cut.take(down("p1", 0));
         assert_eq!(cut.restored_epoch, None, "it is down again");
+        assert!(cut.met_nothing(), "so this cut is to be repeated");
         assert_eq!(cut.unresolved_transactions, 9 + 17, "of every link");
     }
 }
