@@ -46,7 +46,7 @@ pub struct Cut {
     pub restored_epoch: Option<u32>,
     /// Node a has noticed the last cut.
     #[serde(skip)]
-    noticed: bool,
+    pub noticed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
