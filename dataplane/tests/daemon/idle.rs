@@ -43,10 +43,7 @@ fn lanes_at_rest_sleep() {
             share * 100.0
         );
         // Some hundred on a machine with nothing else to do; that it does not spin is what the share tells.
-        assert!(
-            sleeps_after - sleeps_before >= 5,
-            "it sleeps between paces"
-        );
+        assert!(sleeps_after - sleeps_before >= 5, "it sleeps between paces");
     }
 }
 
