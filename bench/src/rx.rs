@@ -17,13 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use covalent_verbs::{Device, Match, status::PortMode};
 use serde_json::json;
 
 use crate::{
     arguments::Arguments,
     bare::{Steered, open_patiently},
+    bare_echo::join,
     cores::{Cores, pin, run_first},
     host::Host,
     node::{Node, Plan, find_daemon},
@@ -252,12 +253,6 @@ fn slice((sent, elapsed): (u64, Duration), received: u64) -> Result<Slice> {
         received,
         elapsed,
     })
-}
-
-fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
-    thread
-        .join()
-        .unwrap_or_else(|_| bail!("a thread of the measurement failed"))
 }
 
 fn frame() -> [u8; FRAME_BYTES] {

@@ -48,8 +48,8 @@ impl Idler {
         }
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it when it was told something, when the work at hand
-    /// is done (`drained`), and after fruitless rounds; on a core of its own the lane has it back at once.
+    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), which
+    /// may have told it something, and after fruitless rounds; on a core of its own the lane has it back at once.
     fn pause(&mut self, found_work: bool, drained: bool) {
         self.fruitless = if found_work {
             0
