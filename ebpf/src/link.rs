@@ -2,7 +2,7 @@
 //!
 //! The link is a file descriptor: whatever ends the process, the kernel closes it and detaches the program. aya attaches
 //! by links too, but where the kernel refuses one with `EINVAL` it falls back to an attachment that outlives the
-//! process, so the one system call is made here.
+//! process, so the two system calls are made here.
 
 use std::{
     io, mem,
@@ -13,6 +13,7 @@ use crate::mode::EffectiveMode;
 
 // include/uapi/linux/bpf.h and if_link.h.
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
@@ -26,12 +27,42 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Attaches `program` to the interface; dropping the descriptor detaches it.
+/// The first word of `union bpf_attr` for `BPF_LINK_DETACH`.
+#[repr(C)]
+struct LinkDetach {
+    link_fd: u32,
+}
+
+/// An attachment; it ends with this value or with the process.
+pub(crate) struct Link(OwnedFd);
+
+impl Drop for Link {
+    /// Detaches at once. Closing the descriptor alone would leave the program attached for as long as a child between
+    /// `fork` and `exec` holds its copy.
+    fn drop(&mut self) {
+        let request = LinkDetach {
+            link_fd: self.0.as_raw_fd().cast_unsigned(),
+        };
+        // A refusal is of no use to anybody: the interface is gone, or closing the descriptor detaches as well.
+        // SAFETY: the kernel reads `size_of::<LinkDetach>()` bytes of `request`, which outlives the call, and writes
+        // nothing; the descriptor is open until this function has returned.
+        unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                BPF_LINK_DETACH,
+                &raw const request,
+                mem::size_of::<LinkDetach>(),
+            )
+        };
+    }
+}
+
+/// Attaches `program` to the interface.
 pub(crate) fn create(
     program: BorrowedFd<'_>,
     ifindex: u32,
     mode: EffectiveMode,
-) -> io::Result<OwnedFd> {
+) -> io::Result<Link> {
     let request = LinkCreate {
         program_fd: program.as_raw_fd().cast_unsigned(),
         target_ifindex: ifindex,
@@ -55,5 +86,5 @@ pub(crate) fn create(
     }
     let fd = i32::try_from(fd).map_err(|_| io::Error::other("bpf(2) returned no descriptor"))?;
     // SAFETY: BPF_LINK_CREATE returned a new descriptor (close-on-exec) that nobody else knows.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
 }

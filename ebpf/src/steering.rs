@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use aya::{
@@ -21,7 +21,8 @@ use crate::{
         CounterBlock, ETHERTYPE_MIN, QUEUES_MAX, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE,
         SETTING_TABLES,
     },
-    link, owner,
+    link::{self, Link},
+    owner,
     tables::{Tables, map_error},
 };
 
@@ -53,8 +54,8 @@ pub struct Steering {
 }
 
 struct Attached {
-    /// Detaches the program when it is closed.
-    _link: OwnedFd,
+    /// Detaches the program when it is dropped.
+    _link: Link,
     interface: String,
     ifindex: u32,
 }
@@ -170,7 +171,7 @@ impl Steering {
         ifindex: u32,
         state: &Interface,
         mode: EffectiveMode,
-    ) -> Result<OwnedFd, EbpfError> {
+    ) -> Result<Link, EbpfError> {
         link::create(self.program.as_fd(), ifindex, mode).map_err(|source| {
             let interface = state.name.clone();
             match source.raw_os_error() {

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -164,26 +165,28 @@ fn each_end_may_leave_and_come_back() {
 fn a_sleeping_port_is_woken_when_its_peer_comes_and_goes() {
     let place = Place::new();
     let mut near = place.end();
-    for carrier in [true, false] {
-        let far = carrier.then(|| {
-            let path = place.path.clone();
-            thread::spawn(move || {
-                thread::sleep(Duration::from_millis(50));
-                let mut far = end(&path).unwrap();
-                until("the peer is met", || {
-                    collect(&mut *far, 1, &mut Vec::new());
-                    far.carrier()
-                });
-            })
+    let path = place.path.clone();
+    let (seen, sees) = mpsc::channel();
+    let far = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        let mut far = end(&path).unwrap();
+        until("the peer is met", || {
+            collect(&mut *far, 1, &mut Vec::new());
+            far.carrier()
         });
+        // Not before the near end has seen it: it would find nobody there, and sleep for ever.
+        sees.recv().unwrap();
+        thread::sleep(Duration::from_millis(50));
+    });
+    for carrier in [true, false] {
         suite::sleep_until(&mut *near, |port| {
             collect(port, 1, &mut Vec::new());
             port.carrier() == carrier
         });
-        if let Some(far) = far {
-            far.join().unwrap();
-        }
+        // The far end has gone when this is said the second time.
+        let _ = seen.send(());
     }
+    far.join().unwrap();
 }
 
 #[test]

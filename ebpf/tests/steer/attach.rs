@@ -1,9 +1,9 @@
 //! Attaching to interfaces: modes, neighbours, and what is left when the process dies.
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader, Write},
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -78,9 +78,32 @@ fn dropping_it_detaches() {
             error.to_string(),
             "this program is attached to a already: load one for each interface"
         );
+        // A child that was forked at the wrong moment has copies of all descriptors.
+        let copies = copies_of_all_links();
+        assert!(!copies.is_empty());
         drop(steering);
         assert_eq!(attached_programs(pair.a).unwrap(), []);
+        drop(copies);
     });
+}
+
+/// Copies of every descriptor of an attachment in this process, other tests' among them.
+fn copies_of_all_links() -> Vec<OwnedFd> {
+    let mut copies = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        // Other tests open and close theirs meanwhile.
+        if fs::read_link(&path).is_ok_and(|target| target.as_os_str() == "anon_inode:bpf_link") {
+            let number = path.file_name().unwrap().to_str().unwrap();
+            // SAFETY: F_DUPFD_CLOEXEC takes numbers only; one that is closed by now is refused.
+            let copy = unsafe { libc::fcntl(number.parse().unwrap(), libc::F_DUPFD_CLOEXEC, 0) };
+            if copy >= 0 {
+                // SAFETY: the kernel made this descriptor in the line above; nobody else knows it.
+                copies.push(unsafe { OwnedFd::from_raw_fd(copy) });
+            }
+        }
+    }
+    copies
 }
 
 #[test]
