@@ -266,7 +266,7 @@ impl CableEnd {
                 let most = self.consumer.released + self.inward.usable();
                 let seen = self
                     .consumer
-                    .refresh(self.inward.control.tail(), Cursor::Tail, most, 0);
+                    .refresh(self.inward.control.tail(), Cursor::Tail, most, 0, self.inward.alignment);
                 self.check(seen)?;
             }
             if self.consumer.next == self.consumer.limit {

@@ -42,7 +42,7 @@ impl Span {
 
 impl Consumer {
     /// Reads the writer's cursor once and accepts it or not. `most`: the furthest that it can honestly be. `flags`: bits of the
-    /// word that are not part of the cursor. Returns the flags.
+    /// word that are not part of the cursor. `alignment`: what the cursor is a multiple of. Returns the flags.
     #[inline]
     pub(crate) fn refresh(
         &mut self,
@@ -50,10 +50,11 @@ impl Consumer {
         name: Cursor,
         most: u64,
         flags: u64,
+        alignment: u64,
     ) -> Result<u64, Violation> {
         // Acquire: the packets up to this cursor and their lengths are seen.
         let found = word.load(Ordering::Acquire);
-        self.limit = accept_bytes(name, found & !flags, self.limit, most)?;
+        self.limit = accept_bytes(name, found & !flags, self.limit, most, alignment)?;
         Ok(found & flags)
     }
 
@@ -117,7 +118,14 @@ impl Consumer {
     /// Gives everything before `next` back.
     #[inline]
     pub(crate) fn release(&mut self, shared: &Shared) {
-        self.released = self.next;
+        self.release_to(shared, self.next);
+    }
+
+    /// Gives everything before `cursor` back, which lies between released and limit.
+    #[inline]
+    pub(crate) fn release_to(&mut self, shared: &Shared, cursor: u64) {
+        debug_assert!((self.released..=self.limit).contains(&cursor));
+        self.released = cursor;
         // Release: the producer that accepts this head writes only after our reads.
         shared
             .control

@@ -3,19 +3,20 @@
 //! | byte | word | written by |
 //! |---|---|---|
 //! | 0 | magic, capacity, direction (3 × u64) | creator, once |
-//! | 128 | tail (u64; bit 0: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
+//! | 128 | tail (u64; bit 63: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
 //! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
 //! | 640 | packets refused: too short, too long (2 × u64) | application, TX only |
-//! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send) | producer; RX/TX: application too |
+//! | 1024 | what the pipe did so far ([`crate::nic::NicCounters`], u64 each) | daemon |
+//! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send); absent where bytes have no gaps | producer; RX/TX: application too |
 //!
 //! Cursors are 128 bytes apart because processors fetch lines in pairs.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::{
-    Direction, PipeError, QUANTUM_BYTES,
+    Direction, PipeError, QUANTUM_BYTES, counters,
     mapping::{Access, Mapping},
     memfd,
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -24,14 +25,15 @@ use crate::{
 /// Bit of a length word: the application does not want the packet sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;
 
-/// "CVLPIPE1", little-endian. Another layout gets another number.
-const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE1");
+/// "CVLPIPE2", little-endian. Another layout gets another number.
+const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE2");
 
 const TAIL: usize = 128;
 const HEAD: usize = 256;
 const TX_TAIL: usize = 384;
 const SPACE_WANTED: usize = 512;
 const REFUSED: usize = 640;
+const COUNTERS: usize = 1024;
 const LENGTHS: usize = 4096;
 
 const WHAT: &str = "pipe control memory";
@@ -53,7 +55,7 @@ impl Control {
         capacity: u64,
         direction: Direction,
     ) -> Result<(Self, OwnedFd), PipeError> {
-        let quanta = capacity as usize / QUANTUM_BYTES;
+        let quanta = quanta(capacity, direction);
         let memfd = memfd::create(WHAT, Self::bytes(quanta), false)?;
         let control = Self::map(std::os::fd::AsFd::as_fd(&memfd), quanta)?;
         memfd::seal(WHAT, std::os::fd::AsFd::as_fd(&memfd), false)?;
@@ -70,7 +72,7 @@ impl Control {
         capacity: u64,
         direction: Direction,
     ) -> Result<Self, PipeError> {
-        let quanta = capacity as usize / QUANTUM_BYTES;
+        let quanta = quanta(capacity, direction);
         memfd::check(WHAT, memfd, Self::bytes(quanta))?;
         let control = Self::map(memfd, quanta)?;
         let header = control.mapping.u64s(0, 3);
@@ -127,11 +129,25 @@ impl Control {
         [&words[0], &words[1]]
     }
 
-    /// Length word of the packet that starts at `cursor`.
+    /// The daemon's counters, as it shows them.
+    #[inline]
+    pub(crate) fn counters(&self) -> &[AtomicU64] {
+        self.mapping.u64s(COUNTERS, counters::WORDS)
+    }
+
+    /// Length word of the packet that starts at `cursor`. There is none where bytes have no gaps.
     #[inline]
     pub(crate) fn length(&self, cursor: u64) -> &AtomicU32 {
         let index = (cursor as usize / QUANTUM_BYTES) & (self.quanta - 1);
         &self.mapping.u32s(LENGTHS + index * size_of::<u32>(), 1)[0]
+    }
+}
+
+/// Quanta at which a packet may begin, so that its length has a word.
+const fn quanta(capacity: u64, direction: Direction) -> usize {
+    match direction {
+        Direction::RxBytes => 0,
+        Direction::Rx | Direction::Tx | Direction::RxTx => capacity as usize / QUANTUM_BYTES,
     }
 }
 
@@ -140,5 +156,6 @@ const fn direction_word(direction: Direction) -> u64 {
         Direction::Rx => 1,
         Direction::Tx => 2,
         Direction::RxTx => 3,
+        Direction::RxBytes => 4,
     }
 }

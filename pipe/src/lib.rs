@@ -32,7 +32,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`nic`], [`app`] | the two halves of RX, TX and RX/TX pipes |
+//! | [`nic`], [`app`] | the two halves of pipes: packets in (RX), out (TX), in and back (RX/TX), and bytes without gaps in |
+//! | [`framing`] | messages in bytes without gaps |
 //! | [`session`] | who should look at which pipe, and who sleeps |
 //! | [`region`] | registered memory for verbs |
 //! | [`cable`] | frames between two processes, both ways, with a carrier |
@@ -69,6 +70,8 @@ mod consumer;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "shared memory")]
@@ -97,6 +100,8 @@ pub mod app;
 pub mod cable;
 #[cfg(not(loom))]
 pub mod event;
+#[cfg(not(loom))]
+pub mod framing;
 #[cfg(not(loom))]
 pub mod nic;
 #[cfg(not(loom))]

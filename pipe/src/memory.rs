@@ -9,6 +9,7 @@ use crate::{
     mapping::{Access, Mapping},
     memfd::{self, HUGE_PAGE_BYTES, PAGE_BYTES},
     ring::Ring,
+    spec::aligned,
 };
 
 const WHAT: &str = "pipe data memory";
@@ -30,12 +31,14 @@ pub struct PipeMemory {
 pub(crate) struct Shared {
     pub(crate) control: Control,
     pub(crate) ring: Ring,
+    /// What items begin at multiples of, in bytes: a power of two.
+    pub(crate) alignment: u64,
 }
 
 impl PipeMemory {
     /// Makes the memory: two memfds with every page allocated and mapped, sealed against any change of size.
     ///
-    /// The data of an RX pipe is sealed against writing too: the application can only read it. Under [`PagePolicy::Auto`] only such data
+    /// The data of an RX pipe of either kind is sealed against writing too: the application can only read it. Under [`PagePolicy::Auto`] only such data
     /// gets huge pages, because who may write to a file of huge pages may also punch a hole into it, and if then no huge page is
     /// free, the next access by the daemon is a SIGBUS. [`PagePolicy::Require`] takes that risk for TX and RX/TX pipes.
     ///
@@ -49,7 +52,7 @@ impl PipeMemory {
             pages,
         } = *spec;
         check_capacity(capacity_bytes)?;
-        let read_only = direction == Direction::Rx;
+        let read_only = direction.is_read_only();
         let huge = match pages {
             PagePolicy::Require => Some(
                 create_data(capacity_bytes, true, read_only)
@@ -71,7 +74,11 @@ impl PipeMemory {
         };
         let (control, words) = Control::create(capacity_bytes, direction)?;
         Ok(Self {
-            shared: Shared { control, ring },
+            shared: Shared {
+                control,
+                ring,
+                alignment: direction.alignment(),
+            },
             fds: [words, data],
             direction,
             page_bytes,
@@ -91,14 +98,18 @@ impl PipeMemory {
         check_capacity(capacity_bytes)?;
         let control = Control::open(fds[0].as_fd(), capacity_bytes, direction)?;
         let page_bytes = memfd::check(WHAT, fds[1].as_fd(), capacity_bytes)?;
-        let access = if direction == Direction::Rx {
+        let access = if direction.is_read_only() {
             Access::Read
         } else {
             Access::ReadWrite
         };
         let ring = map_data(fds[1].as_fd(), capacity_bytes, page_bytes, access)?;
         Ok(Self {
-            shared: Shared { control, ring },
+            shared: Shared {
+                control,
+                ring,
+                alignment: direction.alignment(),
+            },
             fds,
             direction,
             page_bytes,
@@ -124,7 +135,7 @@ impl PipeMemory {
         self.shared.ring.capacity() as u64
     }
 
-    /// Which way the pipe carries packets.
+    /// Which way the pipe carries.
     #[must_use]
     pub const fn direction(&self) -> Direction {
         self.direction
@@ -147,6 +158,12 @@ impl Shared {
     #[inline]
     pub(crate) const fn usable(&self) -> u64 {
         (self.ring.capacity() - QUANTUM_BYTES) as u64
+    }
+
+    /// Bytes that an item of `len` bytes takes.
+    #[inline]
+    pub(crate) const fn footprint(&self, len: usize) -> u64 {
+        aligned(len as u64, self.alignment)
     }
 }
 

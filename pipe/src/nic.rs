@@ -3,6 +3,7 @@
 use crate::{
     Direction, PipeMemory, Refused, Violation,
     consumer::{Consumer, Span},
+    counters::Group,
     memory::Shared,
     producer::Producer,
     spec::in_quanta,
@@ -11,6 +12,8 @@ use crate::{
     words::reactive::Reactive,
     words::wake,
 };
+
+pub use crate::counters::NicCounters;
 
 /// Packets marked not to be sent that one look for the next packet passes at most. A ring of 128 MiB holds two million of them.
 const PASSED_PER_LOOK: u32 = 64;
@@ -36,32 +39,6 @@ pub struct NicPipe {
     unpublished: u64,
     violation: Option<Violation>,
     counters: NicCounters,
-}
-
-/// What a pipe did so far. Every counter only grows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NicCounters {
-    /// Packets placed for the application.
-    pub rx_packets: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Packets taken from the application.
-    pub tx_packets: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Packets of an RX/TX pipe that the application gave back marked not to be sent.
-    pub tx_discarded: u64,
-    /// Notifications that the caller was told to send: data for the application, or space for it.
-    pub notifications_sent: u64,
-    /// Packets that needed no notification, because one was outstanding.
-    pub notifications_suppressed: u64,
-    /// Packets refused because the pipe was full.
-    pub full: u64,
-    /// Packets refused because they are longer than the pipe can ever hold.
-    pub too_long: u64,
-    /// Doorbells answered: the application moved its head or its transmit tail.
-    pub head_updates: u64,
 }
 
 /// Why a packet was not placed. The pipe is unchanged.
@@ -144,7 +121,8 @@ impl NicPipe {
         self.violation
     }
 
-    /// Bytes that can be pushed now, after a look at the application's head. A packet takes its length rounded up to 64 bytes.
+    /// Bytes that can be pushed now, after a look at the application's head. A packet takes its length rounded up to 64 bytes;
+    /// where bytes have no gaps, its length.
     #[must_use]
     pub fn free_bytes(&mut self) -> u64 {
         if self.direction == Direction::Tx {
@@ -155,6 +133,8 @@ impl NicPipe {
     }
 
     /// Copies `packet` behind the ones pushed before. The application sees it after [`NicPipe::publish`].
+    ///
+    /// Into a pipe of bytes without gaps it goes whole or not at all.
     ///
     /// # Errors
     /// [`PushRefusal`] if it is empty, can never fit, or does not fit now (rule 3: it is dropped and counted).
@@ -196,6 +176,7 @@ impl NicPipe {
         self.counters.notifications_sent += u64::from(notify);
         self.counters.notifications_suppressed += self.unpublished - u64::from(notify);
         self.unpublished = 0;
+        self.show(Group::Published);
         notify.then_some(self.producer.published)
     }
 
@@ -208,7 +189,7 @@ impl NicPipe {
         self.honest()?;
         let consumed = match self.direction {
             Direction::Tx => return Ok(None),
-            Direction::Rx => self
+            Direction::Rx | Direction::RxBytes => self
                 .producer
                 .refresh(&self.shared)
                 .map(|()| self.producer.freed),
@@ -224,6 +205,7 @@ impl NicPipe {
             .tail()
             .store(self.reactive.word(published), Ordering::Release);
         self.counters.notifications_sent += u64::from(notify);
+        self.show(Group::Rung);
         Ok(notify.then_some(published))
     }
 
@@ -279,17 +261,19 @@ impl NicPipe {
     /// Everything passed so far is sent: frees its bytes. `Some(head)`: the application of a TX pipe waits for space; send it a
     /// notification with that head.
     pub fn complete_tx(&mut self) -> Option<u64> {
-        if self.direction == Direction::Rx || self.consumer.released == self.consumer.next {
+        if self.direction.is_read_only() || self.consumer.released == self.consumer.next {
             return None;
         }
         self.consumer.release(&self.shared);
         let head = self.consumer.released;
         if self.direction == Direction::RxTx {
             self.producer.freed = head;
+            self.show(Group::Taken);
             return None;
         }
         let notify = wake::take(self.shared.control.space_wanted());
         self.counters.notifications_sent += u64::from(notify);
+        self.show(Group::Taken);
         notify.then_some(head)
     }
 
@@ -304,12 +288,14 @@ impl NicPipe {
         let max = self.packet_bytes_max();
         if len > max {
             self.counters.too_long += 1;
+            self.show(Group::Refused);
             return Err(PushRefusal::TooLong { len, max });
         }
         if !self.producer.fits(&self.shared, len) {
             self.refresh_head();
             if !self.producer.fits(&self.shared, len) {
                 self.counters.full += 1;
+                self.show(Group::Refused);
                 return Err(PushRefusal::Full);
             }
         }
@@ -326,7 +312,7 @@ impl NicPipe {
     /// Looks at the application's head, where it has one.
     fn refresh_head(&mut self) {
         // The head of an RX/TX pipe is our own.
-        if self.direction == Direction::Rx && self.violation.is_none() {
+        if self.direction.is_read_only() && self.violation.is_none() {
             self.violation = self.producer.refresh(&self.shared).err();
         }
     }
@@ -335,7 +321,7 @@ impl NicPipe {
     fn refresh_tail(&mut self) -> Result<(), Violation> {
         let control = &self.shared.control;
         let (word, name, most) = match self.direction {
-            Direction::Rx => return Ok(()),
+            Direction::Rx | Direction::RxBytes => return Ok(()),
             Direction::Tx => (
                 control.tail(),
                 Cursor::Tail,
@@ -343,7 +329,9 @@ impl NicPipe {
             ),
             Direction::RxTx => (control.tx_tail(), Cursor::TxTail, self.producer.published),
         };
-        self.consumer.refresh(word, name, most, 0).map(|_| ())
+        self.consumer
+            .refresh(word, name, most, 0, self.shared.alignment)
+            .map(|_| ())
     }
 
     /// The next packet to send, passing a bounded number of those marked not to be.
@@ -381,6 +369,11 @@ impl NicPipe {
             self.check(seen)?;
         }
         Ok(None)
+    }
+
+    #[inline]
+    fn show(&self, group: Group) {
+        self.counters.show(self.shared.control.counters(), group);
     }
 
     #[inline]

@@ -1,9 +1,6 @@
 //! The writing end of a ring: placing packets, publishing them, and learning what was freed.
 
-use crate::{
-    QUANTUM_BYTES, Violation, cursor::accept_bytes, memory::Shared, spec::in_quanta,
-    sync::Ordering, violation::Cursor,
-};
+use crate::{Violation, cursor::accept_bytes, memory::Shared, sync::Ordering, violation::Cursor};
 
 /// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
 #[derive(Debug, Default)]
@@ -17,7 +14,7 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// Bytes that can be placed, by the head last accepted. A multiple of the quantum.
+    /// Bytes that can be placed, by the head last accepted.
     #[inline]
     pub(crate) fn free_bytes(&self, shared: &Shared) -> u64 {
         shared.usable() - (self.tail - self.freed)
@@ -26,13 +23,19 @@ impl Producer {
     /// Whether a packet of `len` bytes can be placed now.
     #[inline]
     pub(crate) fn fits(&self, shared: &Shared, len: usize) -> bool {
-        in_quanta(len as u64) <= self.free_bytes(shared)
+        shared.footprint(len) <= self.free_bytes(shared)
     }
 
     /// Reads the consumer's head once and accepts it or not.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<(), Violation> {
         let found = shared.control.head().load(Ordering::Acquire);
-        self.freed = accept_bytes(Cursor::Head, found, self.freed, self.published)?;
+        self.freed = accept_bytes(
+            Cursor::Head,
+            found,
+            self.freed,
+            self.published,
+            shared.alignment,
+        )?;
         Ok(())
     }
 
@@ -64,16 +67,17 @@ impl Producer {
         unsafe { shared.ring.slice(self.tail, len) }
     }
 
-    /// Takes the `len` bytes at the tail, already written, as a packet.
+    /// Takes the `len` bytes at the tail, already written, as a packet, or as more of the bytes without gaps.
     #[inline]
     pub(crate) fn advance(&mut self, shared: &Shared, len: usize) {
         debug_assert!(len > 0 && self.fits(shared, len));
-        shared
-            .control
-            .length(self.tail)
-            .store(len as u32, Ordering::Relaxed);
-        self.tail += in_quanta(len as u64);
-        debug_assert!(self.tail.is_multiple_of(QUANTUM_BYTES as u64));
+        if shared.alignment != 1 {
+            shared
+                .control
+                .length(self.tail)
+                .store(len as u32, Ordering::Relaxed);
+        }
+        self.tail += shared.footprint(len);
     }
 
     /// Shows everything placed to the consumer; `word` makes the shared word from the tail.

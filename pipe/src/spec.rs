@@ -3,13 +3,13 @@
 /// Bytes of one quantum: packets start at multiples of it, and cursors move by multiples of it.
 pub const QUANTUM_BYTES: usize = 64;
 
-/// Smallest ring, in bytes: one page.
+/// Smallest ring, in bytes: one page. The daemon hands out rings from 64 KiB on.
 pub const CAPACITY_BYTES_MIN: u64 = 4096;
 
 /// Largest ring, in bytes: 1 GiB.
 pub const CAPACITY_BYTES_MAX: u64 = 1 << 30;
 
-/// Which way a pipe carries packets, seen from the application.
+/// Which way a pipe carries, seen from the application, and what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To the application.
@@ -18,6 +18,24 @@ pub enum Direction {
     Tx,
     /// To the application, which sends them on from where they lie.
     RxTx,
+    /// Bytes without gaps, to the application. Where one message ends and the next begins is for the application to tell, by
+    /// a [`crate::framing`].
+    RxBytes,
+}
+
+impl Direction {
+    /// Whether the application only reads the data.
+    pub(crate) const fn is_read_only(self) -> bool {
+        matches!(self, Self::Rx | Self::RxBytes)
+    }
+
+    /// What items begin at multiples of, in bytes: a power of two.
+    pub(crate) const fn alignment(self) -> u64 {
+        match self {
+            Self::Rx | Self::Tx | Self::RxTx => QUANTUM_BYTES as u64,
+            Self::RxBytes => 1,
+        }
+    }
 }
 
 /// Page size wanted for the data.
@@ -44,5 +62,10 @@ pub struct PipeSpec {
 
 /// `len` bytes rounded up to whole quanta. `len` is at most [`CAPACITY_BYTES_MAX`].
 pub(crate) const fn in_quanta(len: u64) -> u64 {
-    (len + QUANTUM_BYTES as u64 - 1) & !(QUANTUM_BYTES as u64 - 1)
+    aligned(len, QUANTUM_BYTES as u64)
+}
+
+/// `len` bytes rounded up to a multiple of `alignment`, a power of two.
+pub(crate) const fn aligned(len: u64, alignment: u64) -> u64 {
+    (len + alignment - 1) & !(alignment - 1)
 }

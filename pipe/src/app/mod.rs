@@ -6,10 +6,13 @@
 //! The application trusts the daemon with the bytes of its own pipes; cursors and lengths are checked nevertheless, so that a broken
 //! daemon means no packets ([`crate::Violation`] from `violation()`) and never an access outside the memory.
 
+mod bytes;
+mod receiver;
 mod rx;
 mod rx_tx;
 mod tx;
 
+pub use bytes::{ByteBatch, BytePipe};
 pub use rx::{Packets, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
 pub use tx::{SendRefusal, TxPipe, TxReservation};

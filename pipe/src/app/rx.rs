@@ -1,18 +1,17 @@
-//! Receiving.
+//! Receiving packets.
 
 use crate::{
-    Direction, PipeError, PipeMemory, Violation, consumer::Consumer, memory::Shared,
-    sync::Ordering, violation::Cursor, words::reactive::OUTSTANDING,
+    Direction, PipeError, PipeMemory, Violation, app::receiver::Receiver, nic::NicCounters,
 };
 
 /// The application's half of an RX pipe: packets arrive back to back in contiguous memory.
+///
+/// Packets go through three states: received (a batch shows them), confirmed (no batch shows them any more, but
+/// [`RxPipe::held`] does) and freed (the daemon writes new ones there). An application that needs no packet for longer than a batch
+/// leaves confirming alone: freeing does both.
 #[derive(Debug)]
 pub struct RxPipe {
-    shared: Shared,
-    consumer: Consumer,
-    /// The status bit, as last seen.
-    outstanding: bool,
-    violation: Option<Violation>,
+    receiver: Receiver,
 }
 
 impl RxPipe {
@@ -23,123 +22,149 @@ impl RxPipe {
     pub fn new(memory: PipeMemory) -> Result<Self, PipeError> {
         let shared = memory.into_shared(Direction::Rx)?;
         Ok(Self {
-            shared,
-            consumer: Consumer::default(),
-            outstanding: false,
-            violation: None,
+            receiver: Receiver::new(shared),
         })
     }
 
-    /// Every packet that has arrived and was not freed, or `None`.
+    /// Every packet that has arrived and was neither confirmed nor freed, or `None`. Dropping the batch frees them.
+    #[inline]
     pub fn recv(&mut self) -> Option<RxBatch<'_>> {
-        self.refresh();
-        if self.consumer.limit == self.consumer.released {
-            return None;
+        self.batch(OnDrop::Free)
+    }
+
+    /// As [`RxPipe::recv`], but dropping the batch keeps them: they are received again.
+    #[inline]
+    pub fn peek(&mut self) -> Option<RxBatch<'_>> {
+        self.batch(OnDrop::Keep)
+    }
+
+    /// The packets that were confirmed and not freed, oldest first.
+    #[must_use]
+    pub fn held(&self) -> Packets<'_> {
+        Packets {
+            receiver: &self.receiver,
+            at: self.receiver.consumer.released,
+            end: self.receiver.consumer.next,
         }
-        Some(RxBatch {
-            pipe: self,
-            freed: false,
-        })
+    }
+
+    /// Frees the oldest `packets` of [`RxPipe::held`], or all of them if they are fewer. The result is as for [`RxBatch::free_all`].
+    pub fn free_held(&mut self, packets: usize) -> bool {
+        let mut left = self.held();
+        left.by_ref().take(packets).for_each(drop);
+        let end = left.at;
+        self.receiver.free_to(end)
     }
 
     /// Whether the daemon waits for a doorbell before it notifies again. An application that goes to sleep rings the doorbells of all its pipes
     /// that say so, or it is not woken for them.
     #[must_use]
     pub fn doorbell_needed(&self) -> bool {
-        self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
+        self.receiver.doorbell_needed()
     }
 
     /// Size of the ring in bytes; 64 less can be used.
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {
-        self.shared.ring.capacity() as u64
+        self.receiver.shared.ring.capacity() as u64
+    }
+
+    /// What the pipe did so far, as the daemon shows it.
+    #[must_use]
+    pub fn counters(&self) -> NicCounters {
+        self.receiver.counters()
     }
 
     /// What the daemon did wrong, if anything; no more packets come then.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
-        self.violation
+        self.receiver.violation
     }
 
     #[inline]
-    fn refresh(&mut self) {
-        if self.violation.is_some() {
-            return;
-        }
-        let most = self.consumer.released + self.shared.usable();
-        match self
-            .consumer
-            .refresh(self.shared.control.tail(), Cursor::Tail, most, OUTSTANDING)
-        {
-            Ok(flags) => self.outstanding = flags != 0,
-            Err(violation) => self.violation = Some(violation),
-        }
-    }
-
-    fn free_to(&mut self, cursor: u64) -> bool {
-        self.consumer.next = cursor;
-        self.consumer.release(&self.shared);
-        self.outstanding
+    fn batch(&mut self, on_drop: OnDrop) -> Option<RxBatch<'_>> {
+        self.receiver.refresh().then_some(RxBatch {
+            receiver: &mut self.receiver,
+            on_drop,
+        })
     }
 }
 
-/// Packets that lie in an RX pipe. Dropping it frees them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDrop {
+    Free,
+    Keep,
+}
+
+/// Packets that lie in an RX pipe.
 ///
-/// Freed bytes cannot be read: packets borrow the batch.
+/// Freed bytes cannot be read: packets borrow the batch. Freeing goes by age, so freeing packets of a batch also frees what was confirmed before.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
-    pipe: &'a mut RxPipe,
-    freed: bool,
+    receiver: &'a mut Receiver,
+    on_drop: OnDrop,
 }
 
 impl RxBatch<'_> {
     /// All bytes of the batch, contiguous: packets begin at multiples of 64, with unspecified bytes between.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let consumer = &self.pipe.consumer;
-        consumer.range(
-            &self.pipe.shared,
-            consumer.released,
-            consumer.limit - consumer.released,
-        )
+        let Receiver {
+            shared, consumer, ..
+        } = &*self.receiver;
+        consumer.range(shared, consumer.next, consumer.limit - consumer.next)
     }
 
     /// The packets, oldest first.
     #[must_use]
+    #[inline]
     pub fn iter(&self) -> Packets<'_> {
         Packets {
-            pipe: self.pipe,
-            at: self.pipe.consumer.released,
+            receiver: self.receiver,
+            at: self.receiver.consumer.next,
+            end: self.receiver.consumer.limit,
         }
     }
 
     /// Frees all packets. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
     pub fn free_all(mut self) -> bool {
-        self.freed = true;
-        let end = self.pipe.consumer.limit;
-        self.pipe.free_to(end)
+        self.on_drop = OnDrop::Keep;
+        let end = self.receiver.consumer.limit;
+        self.receiver.free_received(end)
     }
 
     /// Frees the first `packets` packets; the others are received again. The result is as for [`RxBatch::free_all`].
     pub fn free(mut self, packets: usize) -> bool {
-        self.freed = true;
-        let mut left = self.iter();
-        left.by_ref().take(packets).for_each(drop);
-        let end = left.at;
-        self.pipe.free_to(end)
+        self.on_drop = OnDrop::Keep;
+        let end = self.end_of(packets);
+        self.receiver.free_received(end)
+    }
+
+    /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`]. The others are
+    /// received again.
+    pub fn confirm(mut self, packets: usize) {
+        self.on_drop = OnDrop::Keep;
+        let end = self.end_of(packets);
+        self.receiver.confirm_to(end);
     }
 
     /// Frees nothing: all packets are received again.
     pub fn keep(mut self) {
-        self.freed = true;
+        self.on_drop = OnDrop::Keep;
+    }
+
+    fn end_of(&self, packets: usize) -> u64 {
+        let mut left = self.iter();
+        left.by_ref().take(packets).for_each(drop);
+        left.at
     }
 }
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {
-        if !self.freed {
-            let end = self.pipe.consumer.limit;
-            self.pipe.free_to(end);
+        if self.on_drop == OnDrop::Free {
+            let end = self.receiver.consumer.limit;
+            self.receiver.free_received(end);
         }
     }
 }
@@ -153,11 +178,12 @@ impl<'b> IntoIterator for &'b RxBatch<'_> {
     }
 }
 
-/// The packets of an [`RxBatch`], oldest first.
+/// Packets that lie in an RX pipe, oldest first.
 #[derive(Debug, Clone)]
 pub struct Packets<'b> {
-    pipe: &'b RxPipe,
+    receiver: &'b Receiver,
     at: u64,
+    end: u64,
 }
 
 impl<'b> Iterator for Packets<'b> {
@@ -165,15 +191,15 @@ impl<'b> Iterator for Packets<'b> {
 
     #[inline]
     fn next(&mut self) -> Option<&'b [u8]> {
-        let RxPipe {
-            shared, consumer, ..
-        } = self.pipe;
-        if self.at == consumer.limit {
+        if self.at == self.end {
             return None;
         }
+        let Receiver {
+            shared, consumer, ..
+        } = self.receiver;
         let Ok(span) = consumer.span(shared, self.at) else {
             // A length that no honest daemon writes: nothing behind it can be found.
-            self.at = consumer.limit;
+            self.at = self.end;
             return None;
         };
         self.at = span.end();

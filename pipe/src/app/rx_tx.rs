@@ -7,6 +7,7 @@ use crate::{
     consumer::{Consumer, Span},
     control::DO_NOT_SEND,
     memory::Shared,
+    nic::NicCounters,
     sync::Ordering,
     violation::Cursor,
     words::reactive::OUTSTANDING,
@@ -58,6 +59,12 @@ impl RxTxPipe {
         self.shared.ring.capacity() as u64
     }
 
+    /// What the pipe did so far, as the daemon shows it.
+    #[must_use]
+    pub fn counters(&self) -> NicCounters {
+        NicCounters::seen(self.shared.control.counters())
+    }
+
     /// What the daemon did wrong, if anything; no more packets come then.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {
@@ -72,7 +79,13 @@ impl RxTxPipe {
         let most = self.consumer.released + self.shared.usable();
         self.violation = self
             .consumer
-            .refresh(self.shared.control.tail(), Cursor::Tail, most, OUTSTANDING)
+            .refresh(
+                self.shared.control.tail(),
+                Cursor::Tail,
+                most,
+                OUTSTANDING,
+                self.shared.alignment,
+            )
             .err();
     }
 

@@ -3,8 +3,8 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::{
-    Direction, PipeError, PipeMemory, Refused, Violation, memory::Shared, producer::Producer,
-    sync::Ordering, words::wake,
+    Direction, PipeError, PipeMemory, Refused, Violation, memory::Shared, nic::NicCounters,
+    producer::Producer, sync::Ordering, words::wake,
 };
 
 /// The application's half of a TX pipe: packets written back to back, taken by the daemon.
@@ -129,6 +129,12 @@ impl TxPipe {
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {
         self.shared.ring.capacity() as u64
+    }
+
+    /// What the pipe did so far, as the daemon shows it.
+    #[must_use]
+    pub fn counters(&self) -> NicCounters {
+        NicCounters::seen(self.shared.control.counters())
     }
 
     /// What the daemon did wrong, if anything; no more space comes then.

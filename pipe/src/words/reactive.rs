@@ -8,7 +8,8 @@
 //! everything when the bit was cleared: the next arrival notifies. The lane serialises both rules, so the state is private to it.
 
 /// Bit of the shared tail word that mirrors the status bit, for the application to see whether it must ring to be notified.
-pub const OUTSTANDING: u64 = 1;
+/// Cursors never get there.
+pub const OUTSTANDING: u64 = 1 << 63;
 
 /// The status bit of one pipe.
 #[derive(Debug, Default)]

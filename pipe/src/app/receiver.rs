@@ -1,0 +1,80 @@
+//! What the application's receiving halves have in common.
+
+use crate::{
+    Violation, consumer::Consumer, memory::Shared, nic::NicCounters, sync::Ordering,
+    violation::Cursor, words::reactive::OUTSTANDING,
+};
+
+/// The reader of a pipe to the application.
+///
+/// `released <= next <= limit`: before `next` lies what was confirmed and is still held, behind it what is received next.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) shared: Shared,
+    pub(super) consumer: Consumer,
+    /// The status bit, as last seen.
+    outstanding: bool,
+    pub(super) violation: Option<Violation>,
+}
+
+impl Receiver {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self {
+            shared,
+            consumer: Consumer::default(),
+            outstanding: false,
+            violation: None,
+        }
+    }
+
+    /// Looks for what has arrived. Returns whether anything waits that was not confirmed.
+    #[inline]
+    pub(super) fn refresh(&mut self) -> bool {
+        if self.violation.is_none() {
+            let most = self.consumer.released + self.shared.usable();
+            match self.consumer.refresh(
+                self.shared.control.tail(),
+                Cursor::Tail,
+                most,
+                OUTSTANDING,
+                self.shared.alignment,
+            ) {
+                Ok(flags) => self.outstanding = flags != 0,
+                Err(violation) => self.violation = Some(violation),
+            }
+        }
+        self.consumer.limit != self.consumer.next
+    }
+
+    /// Frees what was received before `end`, and what was confirmed earlier with it; nothing at all if that is no byte of what was received. Returns whether the
+    /// doorbell is to be rung for the next notification.
+    #[inline]
+    pub(super) fn free_received(&mut self, end: u64) -> bool {
+        if end == self.consumer.next {
+            return self.outstanding;
+        }
+        self.free_to(end)
+    }
+
+    /// Frees everything before `cursor`. The result is as for [`Receiver::free_received`].
+    #[inline]
+    pub(super) fn free_to(&mut self, cursor: u64) -> bool {
+        self.consumer.next = self.consumer.next.max(cursor);
+        self.consumer.release_to(&self.shared, cursor);
+        self.outstanding
+    }
+
+    /// Takes everything before `cursor` as received, and keeps it.
+    #[inline]
+    pub(super) fn confirm_to(&mut self, cursor: u64) {
+        self.consumer.next = cursor;
+    }
+
+    pub(super) fn doorbell_needed(&self) -> bool {
+        self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
+    }
+
+    pub(super) fn counters(&self) -> NicCounters {
+        NicCounters::seen(self.shared.control.counters())
+    }
+}
