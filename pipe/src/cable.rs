@@ -264,9 +264,13 @@ impl CableEnd {
         if self.peeked.is_none() {
             if self.consumer.next == self.consumer.limit {
                 let most = self.consumer.released + self.inward.usable();
-                let seen = self
-                    .consumer
-                    .refresh(self.inward.control.tail(), Cursor::Tail, most, 0, self.inward.alignment);
+                let seen = self.consumer.refresh(
+                    self.inward.control.tail(),
+                    Cursor::Tail,
+                    most,
+                    0,
+                    self.inward.alignment,
+                );
                 self.check(seen)?;
             }
             if self.consumer.next == self.consumer.limit {

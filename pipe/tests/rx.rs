@@ -4,7 +4,7 @@
 
 mod support;
 
-use covalent_pipe::nic::PushRefusal;
+use covalent_pipe::{app::RxPipe, nic::PushRefusal};
 use support::{packet, rx};
 
 #[test]
@@ -171,4 +171,36 @@ fn counters_count_what_happened() {
         (1, 2)
     );
     assert_eq!(counters.head_updates, 1);
+}
+
+#[test]
+fn peeked_packets_are_received_again_and_confirmed_ones_are_held() {
+    let (mut nic, mut app) = rx(4096);
+    let free = nic.free_bytes();
+    for number in 0..4 {
+        nic.push(&packet(number, 100)).unwrap();
+    }
+    nic.publish();
+    assert_eq!(app.peek().unwrap().iter().count(), 4);
+    app.peek().unwrap().confirm(3);
+    let held = |app: &RxPipe| app.held().map(<[u8]>::to_vec).collect::<Vec<_>>();
+    assert_eq!(held(&app), [packet(0, 100), packet(1, 100), packet(2, 100)]);
+    assert_eq!(
+        app.peek().unwrap().iter().collect::<Vec<_>>(),
+        [packet(3, 100)]
+    );
+    assert_eq!(nic.free_bytes(), free - 4 * 128);
+    app.free_held(1);
+    assert_eq!(held(&app), [packet(1, 100), packet(2, 100)]);
+    assert_eq!(nic.free_bytes(), free - 3 * 128);
+    // What comes later is received, and the held stay where they are.
+    nic.push(&packet(4, 100)).unwrap();
+    nic.publish();
+    app.recv().unwrap().free(0);
+    assert_eq!(held(&app), [packet(1, 100), packet(2, 100)]);
+    assert_eq!(app.recv().unwrap().iter().count(), 2);
+    // Dropping that batch freed everything older too.
+    assert_eq!(held(&app), Vec::<Vec<u8>>::new());
+    assert_eq!(nic.free_bytes(), free);
+    assert!(app.recv().is_none());
 }

@@ -42,11 +42,7 @@ impl BytePipe {
         let Receiver {
             shared, consumer, ..
         } = &self.receiver;
-        consumer.range(
-            shared,
-            consumer.released,
-            consumer.next - consumer.released,
-        )
+        consumer.range(shared, consumer.released, consumer.next - consumer.released)
     }
 
     /// Frees the oldest `bytes` of [`BytePipe::held`], or all of them if they are fewer. The result is as for [`ByteBatch::free`].

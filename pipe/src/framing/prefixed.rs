@@ -73,7 +73,11 @@ impl LengthPrefixed {
         Self {
             width_bytes,
             big_endian,
-            limit_bytes: if limit_bytes < most { limit_bytes } else { most },
+            limit_bytes: if limit_bytes < most {
+                limit_bytes
+            } else {
+                most
+            },
         }
     }
 
