@@ -15,9 +15,10 @@ pub mod name;
 pub mod request;
 pub mod rule;
 pub mod status;
+pub mod tuning;
 
 /// Largest datagram on the socket, in bytes. A longer one is refused by either side.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 /// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 1;
+pub const API_VERSION: u32 = 2;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus};
+use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus, tuning::PipeTuning};
 
 /// What a client asks. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,13 @@ pub enum Request {
         /// The match given to `Bind`.
         matches: Match,
     },
+    /// Sets how the packets of a pipe of this session are treated, as a whole. Refused for verb pipes.
+    TunePipe {
+        /// The pipe's number in this session.
+        pipe: u32,
+        /// What holds from now on.
+        tuning: PipeTuning,
+    },
     /// Registers memory of this session for verbs of others.
     RegisterRegion {
         /// Name, unique on the node, 1 to 32 bytes.
@@ -81,6 +88,8 @@ pub enum PipeKind {
     Tx,
     /// Frames to the application, which sends them back from where they lie.
     RxTx,
+    /// What the UDP datagrams in frames carry to the application, without gaps between them.
+    RxBytes,
     /// Verb requests from the application (a TX pipe that no port sees).
     /// They are taken in order: one that waits for a node that is cut off holds up those behind it, in this session only.
     VerbSubmit,

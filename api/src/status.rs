@@ -206,6 +206,15 @@ pub struct PipeStatus {
     pub notifications_sent: u64,
     /// Arrivals that needed none, because one was outstanding.
     pub notifications_suppressed: u64,
+    /// Doorbells answered: the application moved its head, or its transmit tail.
+    #[serde(default)]
+    pub head_updates: u64,
+    /// Packets of an RX/TX pipe that the application gave back unsent.
+    #[serde(default)]
+    pub tx_discarded_packets: u64,
+    /// Packets too short for the stamp that the application asked for.
+    #[serde(default)]
+    pub unstamped_packets: u64,
     /// Packets dropped, by cause.
     pub drops: Causes,
 }

@@ -5,6 +5,7 @@
 //! | 0 | magic, capacity, direction (3 × u64) | creator, once |
 //! | 128 | tail (u64; bit 63: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
 //! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
+//! | 264 | seen: end of what needs no notification any more (u64), from head to tail | application, RX only |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
 //! | 640 | packets refused: too short, too long (2 × u64) | application, TX only |
@@ -30,6 +31,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE2");
 
 const TAIL: usize = 128;
 const HEAD: usize = 256;
+const SEEN: usize = 264;
 const TX_TAIL: usize = 384;
 const SPACE_WANTED: usize = 512;
 const REFUSED: usize = 640;
@@ -113,6 +115,11 @@ impl Control {
 
     pub(crate) fn head(&self) -> &AtomicU64 {
         &self.mapping.u64s(HEAD, 1)[0]
+    }
+
+    /// On the head's line, because the two are written and read together.
+    pub(crate) fn seen(&self) -> &AtomicU64 {
+        &self.mapping.u64s(SEEN, 1)[0]
     }
 
     pub(crate) fn tx_tail(&self) -> &AtomicU64 {

@@ -4,6 +4,7 @@ use crate::{
     Direction, PipeMemory, Refused, Violation,
     consumer::{Consumer, Span},
     counters::Group,
+    cursor::accept_bytes,
     memory::Shared,
     producer::Producer,
     spec::in_quanta,
@@ -180,7 +181,7 @@ impl NicPipe {
         notify.then_some(self.producer.published)
     }
 
-    /// Answers a doorbell of an RX or RX/TX pipe: the application moved its head or its transmit tail (rule 2). `Some(tail)`: send it
+    /// Answers a doorbell of an RX or RX/TX pipe: the application has seen more, or sent it back (rule 2). `Some(tail)`: send it
     /// a notification with that tail. A TX pipe has nothing to answer: its packets are found by [`NicPipe::peek_tx`].
     ///
     /// # Errors
@@ -189,10 +190,7 @@ impl NicPipe {
         self.honest()?;
         let consumed = match self.direction {
             Direction::Tx => return Ok(None),
-            Direction::Rx | Direction::RxBytes => self
-                .producer
-                .refresh(&self.shared)
-                .map(|()| self.producer.freed),
+            Direction::Rx | Direction::RxBytes => self.refresh_seen(),
             Direction::RxTx => self.refresh_tail().map(|()| self.consumer.limit),
         };
         let consumed = self.check(consumed)?;
@@ -315,6 +313,20 @@ impl NicPipe {
         if self.direction.is_read_only() && self.violation.is_none() {
             self.violation = self.producer.refresh(&self.shared).err();
         }
+    }
+
+    /// Looks at the application's head, then at the end of what it has seen.
+    fn refresh_seen(&mut self) -> Result<u64, Violation> {
+        self.producer.refresh(&self.shared)?;
+        // After the head, and written before it: an honest one is never behind it.
+        let found = self.shared.control.seen().load(Ordering::Acquire);
+        accept_bytes(
+            Cursor::Seen,
+            found,
+            self.producer.freed,
+            self.producer.published,
+            self.shared.alignment,
+        )
     }
 
     /// Looks at the end of what the application wants sent.

@@ -55,6 +55,8 @@ pub enum Cursor {
     Tail,
     /// Start of what the consumer of a pipe still holds.
     Head,
+    /// End of what the application of an RX pipe has seen.
+    Seen,
     /// End of what the application of an RX/TX pipe gave back to be sent.
     TxTail,
     /// Count of slots written into a mailbox.
@@ -68,6 +70,7 @@ impl fmt::Display for Cursor {
         f.write_str(match self {
             Self::Tail => "tail",
             Self::Head => "head",
+            Self::Seen => "end of what was seen",
             Self::TxTail => "transmit tail",
             Self::MailboxWritten => "mailbox's written count",
             Self::MailboxTaken => "mailbox's taken count",

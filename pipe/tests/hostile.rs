@@ -253,12 +253,14 @@ fn a_cable_end_survives() {
     assert!(violations > VIOLATIONS_WANTED, "{violations} violations");
 }
 
+const TAIL: u64 = 128;
+const HEAD: u64 = 256;
+const SEEN: u64 = 264;
+const TX_TAIL: u64 = 384;
+
 /// The exact lies, one by one, and what each is called.
 #[test]
 fn each_lie_is_called_by_its_name() {
-    const TAIL: u64 = 128;
-    const HEAD: u64 = 256;
-    const TX_TAIL: u64 = 384;
     const LENGTHS: u64 = 4096;
     let lie = |direction,
                offset: u64,
@@ -284,6 +286,16 @@ fn each_lie_is_called_by_its_name() {
     assert_eq!(
         said.as_deref(),
         Some("shared memory: head is 63, not a multiple of 64")
+    );
+    let said = lie(Direction::Rx, SEEN, &word(128), &mut doorbell);
+    assert_eq!(
+        said.as_deref(),
+        Some("shared memory: end of what was seen is 128, expected 0 to 64")
+    );
+    let said = lie(Direction::RxBytes, SEEN, &word(65), &mut doorbell);
+    assert_eq!(
+        said.as_deref(),
+        Some("shared memory: end of what was seen is 65, expected 0 to 64")
     );
     let said = lie(Direction::RxTx, TX_TAIL, &word(128), &mut doorbell);
     assert_eq!(
@@ -351,10 +363,14 @@ fn the_daemon_keeps_its_own_cursors_to_itself() {
         nic.publish();
         pwrite(theirs.fds()[0], &[0xff; 8], 128).unwrap();
         pwrite(theirs.fds()[0], &[0xff; 256], 4096).unwrap();
-        pwrite(theirs.fds()[0], &(64 * (round + 1)).to_le_bytes(), 256).unwrap();
+        pwrite(theirs.fds()[0], &[0xff; 80], 1024).unwrap();
+        for word in [SEEN, HEAD] {
+            pwrite(theirs.fds()[0], &(64 * (round + 1)).to_le_bytes(), word).unwrap();
+        }
         assert_eq!(nic.on_doorbell(), Ok(None));
     }
     assert_eq!(nic.violation(), None);
+    assert_eq!(nic.counters().rx_packets, 200);
 }
 
 /// No client can take pages away under the daemon, or add some.

@@ -25,6 +25,12 @@ enum Operation {
     Read(usize),
     /// The reader gives back so many packets: frees, sends, or (odd, RX/TX) discards them.
     Return(usize),
+    /// The reader of an RX pipe takes so many packets as received and keeps them.
+    Confirm(usize),
+    /// It gives back so many of those.
+    FreeHeld(usize),
+    /// The reader asks to be told of more than it has looked at.
+    Wait,
     Doorbell,
     Complete,
 }
@@ -40,7 +46,10 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         6 => length.prop_map(Operation::Write),
         3 => Just(Operation::Publish),
         2 => count.clone().prop_map(Operation::Read),
-        3 => count.prop_map(Operation::Return),
+        3 => count.clone().prop_map(Operation::Return),
+        1 => count.clone().prop_map(Operation::Confirm),
+        1 => count.prop_map(Operation::FreeHeld),
+        1 => Just(Operation::Wait),
         2 => Just(Operation::Doorbell),
         2 => Just(Operation::Complete),
     ];
@@ -53,12 +62,18 @@ struct Model {
     number: u64,
     written: VecDeque<Vec<u8>>,
     published: VecDeque<Vec<u8>>,
+    /// Confirmed by the reader and not given back.
+    held: VecDeque<Vec<u8>>,
     /// Given back to be sent, with whether it is wanted.
     returned: VecDeque<(Vec<u8>, bool)>,
     held_bytes: u64,
     /// Bytes that the reader of a TX half has passed and not completed.
     passed_bytes: u64,
     published_tail: u64,
+    /// End of what the reader has looked at.
+    looked_tail: u64,
+    /// End of what it wants no notification of.
+    seen_tail: u64,
     outstanding: bool,
 }
 
@@ -105,8 +120,18 @@ impl Model {
 
     /// Rule 2.
     fn doorbell(&mut self) -> Option<u64> {
-        self.outstanding = !self.published.is_empty();
+        self.outstanding = self.seen_tail != self.published_tail;
         self.outstanding.then_some(self.published_tail)
+    }
+
+    /// The reader is done with the packets at the front of what was published; those that come next it has not seen.
+    fn see_up_to_published(&mut self) {
+        let waiting: u64 = self
+            .published
+            .iter()
+            .map(|packet| footprint_bytes(packet.len()))
+            .sum();
+        self.seen_tail = self.published_tail - waiting;
     }
 }
 
@@ -129,28 +154,55 @@ proptest! {
                 }
                 Operation::Publish => prop_assert_eq!(nic.publish(), model.publish()),
                 Operation::Read(count) => {
-                    let Some(batch) = app.recv() else {
+                    model.looked_tail = model.published_tail;
+                    let Some(batch) = app.peek() else {
                         prop_assert!(model.published.is_empty());
                         continue;
                     };
                     prop_assert!(batch.iter().take(count).eq(model.published.iter().take(count)));
                     prop_assert_eq!(batch.iter().count(), model.published.len());
-                    batch.keep();
                 }
                 Operation::Return(count) => {
+                    model.looked_tail = model.published_tail;
                     let Some(batch) = app.recv() else {
                         prop_assert!(model.published.is_empty());
                         continue;
                     };
-                    prop_assert!(batch.free(count), "bytes lie in the pipe, so a notification is outstanding");
-                    for packet in model.published.drain(..count.min(model.published.len())) {
+                    let count = count.min(model.published.len());
+                    batch.free(count);
+                    if count > 0 {
+                        for packet in model.held.drain(..).chain(model.published.drain(..count)) {
+                            model.held_bytes -= footprint_bytes(packet.len());
+                        }
+                        model.see_up_to_published();
+                    }
+                }
+                Operation::Confirm(count) => {
+                    model.looked_tail = model.published_tail;
+                    let Some(batch) = app.peek() else {
+                        prop_assert!(model.published.is_empty());
+                        continue;
+                    };
+                    let count = count.min(model.published.len());
+                    batch.confirm(count);
+                    model.held.extend(model.published.drain(..count));
+                    model.see_up_to_published();
+                }
+                Operation::FreeHeld(count) => {
+                    app.free_held(count);
+                    for packet in model.held.drain(..count.min(model.held.len())) {
                         model.held_bytes -= footprint_bytes(packet.len());
                     }
+                    model.see_up_to_published();
+                }
+                Operation::Wait => {
+                    prop_assert_eq!(app.wait_for_more(), model.outstanding);
+                    model.seen_tail = model.looked_tail;
                 }
                 Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell())),
                 Operation::Complete => prop_assert_eq!(nic.complete_tx(), None),
             }
-            prop_assert_eq!(app.doorbell_needed(), model.outstanding);
+            prop_assert!(app.held().eq(&model.held));
             prop_assert_eq!(nic.free_bytes(), USABLE_BYTES - model.held_bytes);
         }
         prop_assert_eq!(nic.violation(), None);
@@ -188,6 +240,7 @@ proptest! {
                     }
                 }
                 Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(None)),
+                Operation::Confirm(_) | Operation::FreeHeld(_) | Operation::Wait => {}
                 Operation::Complete => {
                     prop_assert_eq!(nic.complete_tx(), None);
                     model.held_bytes -= core::mem::take(&mut model.passed_bytes);
@@ -243,13 +296,17 @@ proptest! {
                         model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
                     }
                 }
-                Operation::Doorbell => prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell())),
+                Operation::Doorbell => {
+                    model.see_up_to_published();
+                    prop_assert_eq!(nic.on_doorbell(), Ok(model.doorbell()));
+                }
+                Operation::Confirm(_) | Operation::FreeHeld(_) | Operation::Wait => {}
                 Operation::Complete => {
                     prop_assert_eq!(nic.complete_tx(), None);
                     model.held_bytes -= core::mem::take(&mut model.passed_bytes);
                 }
             }
-            prop_assert_eq!(app.doorbell_needed(), model.outstanding);
+            prop_assert_eq!(app.wait_for_more(), model.outstanding);
             prop_assert_eq!(nic.free_bytes(), USABLE_BYTES - model.held_bytes);
         }
         prop_assert_eq!(nic.violation(), None);

@@ -134,9 +134,9 @@ fn the_transmit_tail_is_what_rule_two_goes_by() {
         "more than the application has seen"
     );
     app.recv_mut().unwrap().send_all();
-    assert!(app.doorbell_needed());
+    assert!(app.wait_for_more());
     assert_eq!(nic.on_doorbell(), Ok(None));
-    assert!(!app.doorbell_needed());
+    assert!(!app.wait_for_more());
     nic.push(&[1; 64]).unwrap();
     assert_eq!(nic.publish(), Some(192));
 }

@@ -13,6 +13,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::Match,
     status::NodeStatus,
+    tuning::PipeTuning,
 };
 use covalent_pipe::{
     Direction, PipeError, PipeMemory, Violation,
@@ -23,6 +24,7 @@ use covalent_pipe::{
 use nix::poll::PollFlags;
 
 use crate::{
+    bytes::BytePipe,
     client::{Client, NodeInfo, unexpected},
     error::{Error, Result},
     pipe_set::PipeSet,
@@ -234,6 +236,22 @@ impl Device {
         RxPipe::open(self, capacity_bytes, Some(port))
     }
 
+    /// Opens a pipe that receives what UDP datagrams carry, without gaps, from every port of the lane: nothing until it is bound.
+    ///
+    /// # Errors
+    /// As [`Device::rx_pipe`].
+    pub fn byte_pipe(&self, capacity_bytes: u64) -> Result<BytePipe<'_>> {
+        BytePipe::open(self, capacity_bytes, None)
+    }
+
+    /// As [`Device::byte_pipe`], receiving only what arrives on one port.
+    ///
+    /// # Errors
+    /// As [`Device::rx_pipe_on`].
+    pub fn byte_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<BytePipe<'_>> {
+        BytePipe::open(self, capacity_bytes, Some(port))
+    }
+
     /// Opens a pipe that sends on a port.
     ///
     /// # Errors
@@ -368,7 +386,7 @@ impl Device {
                 "pipe number {id} in a session of fewer pipes"
             )));
         };
-        *receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx);
+        *receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes);
         Ok(Opened {
             id,
             memory,
@@ -411,6 +429,13 @@ impl Device {
             },
             &what,
         )
+    }
+
+    pub(crate) fn tune(&self, pipe: u32, tuning: PipeTuning) -> Result<()> {
+        let what = format!("tune pipe {pipe}");
+        self.client
+            .borrow_mut()
+            .done(&Request::TunePipe { pipe, tuning }, &what)
     }
 
     /// Tells the lane to look at a pipe.
@@ -584,6 +609,7 @@ const fn direction(kind: PipeKind) -> Direction {
         PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
         PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
         PipeKind::RxTx => Direction::RxTx,
+        PipeKind::RxBytes => Direction::RxBytes,
     }
 }
 

@@ -75,6 +75,16 @@ pub enum Error {
         "the other node's daemon restarted while the verb was under way: its region is gone, whether the verb was executed before is unknown"
     )]
     PeerRestarted,
+    /// More bytes were asked for than the pipe ever holds at a time.
+    #[error(
+        "{wanted_bytes} bytes were asked for and the pipe holds {holds_bytes}: open a larger pipe, or free what is held"
+    )]
+    PipeTooSmall {
+        /// How many were asked for.
+        wanted_bytes: u64,
+        /// How many there can be.
+        holds_bytes: u64,
+    },
     /// No neighbour is known by that identity.
     #[error("the verb was not executed: no such neighbour")]
     NoSuchPeer,

@@ -5,6 +5,7 @@
 //! | object | what it is |
 //! |---|---|
 //! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, back to back in memory shared with the daemon: received, sent, or sent back in place |
+//! | [`BytePipe`] | what UDP datagrams carry, without gaps: messages of one size, with their length before them, or delimited ([`framing`]) |
 //! | [`Region`] | memory of one's own that verbs of any node act on |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
 //!
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod blocking;
+mod bytes;
 mod client;
 mod device;
 mod error;
@@ -57,10 +59,14 @@ mod wait;
 
 pub use covalent_api::{
     event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights, rule::Match,
-    rule::Transport, status,
+    rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning, tuning::RATE_PER_SECOND_MAX,
+    tuning::RateLimit, tuning::RateUnit,
 };
 
+pub use covalent_pipe::{framing, nic::NicCounters as PipeCounters};
+
 pub use blocking::Mismatch;
+pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
 pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};

@@ -457,7 +457,7 @@ impl<'d> Verbs<'d> {
             if let Some(violation) = complete.violation() {
                 return Err(broken(violation));
             }
-            if stage == Stage::BeforeSleep && complete.doorbell_needed() {
+            if stage == Stage::BeforeSleep && complete.wait_for_more() {
                 device.ring(*complete_id)?;
             }
             Ok(false)

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use covalent_api::{request::PipeKind, rule::Match};
-use covalent_pipe::app;
+use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
+use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
@@ -101,6 +101,60 @@ impl<'d> RxPipe<'d> {
         Ok(self.batch())
     }
 
+    /// As [`RxPipe::recv`], but dropping the batch frees nothing: its packets are received again.
+    ///
+    /// # Errors
+    /// As [`RxPipe::recv`].
+    pub fn peek(&mut self) -> Result<Option<RxBatch<'_>>> {
+        if !has_packets(&mut self.ring)? {
+            self.device.check_alive_sometimes()?;
+            return Ok(None);
+        }
+        Ok(self.ring.peek().map(|packets| RxBatch {
+            device: self.device,
+            id: self.id,
+            packets: Some(packets),
+            keep: true,
+        }))
+    }
+
+    /// The packets that were [confirmed](RxBatch::confirm) and not freed, oldest first.
+    #[must_use]
+    pub fn held(&self) -> Packets<'_> {
+        Packets(Some(self.ring.held()))
+    }
+
+    /// Frees the oldest `packets` of [`RxPipe::held`], or all if they are fewer.
+    pub fn free_held(&mut self, packets: usize) {
+        if self.ring.free_held(packets) {
+            self.device.owe_doorbell(self.id);
+        }
+    }
+
+    /// Asks for the pipe's next notification now, while other pipes are worked on, so that [`Device::next_rx_pipe`] finds it sooner. Freeing and
+    /// receiving need no such call, and nothing is lost without it. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the lane sleeps and cannot be woken.
+    pub fn prefetch(&mut self) -> Result<()> {
+        self.device.ring(self.id)
+    }
+
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    #[must_use]
+    pub fn counters(&self) -> PipeCounters {
+        self.ring.counters()
+    }
+
+    /// Sets how the pipe's packets are treated: where the lane writes the time of their arrival. Packets that lie in the pipe stay as they
+    /// are. Blocks for the daemon's answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if no packet is long enough for the stamp, or for a rate limit.
+    pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
+        self.device.tune(self.id, *tuning)
+    }
+
     /// Waits for packets. They are never none.
     ///
     /// # Errors
@@ -123,7 +177,7 @@ impl<'d> RxPipe<'d> {
         } = self;
         device.wait("a packet arrived", deadline, |stage| {
             let has_packets = has_packets(ring)?;
-            if !has_packets && stage == Stage::BeforeSleep && ring.doorbell_needed() {
+            if !has_packets && stage == Stage::BeforeSleep && ring.wait_for_more() {
                 device.ring(*id)?;
             }
             Ok(has_packets)
@@ -133,6 +187,7 @@ impl<'d> RxPipe<'d> {
             device: self.device,
             id: self.id,
             packets: self.ring.recv(),
+            keep: false,
         })
     }
 
@@ -142,6 +197,7 @@ impl<'d> RxPipe<'d> {
             device: self.device,
             id: self.id,
             packets: Some(packets),
+            keep: false,
         })
     }
 }
@@ -161,7 +217,7 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
         .map_or(Ok(false), |violation| Err(broken(violation)))
 }
 
-/// Packets that lie in an [`RxPipe`]. Dropping it frees all of them.
+/// Packets that lie in an [`RxPipe`]. Dropping it frees all of them, unless they were [peeked](RxPipe::peek) at.
 ///
 /// The pipe is borrowed, so a freed byte cannot be read:
 /// ```compile_fail,E0505
@@ -180,6 +236,8 @@ pub struct RxBatch<'p> {
     device: &'p Device,
     id: u32,
     packets: Option<app::RxBatch<'p>>,
+    /// Dropping it frees nothing.
+    keep: bool,
 }
 
 impl<'p> RxBatch<'p> {
@@ -205,6 +263,12 @@ impl<'p> RxBatch<'p> {
         self.free_with(|batch| batch.free(packets));
     }
 
+    /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`], and the others are received
+    /// again. Freeing goes by age: a later batch that frees packets frees those held before it too.
+    pub fn confirm(mut self, packets: usize) {
+        self.free_with(|batch| batch.confirm(packets));
+    }
+
     /// Frees nothing: all packets are received again.
     pub fn keep(mut self) {
         if let Some(batch) = self.packets.take() {
@@ -223,7 +287,9 @@ impl<'p> RxBatch<'p> {
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {
-        self.free_with(app::RxBatch::free_all);
+        if !self.keep {
+            self.free_with(app::RxBatch::free_all);
+        }
     }
 }
 

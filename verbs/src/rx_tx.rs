@@ -5,8 +5,8 @@ use std::{
     time::Instant,
 };
 
-use covalent_api::{request::PipeKind, rule::Match};
-use covalent_pipe::app;
+use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
+use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
@@ -91,6 +91,21 @@ impl<'d> RxTxPipe<'d> {
         self.device.unbind(self.id, matches)
     }
 
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    #[must_use]
+    pub fn counters(&self) -> PipeCounters {
+        self.ring.counters()
+    }
+
+    /// Sets how the pipe's packets are treated: how fast they are sent back, and where the lane writes the time of their arrival.
+    /// Blocks for the daemon's answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or no packet is long enough for the stamp.
+    pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
+        self.device.tune(self.id, *tuning)
+    }
+
     /// Every packet that arrived and was neither sent nor discarded; `None` when there is none. Does not block.
     ///
     /// # Errors
@@ -125,7 +140,7 @@ impl<'d> RxTxPipe<'d> {
         } = self;
         device.wait("a packet arrived", deadline, |stage| {
             let has_packets = has_packets(ring)?;
-            if !has_packets && stage == Stage::BeforeSleep && ring.doorbell_needed() {
+            if !has_packets && stage == Stage::BeforeSleep && ring.wait_for_more() {
                 device.ring(*id)?;
             }
             Ok(has_packets)

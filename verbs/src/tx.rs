@@ -5,8 +5,8 @@ use std::{
     time::Instant,
 };
 
-use covalent_api::request::PipeKind;
-use covalent_pipe::app;
+use covalent_api::{request::PipeKind, tuning::PipeTuning};
+use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
@@ -84,6 +84,21 @@ impl<'d> TxPipe<'d> {
     #[must_use]
     pub fn in_flight_bytes(&mut self) -> u64 {
         self.ring.in_flight_bytes()
+    }
+
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    #[must_use]
+    pub fn counters(&self) -> PipeCounters {
+        self.ring.counters()
+    }
+
+    /// Sets how the pipe's packets are treated: how fast they are sent, and where the lane writes the time at which they are. Holds for packets
+    /// that lie in the pipe already. Blocks for the daemon's answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if a number is out of range, or no packet is long enough for the stamp.
+    pub fn tune(&mut self, tuning: &PipeTuning) -> Result<()> {
+        self.device.tune(self.id, *tuning)
     }
 
     /// Copies a packet into the pipe. The lane sees it after [`TxPipe::publish`]: push a burst, then publish once. Does not block.

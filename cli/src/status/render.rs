@@ -228,6 +228,7 @@ const fn kind(kind: PipeKind) -> &'static str {
         PipeKind::Rx => "RX",
         PipeKind::Tx => "TX",
         PipeKind::RxTx => "RX/TX",
+        PipeKind::RxBytes => "RX bytes",
         PipeKind::VerbSubmit => "verbs out",
         PipeKind::VerbComplete => "verbs done",
     }

@@ -9,6 +9,7 @@ fn labels(pipe: &PipeStatus) -> Vec<Label> {
         PipeKind::Rx => "rx",
         PipeKind::Tx => "tx",
         PipeKind::RxTx => "rx_tx",
+        PipeKind::RxBytes => "rx_bytes",
         PipeKind::VerbSubmit => "verb_submit",
         PipeKind::VerbComplete => "verb_complete",
     };
@@ -56,6 +57,21 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
             "covalent_pipe_suppressed_notifications_total",
             "Arrivals that needed no notification, because one was outstanding.",
             |it| it.notifications_suppressed,
+        ),
+        Series::count(
+            "covalent_pipe_answered_doorbells_total",
+            "Doorbells answered: the application moved its head, or its transmit tail.",
+            |it| it.head_updates,
+        ),
+        Series::count(
+            "covalent_pipe_discarded_packets_total",
+            "Packets of an RX/TX pipe that the application gave back unsent.",
+            |it| it.tx_discarded_packets,
+        ),
+        Series::count(
+            "covalent_pipe_unstamped_packets_total",
+            "Packets too short for the stamp that the application asked for.",
+            |it| it.unstamped_packets,
         ),
         Series::causes(
             "covalent_pipe_dropped_packets_total",

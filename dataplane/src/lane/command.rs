@@ -8,6 +8,7 @@ use covalent_api::{
     request::{PipeKind, Rights},
     rule::Match,
     status::{LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
+    tuning::PipeTuning,
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
@@ -56,6 +57,15 @@ pub enum Command {
         pipe: u32,
         /// The match given when it was bound.
         matches: Match,
+    },
+    /// Sets how a pipe's packets are treated.
+    TunePipe {
+        /// The session.
+        session: u64,
+        /// The pipe's number in it.
+        pipe: u32,
+        /// What holds from now on; checked.
+        tuning: PipeTuning,
     },
     /// Takes in a region.
     Register(Box<NewRegion>),

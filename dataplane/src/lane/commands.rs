@@ -1,11 +1,12 @@
 //! Commands of the host thread, carried out at the loop boundary.
 
-use covalent_api::{request::PipeKind, rule::Match};
+use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
 
 use super::{
     Lane,
     command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Released, Report},
     core::Core,
+    pacer::Pacer,
     port_slot::BindRefusal,
     table::{LanePipe, LaneSession},
 };
@@ -42,6 +43,11 @@ impl Lane {
                 pipe,
                 matches,
             } => self.unbind(session, pipe, &matches)?,
+            Command::TunePipe {
+                session,
+                pipe,
+                tuning,
+            } => self.tune(session, pipe, tuning)?,
             Command::Register(new) => self.register(*new)?,
             Command::SetPort { port, enabled } => self.set_port(port, enabled)?,
             Command::SetCarrier { port, up } => {
@@ -198,6 +204,15 @@ impl Lane {
             if pipe.port.is_none_or(|index| index == port.index) {
                 port.unbind(matches, &self.settings.rules);
             }
+        }
+        Ok(())
+    }
+
+    fn tune(&mut self, session: u64, pipe: u32, tuning: PipeTuning) -> Result<(), String> {
+        let slot = self.core.pipe_slot(session, pipe)?;
+        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+            pipe.pacer = tuning.rate_limit.map(Pacer::new);
+            pipe.stamp_at = tuning.stamp_at_bytes.map(|at| at as usize);
         }
         Ok(())
     }

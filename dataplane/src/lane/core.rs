@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use covalent_api::{event::EventKind, guid::Guid};
+use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
     Host, LinkEvent, Outcome, Refusal, Reply,
@@ -16,9 +16,10 @@ use super::{
     failover::Failovers,
     outbox::Outbox,
     pending::PendingTable,
+    stamp,
     table::{LanePipe, LaneSession, Slots},
 };
-use crate::verb::VerbEngine;
+use crate::{flow::payload::udp_payload, verb::VerbEngine};
 
 /// See the module.
 #[derive(Debug)]
@@ -47,15 +48,42 @@ pub struct Core {
     pub port_names: Vec<String>,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
+    /// When the first pipe that is kept to a rate may send again, by [`stamp::now_ns`].
+    pub paced_until_ns: Option<u64>,
 }
 
 impl Core {
+    /// Copies `frame`, or what it carries, into the pipe in `slot`, and returns whether it fitted. A full pipe drops it and counts it there; so
+    /// does a pipe of bytes for which it carries nothing.
+    pub fn deliver_frame(&mut self, slot: usize, frame: &[u8]) -> bool {
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return false;
+        };
+        if pipe.kind != PipeKind::RxBytes {
+            return self.deliver(slot, frame);
+        }
+        match udp_payload(frame) {
+            Some(payload) if !payload.is_empty() => self.deliver(slot, payload),
+            _ => {
+                pipe.no_payload += 1;
+                true
+            }
+        }
+    }
+
     /// Copies `packet` into the pipe in `slot` and returns whether it fitted. A full pipe drops it and counts it there.
     pub fn deliver(&mut self, slot: usize, packet: &[u8]) -> bool {
         let Some(pipe) = self.pipes.get_mut(slot) else {
             return false;
         };
-        let fitted = pipe.nic.push(packet).is_ok();
+        let fitted = match pipe.stamp_at {
+            None => pipe.nic.push(packet),
+            Some(at) => pipe.nic.push_with(packet.len(), |target| {
+                target.copy_from_slice(packet);
+                pipe.unstamped += u64::from(!stamp::write(target, at));
+            }),
+        }
+        .is_ok();
         if fitted {
             if !std::mem::replace(&mut pipe.touched, true) {
                 self.touched.push(slot);

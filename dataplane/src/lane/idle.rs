@@ -11,7 +11,7 @@ use std::{
 
 use covalent_api::config::Idle;
 
-use super::Lane;
+use super::{Lane, stamp};
 
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
@@ -89,7 +89,11 @@ impl Lane {
         let found_work = work > 0;
         // Less than a burst: most likely nothing is left.
         let drained = found_work && work < self.settings.burst;
-        if !self.idler.is_tired(self.core.now, found_work) {
+        // A sleep takes longer than the kernel's timer slack; what is due sooner is waited for awake.
+        let due_soon = self.core.paced_until_ns.is_some()
+            && self.idler.policy == Idle::Adaptive
+            && self.paced_for().is_some_and(|wait| wait <= self.idler.spin);
+        if due_soon || !self.idler.is_tired(self.core.now, found_work) {
             self.idler.pause(found_work, drained);
             return;
         }
@@ -135,8 +139,19 @@ impl Lane {
                 .any(|(_, session)| !session.violated && session.rings.doorbell_waits())
     }
 
+    /// How long it is until the first pipe that is kept to a rate may send again.
+    fn paced_for(&self) -> Option<Duration> {
+        let until_ns = self.core.paced_until_ns?;
+        Some(Duration::from_nanos(
+            until_ns.saturating_sub(stamp::now_ns()),
+        ))
+    }
+
     fn wait(&mut self, waits_for_port: bool) {
         let mut timeout = self.next_tick.saturating_duration_since(Instant::now());
+        if let Some(paced_for) = self.paced_for() {
+            timeout = timeout.min(paced_for);
+        }
         if waits_for_port {
             timeout = timeout.min(FULL_PORT_WAIT);
         }

@@ -14,10 +14,12 @@ mod core;
 mod failover;
 mod idle;
 mod outbox;
+mod pacer;
 mod pending;
 mod port_slot;
 mod receive;
 mod snapshot;
+mod stamp;
 mod table;
 mod transmit;
 mod verbs;
@@ -145,6 +147,7 @@ impl Lane {
             outbox: Outbox::new(reports),
             port_names: config.port.iter().map(|port| port.name.clone()).collect(),
             now,
+            paced_until_ns: None,
         };
         Ok(Self {
             idler: Idler::new(

@@ -3,6 +3,7 @@
 use covalent_api::rule::{Action, Match, Rule};
 use covalent_pipe::Refused;
 
+use super::stamp;
 use crate::{
     flow::{FlowTable, key},
     port::{Port, PortError, SteerChange, TxRefusal},
@@ -44,8 +45,8 @@ pub struct PortSlot {
     pub link_type: u64,
     /// Frames that applications' TX pipes refused for this port.
     pub refused: Refused,
-    /// Where a frame is copied to be looked at, on a port with a link: as long as the longest frame.
-    inspected: Box<[u8]>,
+    /// Where a frame is copied to be looked at or stamped: as long as the longest frame.
+    scratch: Box<[u8]>,
     /// Frames dropped because no pipe is bound to them.
     pub no_pipe: u64,
     /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
@@ -64,7 +65,7 @@ impl PortSlot {
         rules: &[Rule],
     ) -> Result<Self, PortError> {
         let mut flow = FlowTable::default();
-        let inspected_bytes = if link { port.info().frame_bytes_max } else { 0 };
+        let scratch_bytes = port.info().frame_bytes_max;
         for rule in rules {
             port.steer(&SteerChange::Insert(rule.matches.clone(), rule.action))?;
             if rule.action == Action::Kernel {
@@ -85,25 +86,39 @@ impl PortSlot {
             pipe_full: 0,
             link_type: 0,
             refused: Refused::default(),
-            inspected: vec![0; inspected_bytes as usize].into_boxed_slice(),
+            scratch: vec![0; scratch_bytes as usize].into_boxed_slice(),
             no_pipe: 0,
             steered_to_kernel: 0,
         })
     }
 
     /// Sends an application's frame; one that its peer would take for this node's own word is dropped and counted. `ethertype`: that of
-    /// link frames, refused behind VLAN tags too, for a receiver's hardware may take those off.
+    /// link frames, refused behind VLAN tags too, for a receiver's hardware may take those off. `stamp_at`: where the time is written; one that is too
+    /// short for it counts as `unstamped`.
     ///
     /// # Errors
     /// As [`Port::tx`].
-    pub fn send_data(&mut self, frame: &[u8], ethertype: u16) -> Result<(), TxRefusal> {
-        let Some(copy) = self.inspected.get_mut(..frame.len()) else {
-            // Without a link nothing is forbidden; on one with a link this frame is too long.
+    pub fn send_data(
+        &mut self,
+        frame: &[u8],
+        ethertype: u16,
+        stamp_at: Option<usize>,
+        unstamped: &mut u64,
+    ) -> Result<(), TxRefusal> {
+        if !self.link && stamp_at.is_none() {
+            // Nothing is forbidden, and nothing is changed.
+            return self.port.tx(frame);
+        }
+        let Some(copy) = self.scratch.get_mut(..frame.len()) else {
+            // Too long for the port, which says so.
             return self.port.tx(frame);
         };
         // What is looked at must be what is sent, and the application may be changing its memory all the while.
         copy.copy_from_slice(frame);
-        if key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
+        if let Some(at) = stamp_at {
+            *unstamped += u64::from(!stamp::write(copy, at));
+        }
+        if self.link && key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
             self.link_type += 1;
             return Ok(());
         }

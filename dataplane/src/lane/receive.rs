@@ -37,7 +37,9 @@ impl Lane {
                 return;
             }
             match flow.lookup(frame) {
-                Some(Target::Pipe(pipe)) => pipe_full += u64::from(!core.deliver(pipe, frame)),
+                Some(Target::Pipe(pipe)) => {
+                    pipe_full += u64::from(!core.deliver_frame(pipe, frame))
+                }
                 Some(Target::Kernel) => steered_to_kernel += 1,
                 None => no_pipe += 1,
             }

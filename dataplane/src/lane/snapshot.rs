@@ -156,7 +156,14 @@ impl Lane {
                     tx_bytes: counters.tx_bytes,
                     notifications_sent: counters.notifications_sent,
                     notifications_suppressed: counters.notifications_suppressed,
-                    drops: causes([("full", counters.full), ("too_long", counters.too_long)]),
+                    head_updates: counters.head_updates,
+                    tx_discarded_packets: counters.tx_discarded,
+                    unstamped_packets: pipe.unstamped,
+                    drops: causes([
+                        ("full", counters.full),
+                        ("too_long", counters.too_long),
+                        ("no_payload", pipe.no_payload),
+                    ]),
                 }
             })
             .collect()

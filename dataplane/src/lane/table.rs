@@ -3,7 +3,10 @@
 use covalent_api::{request::PipeKind, rule::Match};
 use covalent_pipe::{Refused, event::EventFd, nic::NicPipe, session::NicSession};
 
-use super::command::{NewPipe, NewSession};
+use super::{
+    command::{NewPipe, NewSession},
+    pacer::Pacer,
+};
 
 /// One application as its lane sees it.
 #[derive(Debug)]
@@ -47,6 +50,14 @@ pub struct LanePipe {
     pub refused: Refused,
     /// What is steered into it.
     pub bindings: Vec<Match>,
+    /// Keeps it to the rate that its application asked for.
+    pub pacer: Option<Pacer>,
+    /// Where its packets are stamped with the time.
+    pub stamp_at: Option<usize>,
+    /// Packets too short for that.
+    pub unstamped: u64,
+    /// Frames that carry nothing for a pipe of bytes.
+    pub no_payload: u64,
     /// It holds packets that are not published yet.
     pub touched: bool,
     /// It stands in the queue of pipes to take from.
@@ -140,6 +151,10 @@ impl LanePipe {
             nic: new.nic,
             refused: Refused::default(),
             bindings: Vec::new(),
+            pacer: None,
+            stamp_at: None,
+            unstamped: 0,
+            no_payload: 0,
             touched: false,
             queued: false,
         }

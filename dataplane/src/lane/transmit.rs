@@ -3,7 +3,7 @@
 use covalent_api::request::PipeKind;
 use covalent_pipe::nic::NicPipe;
 
-use super::Lane;
+use super::{Lane, stamp};
 use crate::port::{PortError, TxRefusal};
 
 /// What serving one pipe came to.
@@ -15,6 +15,8 @@ pub(super) enum Served {
     More,
     /// More is left, and the way on is full: worth another look soon.
     Full,
+    /// More is left, and its application asked that it should wait.
+    Paced,
     /// More is left, and nothing moves until something else happens: a carrier, a frame, a doorbell.
     Blocked,
 }
@@ -71,6 +73,7 @@ impl Lane {
     pub(super) fn serve_sources(&mut self) -> (usize, bool) {
         let mut moved = 0;
         let mut waits = false;
+        self.core.paced_until_ns = None;
         for _ in 0..self.core.sources.len() {
             let Some(slot) = self.core.sources.pop_front() else {
                 break;
@@ -125,8 +128,11 @@ impl Lane {
         let quota = self.settings.burst.min(port.data_space());
         // What the application gave back unsent takes time as well, so it counts.
         let discarded_before = pipe.nic.counters().tx_discarded;
+        let stamp_at = pipe.stamp_at.filter(|_| pipe.kind == PipeKind::Tx);
         let mut taken = 0;
         let mut moved = 0;
+        // Read once for all packets of this turn: a clock for each would cost more than it tells.
+        let now_ns = pipe.pacer.as_ref().map_or(0, |_| stamp::now_ns());
         let served = loop {
             if moved >= quota {
                 break if quota < self.settings.burst {
@@ -135,9 +141,31 @@ impl Lane {
                     Served::More
                 };
             }
+            if let Some(later_ns) = pipe
+                .pacer
+                .as_ref()
+                .and_then(|pacer| pacer.wait_until_ns(now_ns))
+            {
+                if !matches!(pipe.nic.peek_tx(), Ok(Some(_))) && !pipe.nic.tx_waits() {
+                    break Served::Empty;
+                }
+                let first = self.core.paced_until_ns.unwrap_or(u64::MAX).min(later_ns);
+                self.core.paced_until_ns = Some(first);
+                break Served::Paced;
+            }
             match pipe.nic.peek_tx() {
-                Ok(Some(frame)) => match port.send_data(frame, self.settings.ethertype) {
-                    Ok(()) => port.unflushed = true,
+                Ok(Some(frame)) => match port.send_data(
+                    frame,
+                    self.settings.ethertype,
+                    stamp_at,
+                    &mut pipe.unstamped,
+                ) {
+                    Ok(()) => {
+                        port.unflushed = true;
+                        if let Some(pacer) = &mut pipe.pacer {
+                            pacer.sent(now_ns, frame.len());
+                        }
+                    }
                     // The port counts it; the verbs library refuses such frames before they get here.
                     Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
                     Err(TxRefusal::Full) => break Served::Full,

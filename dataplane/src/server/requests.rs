@@ -9,6 +9,7 @@ use covalent_api::{
     request::{PipeKind, Reply, Request, Rights},
     rule::Match,
     status::RegionStatus,
+    tuning::PipeTuning,
 };
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
@@ -98,6 +99,7 @@ impl Server {
             Request::ClosePipe { pipe } => self.close_pipe(client, pipe),
             Request::Bind { pipe, matches } => self.bind(client, pipe, matches),
             Request::Unbind { pipe, matches } => self.unbind(client, pipe, matches),
+            Request::TunePipe { pipe, tuning } => self.tune(client, pipe, tuning),
             Request::RegisterRegion {
                 name,
                 size_bytes,
@@ -223,21 +225,25 @@ impl Server {
                 return Err(reason);
             }
         };
+        let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
         let number = record.free_number();
         record.pipes.insert(
             number,
             PipeRecord {
                 kind,
                 capacity_bytes,
+                packet_bytes_max: match frame_bytes_max {
+                    0 => nic.packet_bytes_max() as u64,
+                    max => max.into(),
+                },
                 bindings: 0,
             },
         );
         let reply = Reply::Pipe {
             pipe: number,
-            page_bytes: memory.page_bytes(),
+            page_bytes,
             frame_bytes_max,
         };
-        let nic = NicPipe::new(memory);
         let command = Command::OpenPipe(Box::new(NewPipe {
             session,
             pipe: number,
@@ -307,9 +313,12 @@ impl Server {
     fn bind(&mut self, client: u64, pipe: u32, matches: Match) -> Result<(), Refused> {
         let session = self.session_of(client)?;
         let (lane, record) = self.pipe_of(session, pipe)?;
-        if !matches!(record.kind, PipeKind::Rx | PipeKind::RxTx) {
+        if !matches!(
+            record.kind,
+            PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes
+        ) {
             return Err(format!(
-                "pipe {pipe} is a {:?} pipe: only Rx and RxTx pipes receive frames",
+                "pipe {pipe} is a {:?} pipe: only Rx, RxTx and RxBytes pipes receive frames",
                 record.kind
             ));
         }
@@ -359,6 +368,43 @@ impl Server {
             Reply::Done,
             Vec::new(),
             change,
+        );
+        Ok(())
+    }
+
+    fn tune(&mut self, client: u64, pipe: u32, tuning: PipeTuning) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let (lane, record) = self.pipe_of(session, pipe)?;
+        let kind = record.kind;
+        if matches!(kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
+            return Err(format!(
+                "pipe {pipe} is a {kind:?} pipe: verbs have no rate limit and no stamp"
+            ));
+        }
+        if tuning.rate_limit.is_some() && !matches!(kind, PipeKind::Tx | PipeKind::RxTx) {
+            return Err(format!(
+                "pipe {pipe} is a {kind:?} pipe, which sends nothing: a rate limit is for Tx and RxTx pipes"
+            ));
+        }
+        if tuning.stamp_at_bytes.is_some() && kind == PipeKind::RxBytes {
+            return Err(format!(
+                "pipe {pipe} is an RxBytes pipe: its bytes are of datagrams of unknown ends and are not stamped"
+            ));
+        }
+        tuning
+            .check(record.packet_bytes_max)
+            .map_err(|error| format!("pipe {pipe}: {error}"))?;
+        self.ask(
+            client,
+            lane,
+            Command::TunePipe {
+                session,
+                pipe,
+                tuning,
+            },
+            Reply::Done,
+            Vec::new(),
+            Change::None,
         );
         Ok(())
     }
@@ -544,6 +590,7 @@ const fn direction(kind: PipeKind) -> Direction {
         PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
         PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
         PipeKind::RxTx => Direction::RxTx,
+        PipeKind::RxBytes => Direction::RxBytes,
     }
 }
 

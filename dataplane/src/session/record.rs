@@ -32,6 +32,8 @@ pub struct PipeRecord {
     pub kind: PipeKind,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Longest packet that it carries, in bytes.
+    pub packet_bytes_max: u64,
     /// How many bindings it has.
     pub bindings: u32,
 }

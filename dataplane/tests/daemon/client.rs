@@ -244,7 +244,7 @@ impl App {
                 batch.free(wanted);
                 continue;
             }
-            if rx.doorbell_needed() {
+            if rx.wait_for_more() {
                 self.ring(pipe);
                 continue;
             }

@@ -51,7 +51,7 @@ fn a_filter_that_discards_everything_goes_on_receiving() {
                 if batch.send_all() {
                     filter.ring(filter_pipe);
                 }
-            } else if rx_tx.doorbell_needed() {
+            } else if rx_tx.wait_for_more() {
                 filter.ring(filter_pipe);
                 std::thread::yield_now();
             }

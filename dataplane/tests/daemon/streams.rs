@@ -103,7 +103,7 @@ fn an_echo_in_place_returns_every_byte() {
                 if batch.send_all() {
                     echo.ring(echo_pipe);
                 }
-            } else if rx_tx.doorbell_needed() {
+            } else if rx_tx.wait_for_more() {
                 echo.ring(echo_pipe);
                 std::thread::yield_now();
             }

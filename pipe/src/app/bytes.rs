@@ -53,10 +53,10 @@ impl BytePipe {
         self.receiver.free_to(end)
     }
 
-    /// As [`super::RxPipe::doorbell_needed`].
+    /// As [`super::RxPipe::wait_for_more`].
     #[must_use]
-    pub fn doorbell_needed(&self) -> bool {
-        self.receiver.doorbell_needed()
+    pub fn wait_for_more(&mut self) -> bool {
+        self.receiver.wait_for_more()
     }
 
     /// Size of the ring in bytes; 64 less can be used, and no message can be longer than that.
@@ -119,10 +119,10 @@ impl ByteBatch<'_> {
     }
 
     /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`]. The others are received
-    /// again.
-    pub fn confirm(self, bytes: usize) {
+    /// again. The result is as for [`ByteBatch::free`].
+    pub fn confirm(self, bytes: usize) -> bool {
         let end = self.end_of(bytes);
-        self.receiver.confirm_to(end);
+        self.receiver.confirm_to(end)
     }
 
     #[inline]

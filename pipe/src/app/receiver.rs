@@ -60,18 +60,30 @@ impl Receiver {
     #[inline]
     pub(super) fn free_to(&mut self, cursor: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
+        // Before the head: whoever sees that sees this too, so it is never found behind it.
+        self.show_seen(self.consumer.next);
         self.consumer.release_to(&self.shared, cursor);
         self.outstanding
     }
 
     /// Takes everything before `cursor` as received, and keeps it.
     #[inline]
-    pub(super) fn confirm_to(&mut self, cursor: u64) {
+    pub(super) fn confirm_to(&mut self, cursor: u64) -> bool {
         self.consumer.next = cursor;
+        self.show_seen(cursor);
+        self.outstanding
     }
 
-    pub(super) fn doorbell_needed(&self) -> bool {
+    /// Asks to be notified of what comes behind everything that was looked at so far, used or not. Returns whether the doorbell is to be rung for
+    /// that.
+    pub(super) fn wait_for_more(&mut self) -> bool {
+        self.show_seen(self.consumer.limit);
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
+    }
+
+    #[inline]
+    fn show_seen(&self, cursor: u64) {
+        self.shared.control.seen().store(cursor, Ordering::Release);
     }
 
     pub(super) fn counters(&self) -> NicCounters {

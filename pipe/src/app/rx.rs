@@ -56,11 +56,12 @@ impl RxPipe {
         self.receiver.free_to(end)
     }
 
-    /// Whether the daemon waits for a doorbell before it notifies again. An application that goes to sleep rings the doorbells of all its pipes
-    /// that say so, or it is not woken for them.
+    /// Before sleeping until more arrives than was looked at so far, used or not. `true`: ring the doorbell, or no notification comes.
+    ///
+    /// An application that sleeps for several pipes does this for each of them, then looks at each once more.
     #[must_use]
-    pub fn doorbell_needed(&self) -> bool {
-        self.receiver.doorbell_needed()
+    pub fn wait_for_more(&mut self) -> bool {
+        self.receiver.wait_for_more()
     }
 
     /// Size of the ring in bytes; 64 less can be used.
@@ -141,11 +142,11 @@ impl RxBatch<'_> {
     }
 
     /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`]. The others are
-    /// received again.
-    pub fn confirm(mut self, packets: usize) {
+    /// received again. The result is as for [`RxBatch::free_all`].
+    pub fn confirm(mut self, packets: usize) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.end_of(packets);
-        self.receiver.confirm_to(end);
+        self.receiver.confirm_to(end)
     }
 
     /// Frees nothing: all packets are received again.

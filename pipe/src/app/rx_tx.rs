@@ -47,9 +47,9 @@ impl RxTxPipe {
         Some(RxTxBatch { pipe: self, at })
     }
 
-    /// Whether the daemon waits for a doorbell before it notifies again, as for [`super::RxPipe::doorbell_needed`].
+    /// As [`super::RxPipe::wait_for_more`]; what was received and neither sent nor discarded is notified of again at once.
     #[must_use]
-    pub fn doorbell_needed(&self) -> bool {
+    pub fn wait_for_more(&mut self) -> bool {
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
     }
 

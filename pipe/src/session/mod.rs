@@ -6,7 +6,7 @@
 //! How an application waits, without a lost wake-up:
 //!
 //! 1. Take notifications and look at their pipes. An RX pipe that was emptied has its doorbell rung (see
-//!    [`crate::app::RxPipe::doorbell_needed`]).
+//!    [`crate::app::RxPipe::wait_for_more`]).
 //! 2. Nothing more: [`AppSession::prepare_sleep`]. If it returns `false`, go to 1.
 //! 3. Poll the event descriptor. 4. [`AppSession::cancel_sleep`], drain the descriptor, go to 1.
 //!

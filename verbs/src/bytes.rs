@@ -1,0 +1,283 @@
+//! Receiving bytes without gaps.
+
+use std::time::Instant;
+
+use covalent_api::{request::PipeKind, rule::Match};
+use covalent_pipe::{
+    app,
+    framing::{Framing, Messages},
+    nic::NicCounters as PipeCounters,
+};
+
+use crate::{
+    device::{Device, PipeId, Stage, broken, foreign},
+    error::{Error, Result},
+};
+
+/// A pipe that receives what the UDP datagrams carry that are bound to it: payload after payload, without headers and gaps, in the order of
+/// arrival.
+///
+/// Where a message ends is told by a [`crate::framing`], not by the datagrams: a sender may put several into one. A datagram goes in whole or, when the
+/// pipe is full, not at all, and is counted; so a sender that keeps messages within datagrams never tears one. Frames that carry no whole datagram (TCP, fragments) are
+/// dropped and counted as `no_payload`. Sources are not told apart: bind a pipe for each one whose messages must not mix.
+///
+/// It belongs to its device's thread. Dropping it gives it back to the daemon.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Device, Match, Transport, framing::Delimited};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "logs")?;
+/// let mut pipe = device.byte_pipe(16 << 20)?;
+/// pipe.bind(&Match::Port { transport: Transport::Udp, dst_port: 514 })?;
+/// let mut more_than_bytes = 0;
+/// loop {
+///     let batch = pipe.recv_more_than(more_than_bytes)?;
+///     let mut lines = batch.messages(Delimited::new(b'\n', 64 << 10));
+///     for line in lines.by_ref() {
+///         println!("{}", String::from_utf8_lossy(line));
+///     }
+///     let consumed = lines.consumed_bytes();
+///     // What is left is the beginning of a line: wait for more than that.
+///     more_than_bytes = batch.bytes().len() - consumed;
+///     batch.free(consumed);
+/// }
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct BytePipe<'d> {
+    device: &'d Device,
+    id: u32,
+    page_bytes: u64,
+    ring: app::BytePipe,
+}
+
+impl<'d> BytePipe<'d> {
+    pub(crate) fn open(
+        device: &'d Device,
+        capacity_bytes: u64,
+        port: Option<&str>,
+    ) -> Result<Self> {
+        let opened = device.open_pipe(PipeKind::RxBytes, capacity_bytes, port)?;
+        let ring = app::BytePipe::new(opened.memory).map_err(foreign)?;
+        Ok(Self {
+            device,
+            id: opened.id,
+            page_bytes: opened.page_bytes,
+            ring,
+        })
+    }
+
+    /// The pipe's number.
+    #[must_use]
+    pub const fn id(&self) -> PipeId {
+        PipeId(self.id)
+    }
+
+    /// Size of the ring, in bytes; 64 less can be used, and no message can be longer than that.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.ring.capacity_bytes()
+    }
+
+    /// Size of the pages that the bytes lie in: 4096 or 2097152 bytes.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Asks for what the frames carry that `matches` describes, as [`RxPipe::bind`](crate::RxPipe::bind).
+    ///
+    /// # Errors
+    /// As [`RxPipe::bind`](crate::RxPipe::bind).
+    pub fn bind(&mut self, matches: &Match) -> Result<()> {
+        self.device.bind(self.id, matches)
+    }
+
+    /// Takes back a binding. Bytes that lie in the pipe stay there.
+    ///
+    /// # Errors
+    /// As [`RxPipe::unbind`](crate::RxPipe::unbind).
+    pub fn unbind(&mut self, matches: &Match) -> Result<()> {
+        self.device.unbind(self.id, matches)
+    }
+
+    /// All bytes that have arrived and were neither confirmed nor freed; `None` when there are none. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`] when there are none and will be none.
+    pub fn recv(&mut self) -> Result<Option<ByteBatch<'_>>> {
+        if !has_more_than(&mut self.ring, 0)? {
+            self.device.check_alive_sometimes()?;
+            return Ok(None);
+        }
+        Ok(Some(self.batch()))
+    }
+
+    /// Waits for bytes.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`].
+    pub fn recv_blocking(&mut self) -> Result<ByteBatch<'_>> {
+        self.recv_until(0, None)
+    }
+
+    /// Waits for bytes until `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`], [`Error::DaemonGone`].
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<ByteBatch<'_>> {
+        self.recv_until(0, Some(deadline))
+    }
+
+    /// Waits until more than `bytes` bytes lie there that were neither confirmed nor freed: for a reader that has looked at so many and found
+    /// no whole message.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`]; [`Error::PipeTooSmall`] when that is more than the pipe can hold.
+    pub fn recv_more_than(&mut self, bytes: usize) -> Result<ByteBatch<'_>> {
+        self.recv_until(bytes, None)
+    }
+
+    /// As [`BytePipe::recv_more_than`], until `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`], [`Error::DaemonGone`], [`Error::PipeTooSmall`].
+    pub fn recv_more_than_deadline(
+        &mut self,
+        bytes: usize,
+        deadline: Instant,
+    ) -> Result<ByteBatch<'_>> {
+        self.recv_until(bytes, Some(deadline))
+    }
+
+    /// The bytes that were [confirmed](ByteBatch::confirm) and not freed.
+    #[must_use]
+    pub fn held(&self) -> &[u8] {
+        self.ring.held()
+    }
+
+    /// Frees the oldest `bytes` of [`BytePipe::held`], or all if they are fewer.
+    pub fn free_held(&mut self, bytes: usize) {
+        if self.ring.free_held(bytes) {
+            self.device.owe_doorbell(self.id);
+        }
+    }
+
+    /// As [`RxPipe::prefetch`](crate::RxPipe::prefetch).
+    ///
+    /// # Errors
+    /// As [`RxPipe::prefetch`](crate::RxPipe::prefetch).
+    pub fn prefetch(&mut self) -> Result<()> {
+        self.device.ring(self.id)
+    }
+
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe. Its packets are datagrams.
+    #[must_use]
+    pub fn counters(&self) -> PipeCounters {
+        self.ring.counters()
+    }
+
+    fn recv_until(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<ByteBatch<'_>> {
+        let Self {
+            device, id, ring, ..
+        } = self;
+        let holds = ring.capacity_bytes() - 64 - ring.held().len() as u64;
+        if bytes as u64 >= holds {
+            return Err(Error::PipeTooSmall {
+                wanted_bytes: bytes as u64 + 1,
+                holds_bytes: holds,
+            });
+        }
+        device.wait("enough bytes arrived", deadline, |stage| {
+            let enough = has_more_than(ring, bytes)?;
+            if !enough && stage == Stage::BeforeSleep && ring.wait_for_more() {
+                device.ring(*id)?;
+            }
+            Ok(enough)
+        })?;
+        Ok(self.batch())
+    }
+
+    /// What was just seen: bytes do not leave a pipe on their own.
+    fn batch(&mut self) -> ByteBatch<'_> {
+        ByteBatch {
+            device: self.device,
+            id: self.id,
+            bytes: self.ring.recv(),
+        }
+    }
+}
+
+impl Drop for BytePipe<'_> {
+    fn drop(&mut self) {
+        self.device.close_pipe(self.id);
+    }
+}
+
+fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
+    if let Some(batch) = ring.recv() {
+        return Ok(batch.bytes().len() > bytes);
+    }
+    ring.violation()
+        .map_or(Ok(false), |violation| Err(broken(violation)))
+}
+
+/// Bytes that lie in a [`BytePipe`]. Dropping it keeps them: they are received again.
+///
+/// The pipe is borrowed, so a freed byte cannot be read:
+/// ```compile_fail,E0505
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut pipe = device.byte_pipe(2 << 20)?;
+/// let batch = pipe.recv_blocking()?;
+/// let bytes = batch.bytes();
+/// batch.free_all();
+/// println!("{bytes:?}"); // does not compile
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ByteBatch<'p> {
+    device: &'p Device,
+    id: u32,
+    bytes: Option<app::ByteBatch<'p>>,
+}
+
+impl<'p> ByteBatch<'p> {
+    /// The bytes, contiguous.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], app::ByteBatch::bytes)
+    }
+
+    /// The whole messages among them, as `framing` tells them apart. Free [`Messages::consumed_bytes`] when they are done with.
+    #[must_use]
+    pub fn messages<F: Framing>(&self, framing: F) -> Messages<'_, F> {
+        Messages::new(self.bytes(), framing)
+    }
+
+    /// Frees all bytes.
+    pub fn free_all(self) {
+        self.free_with(app::ByteBatch::free_all);
+    }
+
+    /// Frees the first `bytes` bytes, or all if they are fewer. The others are received again.
+    pub fn free(self, bytes: usize) {
+        self.free_with(|batch| batch.free(bytes));
+    }
+
+    /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`], and the others are received again. Freeing goes by
+    /// age: a later batch that frees bytes frees those held before it too.
+    pub fn confirm(self, bytes: usize) {
+        self.free_with(|batch| batch.confirm(bytes));
+    }
+
+    fn free_with(mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {
+        if let Some(batch) = self.bytes.take()
+            && free(batch)
+        {
+            self.device.owe_doorbell(self.id);
+        }
+    }
+}
