@@ -1,9 +1,11 @@
 //! The library against running daemons: two nodes in this process, joined by in-memory cables. Needs no privilege.
 #![allow(clippy::unwrap_used)]
 
+mod bytes;
 mod endings;
 mod nodes;
 mod pipes;
 mod queue;
 mod regions;
+mod tuning;
 mod verbs;

@@ -1,0 +1,232 @@
+//! What datagrams carry, through pipes of bytes; and packets that are held.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{
+    BytePipe, Error, Match, PipeTuning, RateLimit, RateUnit, Transport, TxPipe,
+    framing::{Delimited, FixedSize, LengthPrefixed},
+};
+use etherparse::PacketBuilder;
+
+use crate::nodes::{Nodes, eventually, soon};
+
+const PIPE_BYTES: u64 = 64 * 1024;
+const PORT: u16 = 514;
+
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+        .udp(4000, PORT)
+        .write(&mut frame, payload)
+        .unwrap();
+    frame.resize(frame.len().max(60), 0xaa);
+    frame
+}
+
+fn to_port() -> Match {
+    Match::Port {
+        transport: Transport::Udp,
+        dst_port: PORT,
+    }
+}
+
+fn send(tx: &mut TxPipe<'_>, payload: &[u8]) {
+    tx.send_deadline(&datagram(payload), soon()).unwrap();
+}
+
+/// Receives `count` lines, waiting for the rest of one that is not whole.
+fn lines(pipe: &mut BytePipe<'_>, count: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut looked_at = 0;
+    while lines.len() < count {
+        let batch = pipe.recv_more_than_deadline(looked_at, soon()).unwrap();
+        let mut messages = batch.messages(Delimited::new(b'\n', 1000));
+        lines.extend(
+            messages
+                .by_ref()
+                .map(|line| String::from_utf8(line.to_vec()).unwrap()),
+        );
+        assert_eq!(messages.error(), None);
+        let consumed = messages.consumed_bytes();
+        looked_at = batch.bytes().len() - consumed;
+        batch.free(consumed);
+    }
+    lines
+}
+
+#[test]
+fn lines_arrive_whole_however_the_datagrams_cut_them() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    // Large enough for all of it, so that a reader that is kept from running loses nothing.
+    let mut pipe = b.byte_pipe(1 << 20).unwrap();
+    pipe.bind(&to_port()).unwrap();
+    let expected: Vec<String> = (0..3000)
+        .map(|number| format!("{number} {}", "x".repeat(number * 7 % 200)))
+        .collect();
+    let stream: Vec<u8> = expected
+        .iter()
+        .flat_map(|line| format!("{line}\n").into_bytes())
+        .collect();
+    let (expected, stream) = (&expected, &stream);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+            for (number, cut) in stream.chunks(997).enumerate() {
+                // Some find the reader asleep in the midst of a line.
+                if number % 40 == 0 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                send(&mut tx, cut);
+            }
+            tx.flush_deadline(soon()).unwrap();
+        });
+        assert_eq!(&lines(&mut pipe, expected.len()), expected);
+    });
+    let counters = pipe.counters();
+    assert_eq!(counters.rx_bytes, stream.len() as u64);
+    assert_eq!(counters.full, 0);
+}
+
+#[test]
+fn numbers_and_prefixed_messages_are_told_apart() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipe = b.byte_pipe_on(PIPE_BYTES, "p0").unwrap();
+    pipe.bind(&to_port()).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    send(&mut tx, &1_u64.to_be_bytes());
+    send(
+        &mut tx,
+        &[2_u64.to_be_bytes(), 3_u64.to_be_bytes()].concat(),
+    );
+    let batch = pipe.recv_more_than_deadline(23, soon()).unwrap();
+    let numbers: Vec<u64> = batch
+        .messages(FixedSize::new(8).unwrap())
+        .map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
+        .collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    batch.free_all();
+    let framing = LengthPrefixed::u16_be(100);
+    let message = [framing.prefix(5).unwrap().as_bytes(), b"hello"].concat();
+    send(&mut tx, &message);
+    let batch = pipe.recv_deadline(soon()).unwrap();
+    assert_eq!(batch.messages(framing).collect::<Vec<_>>(), [b"hello"]);
+    batch.free_all();
+    assert!(pipe.recv().unwrap().is_none());
+}
+
+#[test]
+fn what_is_no_datagram_is_counted_and_leaves_no_bytes() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
+    pipe.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let mut tcp = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+        .tcp(4000, PORT, 1, 1)
+        .write(&mut tcp, b"not for you")
+        .unwrap();
+    tx.send(&tcp).unwrap();
+    tx.send(&[0xaa; 60]).unwrap();
+    send(&mut tx, b"");
+    send(&mut tx, b"a datagram");
+    let batch = pipe.recv_deadline(soon()).unwrap();
+    assert_eq!(batch.bytes(), b"a datagram");
+    let status = b.status().unwrap();
+    assert_eq!(status.pipes[0].drops["no_payload"], 3);
+}
+
+/// Sleeping for more than was looked at costs one doorbell and not one for each look: else the reader would never sleep.
+#[test]
+fn a_reader_that_waits_for_the_rest_sleeps() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
+    pipe.bind(&to_port()).unwrap();
+    let mut packets = b.rx_pipe(PIPE_BYTES).unwrap();
+    packets
+        .bind(&Match::EtherType { ethertype: 0x9000 })
+        .unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    send(&mut tx, b"half a li");
+    let mut frame = [7; 60];
+    frame[12..14].copy_from_slice(&[0x90, 0]);
+    tx.send(&frame).unwrap();
+
+    pipe.recv_deadline(soon()).unwrap();
+    let before = pipe.counters().head_updates;
+    let deadline = Instant::now() + Duration::from_millis(100);
+    let error = pipe.recv_more_than_deadline(9, deadline).unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let rung = pipe.counters().head_updates - before;
+    assert!(rung <= 10, "{rung} doorbells in one wait");
+    send(&mut tx, b"ne\n");
+    assert_eq!(lines(&mut pipe, 1), ["half a line"]);
+
+    packets.recv_deadline(soon()).unwrap().confirm(1);
+    let before = packets.counters().head_updates;
+    let deadline = Instant::now() + Duration::from_millis(100);
+    let error = packets.recv_deadline(deadline).unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let rung = packets.counters().head_updates - before;
+    assert!(rung <= 10, "{rung} doorbells in one wait");
+    assert_eq!(packets.held().collect::<Vec<_>>(), [&frame]);
+    tx.send(&frame).unwrap();
+    assert_eq!(packets.recv_deadline(soon()).unwrap().iter().count(), 1);
+    assert_eq!(packets.held().count(), 0, "freed with the batch behind it");
+}
+
+#[test]
+fn what_a_pipe_of_bytes_cannot_do_is_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let b = nodes.attach("b");
+    let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
+    let error = pipe
+        .recv_more_than_deadline(PIPE_BYTES as usize - 64, soon())
+        .unwrap_err();
+    assert!(matches!(error, Error::PipeTooSmall { .. }), "{error}");
+    let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
+    let error = rx
+        .tune(&PipeTuning {
+            rate_limit: Some(RateLimit {
+                unit: RateUnit::Packets,
+                per_second: 1,
+                burst_us: 0,
+            }),
+            stamp_at_bytes: None,
+        })
+        .unwrap_err();
+    assert!(error.to_string().contains("sends nothing"), "{error}");
+}
+
+/// A prefetch asks again for a notification of what lies in the pipe already.
+#[test]
+fn a_prefetched_pipe_is_news_again() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipe = b.rx_pipe(PIPE_BYTES).unwrap();
+    pipe.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    tx.send(&[7; 60]).unwrap();
+    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), pipe.id());
+    // Not received: no news of its own accord.
+    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    pipe.prefetch().unwrap();
+    eventually("the lane tells again", || {
+        b.poll_rx_pipe().unwrap() == Some(pipe.id())
+    });
+    pipe.recv().unwrap().unwrap().free_all();
+    pipe.prefetch().unwrap();
+    let deadline = Instant::now() + Duration::from_millis(20);
+    assert!(
+        b.next_rx_pipe_deadline(deadline).is_err(),
+        "there is nothing to tell of"
+    );
+}
