@@ -59,7 +59,7 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
-test: lint ebpf-check unit ## Format, lints, docs, the XDP object against its source, every test but loom's
+test: lint ebpf-check loom unit ## Format, lints, docs, the XDP object against its source, the protocol under the model checker, every test
 
 lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@scripts/install-packages build

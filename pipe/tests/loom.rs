@@ -34,7 +34,7 @@ enum Mutation {
     WakeBeforePosting,
     /// The lane clears the status bit although more has arrived.
     ClearAlways,
-    /// The application moves its head and does not ring.
+    /// The application shows what it has seen and does not ring.
     FreeWithoutRinging,
 }
 
@@ -72,10 +72,10 @@ impl Words {
     }
 }
 
-/// Everything that the two share.
+/// Everything that the two share. The head is left out where nothing is full: notifications go by what the application has seen.
 struct Shared {
     tail: AtomicU64,
-    head: AtomicU64,
+    seen: AtomicU64,
     notifications: Words,
     doorbells: Words,
     app_sleeps: AtomicU32,
@@ -122,22 +122,22 @@ impl Lane {
         }
     }
 
-    /// Answers a doorbell if there is one. Returns the head seen.
+    /// Answers a doorbell if there is one. Returns the end of what the application has seen.
     fn answer(&mut self) -> Option<u64> {
         self.doorbells
             .take(self.shared.doorbells.mailbox())
             .unwrap()?;
-        let head = self.shared.head.load(Ordering::Acquire);
+        let seen = self.shared.seen.load(Ordering::Acquire);
         let notify = self
             .reactive
-            .on_head(head == self.tail || self.mutation == Mutation::ClearAlways);
+            .on_head(seen == self.tail || self.mutation == Mutation::ClearAlways);
         self.shared
             .tail
             .store(self.reactive.word(self.tail), Ordering::Release);
         if notify {
             self.notify();
         }
-        Some(head)
+        Some(seen)
     }
 
     fn run(mut self, arrivals: u64) {
@@ -145,7 +145,7 @@ impl Lane {
             self.arrive();
             self.answer();
         }
-        while self.shared.head.load(Ordering::Acquire) != self.tail {
+        while self.shared.seen.load(Ordering::Acquire) != self.tail {
             if self.answer().is_none() {
                 wake::announce(&self.shared.lane_sleeps);
                 if self
@@ -163,16 +163,16 @@ impl Lane {
 fn application(shared: &Shared, mutation: Mutation, arrivals: u64) {
     let mut notifications = Taker::default();
     let mut doorbells = Poster::default();
-    let mut head = 0;
-    while head != arrivals * QUANTUM {
+    let mut seen = 0;
+    while seen != arrivals * QUANTUM {
         if notifications
             .take(shared.notifications.mailbox())
             .unwrap()
             .is_some()
         {
             let word = shared.tail.load(Ordering::Acquire);
-            head = word & !OUTSTANDING;
-            shared.head.store(head, Ordering::Release);
+            seen = word & !OUTSTANDING;
+            shared.seen.store(seen, Ordering::Release);
             if mutation != Mutation::FreeWithoutRinging {
                 doorbells.post(shared.doorbells.mailbox(), 0, 0).unwrap();
                 if wake::take(&shared.lane_sleeps) {
@@ -200,7 +200,7 @@ fn check(mutation: Mutation, arrivals: u64, preemptions: usize) {
     builder.check(move || {
         let shared = Arc::new(Shared {
             tail: AtomicU64::new(0),
-            head: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
             notifications: Words::new(1),
             doorbells: Words::new(1),
             app_sleeps: AtomicU32::new(0),
@@ -266,7 +266,7 @@ fn check_space(ask_before_looking: bool) {
         let shared = Arc::new((
             Shared {
                 tail: AtomicU64::new(0),
-                head: AtomicU64::new(0),
+                seen: AtomicU64::new(0),
                 notifications: Words::new(1),
                 doorbells: Words::new(1),
                 app_sleeps: AtomicU32::new(0),
@@ -285,7 +285,7 @@ fn check_space(ask_before_looking: bool) {
                     while shared.tail.load(Ordering::Acquire) < sent {
                         thread::yield_now();
                     }
-                    shared.head.store(sent, Ordering::Release);
+                    shared.seen.store(sent, Ordering::Release);
                     if wake::take(space_wanted) {
                         notifications
                             .post(shared.notifications.mailbox(), 0, sent)
@@ -299,7 +299,7 @@ fn check_space(ask_before_looking: bool) {
         };
         let (shared, space_wanted) = &*shared;
         let mut notifications = Taker::default();
-        let full = |tail| shared.head.load(Ordering::Acquire) < tail;
+        let full = |tail| shared.seen.load(Ordering::Acquire) < tail;
         for tail in 0..=PACKETS {
             loop {
                 if ask_before_looking {
@@ -396,4 +396,50 @@ fn a_mailbox_never_fills_and_never_forgets() {
 #[should_panic(expected = "a post was forgotten")]
 fn the_checker_finds_a_look_before_the_take() {
     check_mailbox(false);
+}
+
+/// An application frees in two steps, and waits for more between; the lane judges what it finds. An honest application is never called a liar.
+fn check_seen(seen_before_head: bool) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let shared = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let application = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (seen, head) = &*shared;
+                let free_to = |cursor: u64| {
+                    if seen_before_head {
+                        seen.store(cursor, Ordering::Release);
+                        head.store(cursor, Ordering::Release);
+                    } else {
+                        head.store(cursor, Ordering::Release);
+                        seen.store(cursor, Ordering::Release);
+                    }
+                };
+                free_to(QUANTUM);
+                // Everything was looked at, and some of it is freed later: what was seen goes back.
+                seen.store(3 * QUANTUM, Ordering::Release);
+                free_to(2 * QUANTUM);
+            })
+        };
+        let (seen, head) = &*shared;
+        for _ in 0..2 {
+            let head = head.load(Ordering::Acquire);
+            let seen = seen.load(Ordering::Acquire);
+            assert!((head..=3 * QUANTUM).contains(&seen), "called a liar");
+        }
+        application.join().unwrap();
+    });
+}
+
+#[test]
+fn an_honest_application_is_never_called_a_liar() {
+    check_seen(true);
+}
+
+#[test]
+#[should_panic(expected = "called a liar")]
+fn the_checker_finds_a_head_shown_before_what_was_seen() {
+    check_seen(false);
 }
