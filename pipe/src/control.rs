@@ -2,7 +2,7 @@
 //!
 //! | byte | word | written by |
 //! |---|---|---|
-//! | 0 | magic, capacity, direction (3 × u64) | creator, once |
+//! | 0 | magic, capacity, direction, size of the data's pages (4 × u64) | creator, once |
 //! | 128 | tail (u64; bit 63: a notification is outstanding) | producer: daemon for RX and RX/TX, application for TX |
 //! | 256 | head (u64) | consumer: application for RX, daemon for TX and RX/TX |
 //! | 264 | seen: end of what needs no notification any more (u64), from head to tail | application, RX only |
@@ -56,15 +56,17 @@ impl Control {
     pub(crate) fn create(
         capacity: u64,
         direction: Direction,
+        page_bytes: u64,
     ) -> Result<(Self, OwnedFd), PipeError> {
         let quanta = quanta(capacity, direction);
         let memfd = memfd::create(WHAT, Self::bytes(quanta), false)?;
         let control = Self::map(std::os::fd::AsFd::as_fd(&memfd), quanta)?;
         memfd::seal(WHAT, std::os::fd::AsFd::as_fd(&memfd), false)?;
-        let header = control.mapping.u64s(0, 3);
+        let header = control.mapping.u64s(0, 4);
         header[0].store(MAGIC, Ordering::Relaxed);
         header[1].store(capacity, Ordering::Relaxed);
         header[2].store(direction_word(direction), Ordering::Relaxed);
+        header[3].store(page_bytes, Ordering::Relaxed);
         Ok((control, memfd))
     }
 
@@ -107,6 +109,11 @@ impl Control {
                 source,
             })?;
         Ok(Self { mapping, quanta })
+    }
+
+    /// Size of the data's pages, as its creator found them.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.mapping.u64s(0, 4)[3].load(Ordering::Relaxed)
     }
 
     pub(crate) fn tail(&self) -> &AtomicU64 {

@@ -18,13 +18,11 @@ pub enum PipeError {
     },
     /// There are no huge pages for it, and nothing smaller was allowed.
     #[error(
-        "{bytes} bytes in 2 MiB pages: {source}; reserve pages in /proc/sys/vm/nr_hugepages or allow 4 KiB pages"
+        "{bytes} bytes in 2 MiB pages: the kernel has none; reserve some in /proc/sys/vm/nr_hugepages, free memory, or allow 4 KiB pages"
     )]
     HugePages {
         /// Bytes wanted.
         bytes: u64,
-        /// What the system said.
-        source: io::Error,
     },
     /// A descriptor is not what it should be, for example not sealed against truncation.
     #[error("{what}: {problem}")]

@@ -2,6 +2,7 @@
 
 use std::{ffi::c_void, io, os::fd::BorrowedFd, ptr::NonNull};
 
+use nix::libc;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::sync::{AtomicU32, AtomicU64};
@@ -41,7 +42,7 @@ impl Mapping {
     }
 
     /// Maps the first `bytes` of `memfd` twice, back to back, so that what runs past the end of the first view is found at its start.
-    /// `bytes` is a multiple of `page_bytes`, the page size of `memfd`, a power of two. The caller has checked its length and seals.
+    /// The views begin at a multiple of `page_bytes`: a power of two of which `bytes` is a multiple, at least the page size of `memfd`. The caller has checked its length and seals.
     pub(crate) fn twice(
         memfd: BorrowedFd<'_>,
         bytes: usize,
@@ -102,6 +103,21 @@ impl Mapping {
             }?;
         }
         Ok(mapping)
+    }
+
+    /// Has the kernel put the pages together into huge ones, now, at whatever cost in time (`MADV_COLLAPSE`, Linux 6.1). Returns whether all of them
+    /// are; the views begin at a multiple of that size. Unlike reserved huge pages these come from ordinary memory: if another process
+    /// punches a hole, small ones take their place and nobody meets a SIGBUS.
+    pub(crate) fn collapse(&self) -> bool {
+        // SAFETY: the first view is mapped for as long as `self` lives. The call moves pages and leaves their contents, which is invisible
+        // to whoever reads or writes them meanwhile.
+        unsafe {
+            libc::madvise(
+                self.base.as_ptr().cast(),
+                self.view_bytes,
+                libc::MADV_COLLAPSE,
+            ) == 0
+        }
     }
 
     /// Bytes of one view.

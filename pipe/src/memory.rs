@@ -38,9 +38,10 @@ pub(crate) struct Shared {
 impl PipeMemory {
     /// Makes the memory: two memfds with every page allocated and mapped, sealed against any change of size.
     ///
-    /// The data of an RX pipe of either kind is sealed against writing too: the application can only read it. Under [`PagePolicy::Auto`] only such data
-    /// gets huge pages, because who may write to a file of huge pages may also punch a hole into it, and if then no huge page is
-    /// free, the next access by the daemon is a SIGBUS. [`PagePolicy::Require`] takes that risk for TX and RX/TX pipes.
+    /// The data of an RX pipe of either kind is sealed against writing too: the application can only read it. Only such data gets
+    /// reserved huge pages, because who may write to a file of them may also punch a hole into it, and if then no huge page is
+    /// free, the next access by the daemon is a SIGBUS. Everything else, and what finds none reserved, gets transparent huge pages, which have
+    /// no such end; making them takes some 2 ms for each MiB.
     ///
     /// # Errors
     /// [`PipeError::Size`] if the capacity is not a power of two in range; [`PipeError::HugePages`] under [`PagePolicy::Require`];
@@ -53,26 +54,38 @@ impl PipeMemory {
         } = *spec;
         check_capacity(capacity_bytes)?;
         let read_only = direction.is_read_only();
-        let huge = match pages {
-            PagePolicy::Require => Some(
-                create_data(capacity_bytes, true, read_only)
-                    .map_err(|error| huge_pages_missing(capacity_bytes, error))?,
-            ),
-            PagePolicy::Auto if read_only && capacity_bytes >= HUGE_PAGE_BYTES => {
-                create_data(capacity_bytes, true, read_only).ok()
+        let wants_huge = match pages {
+            PagePolicy::Require if capacity_bytes < HUGE_PAGE_BYTES => {
+                return Err(PipeError::Size {
+                    what: WHAT,
+                    found: capacity_bytes,
+                    expected: "at least one page of 2 MiB",
+                });
             }
-            PagePolicy::Auto | PagePolicy::Never => None,
+            PagePolicy::Require | PagePolicy::Auto => capacity_bytes >= HUGE_PAGE_BYTES,
+            PagePolicy::Never => false,
         };
-        let page_bytes = if huge.is_some() {
-            HUGE_PAGE_BYTES
+        let reserved = if wants_huge && read_only {
+            create_data(capacity_bytes, true, read_only).ok()
         } else {
-            PAGE_BYTES
+            None
         };
-        let (ring, data) = match huge {
-            Some(data) => data,
-            None => create_data(capacity_bytes, false, read_only)?,
+        let (ring, data, page_bytes) = match reserved {
+            Some((ring, data)) => (ring, data, HUGE_PAGE_BYTES),
+            None => {
+                let (ring, data) = create_data(capacity_bytes, false, read_only)?;
+                if wants_huge && ring.collapse() {
+                    (ring, data, HUGE_PAGE_BYTES)
+                } else if pages == PagePolicy::Require {
+                    return Err(PipeError::HugePages {
+                        bytes: capacity_bytes,
+                    });
+                } else {
+                    (ring, data, PAGE_BYTES)
+                }
+            }
         };
-        let (control, words) = Control::create(capacity_bytes, direction)?;
+        let (control, words) = Control::create(capacity_bytes, direction, page_bytes)?;
         Ok(Self {
             shared: Shared {
                 control,
@@ -97,13 +110,14 @@ impl PipeMemory {
     ) -> Result<Self, PipeError> {
         check_capacity(capacity_bytes)?;
         let control = Control::open(fds[0].as_fd(), capacity_bytes, direction)?;
-        let page_bytes = memfd::check(WHAT, fds[1].as_fd(), capacity_bytes)?;
+        let memfd_page_bytes = memfd::check(WHAT, fds[1].as_fd(), capacity_bytes)?;
         let access = if direction.is_read_only() {
             Access::Read
         } else {
             Access::ReadWrite
         };
-        let ring = map_data(fds[1].as_fd(), capacity_bytes, page_bytes, access)?;
+        let page_bytes = control.page_bytes();
+        let ring = map_data(fds[1].as_fd(), capacity_bytes, memfd_page_bytes, access)?;
         Ok(Self {
             shared: Shared {
                 control,
@@ -185,13 +199,6 @@ fn create_data(
     huge: bool,
     read_only: bool,
 ) -> Result<(Ring, OwnedFd), PipeError> {
-    if huge && capacity_bytes < HUGE_PAGE_BYTES {
-        return Err(PipeError::Size {
-            what: WHAT,
-            found: capacity_bytes,
-            expected: "at least one page of 2 MiB",
-        });
-    }
     let memfd = memfd::create(WHAT, capacity_bytes, huge)?;
     let page_bytes = if huge { HUGE_PAGE_BYTES } else { PAGE_BYTES };
     // Mapped before it is sealed: the seal leaves existing writable mappings alone.
@@ -206,18 +213,17 @@ fn map_data(
     page_bytes: u64,
     access: Access,
 ) -> Result<Ring, PipeError> {
-    Mapping::twice(memfd, capacity_bytes as usize, page_bytes as usize, access)
+    // Where huge pages can be, so that a mapping of them costs one entry each.
+    let alignment = if capacity_bytes >= HUGE_PAGE_BYTES {
+        HUGE_PAGE_BYTES
+    } else {
+        page_bytes
+    };
+    Mapping::twice(memfd, capacity_bytes as usize, alignment as usize, access)
         .map(Ring::new)
         .map_err(|source| PipeError::System {
             what: WHAT,
             call: "mmap",
             source,
         })
-}
-
-fn huge_pages_missing(bytes: u64, error: PipeError) -> PipeError {
-    match error {
-        PipeError::System { source, .. } => PipeError::HugePages { bytes, source },
-        other => other,
-    }
 }

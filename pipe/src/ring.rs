@@ -24,6 +24,11 @@ impl Ring {
         Self { mapping }
     }
 
+    /// As [`Mapping::collapse`].
+    pub(crate) fn collapse(&self) -> bool {
+        self.mapping.collapse()
+    }
+
     /// Size in bytes.
     #[inline]
     pub(crate) const fn capacity(&self) -> usize {

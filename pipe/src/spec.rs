@@ -41,7 +41,7 @@ impl Direction {
 /// Page size wanted for the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PagePolicy {
-    /// 2 MiB pages where they are to be had and safe to share, else 4 KiB. See [`crate::PipeMemory::create`].
+    /// 2 MiB pages where they are to be had, reserved or transparent, else 4 KiB. See [`crate::PipeMemory::create`].
     Auto,
     /// 2 MiB pages or an error.
     Require,

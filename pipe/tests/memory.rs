@@ -11,7 +11,7 @@ use covalent_pipe::{
     app::{RxPipe, TxPipe},
     nic::NicPipe,
 };
-use rustix::fs::fstat;
+use rustix::fs::{FallocateFlags, fallocate, fstat};
 use support::{memories, packet};
 
 const HUGE: u64 = 2 << 20;
@@ -90,13 +90,15 @@ fn a_pipe_on_the_pages_that_it_got_works() {
         };
         let page_bytes = memory.page_bytes();
         println!("{direction:?} under {pages:?}: pages of {page_bytes} bytes");
-        match (direction, pages) {
-            (_, PagePolicy::Require) => assert_eq!(page_bytes, HUGE),
-            (Direction::Tx, PagePolicy::Auto) => {
-                assert_eq!(page_bytes, 4096, "writable pages are never huge by default")
-            }
-            _ => assert!([4096, HUGE].contains(&page_bytes)),
+        if pages == PagePolicy::Require {
+            assert_eq!(page_bytes, HUGE);
         }
+        assert!([4096, HUGE].contains(&page_bytes));
+        assert_eq!(
+            huge_kib_of(&memory) >= HUGE / 1024,
+            page_bytes == HUGE,
+            "what is said is what the kernel shows"
+        );
         let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
         let opened = PipeMemory::open(fds, direction, HUGE).unwrap();
         assert_eq!(opened.page_bytes(), page_bytes);
@@ -121,6 +123,52 @@ fn a_pipe_on_the_pages_that_it_got_works() {
                 nic.complete_tx();
             }
         }
+    }
+}
+
+/// KiB of a pipe's data that this process has mapped by huge pages, reserved or transparent.
+fn huge_kib_of(memory: &PipeMemory) -> u64 {
+    let inode = fstat(memory.fds()[1]).unwrap().st_ino.to_string();
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut ours = false;
+    let mut kib = 0;
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words[0].contains('-') {
+            ours = words.get(4) == Some(&inode.as_str());
+        } else if ours
+            && ["ShmemPmdMapped:", "Shared_Hugetlb:", "Private_Hugetlb:"].contains(&words[0])
+        {
+            kib += words[1].parse::<u64>().unwrap();
+        }
+    }
+    kib
+}
+
+/// Whoever may write the data may punch a hole into it: the daemon must go on without a SIGBUS, whatever its pages are.
+#[test]
+fn a_hole_in_writable_data_harms_only_its_bytes() {
+    for direction in [Direction::Tx, Direction::RxTx] {
+        let memory = create(direction, HUGE, PagePolicy::Auto).unwrap();
+        let [_, data] = memory.fds();
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(data, punch, 0, HUGE).unwrap();
+        let data = data.try_clone_to_owned().unwrap();
+        let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+        let opened = PipeMemory::open(fds, direction, HUGE).unwrap();
+        let mut nic = NicPipe::new(memory);
+        if direction == Direction::Tx {
+            let mut app = TxPipe::new(opened).unwrap();
+            app.send(&[7; 1000]).unwrap();
+            app.publish();
+            fallocate(&data, punch, 0, 4096).unwrap();
+            assert_eq!(nic.peek_tx().unwrap(), Some(&[0; 1000][..]));
+        } else {
+            nic.push(&[7; 1000]).unwrap();
+            fallocate(&data, punch, 4096, HUGE - 4096).unwrap();
+            nic.push(&[7; 10_000]).unwrap();
+        }
+        assert_eq!(nic.violation(), None);
     }
 }
 
