@@ -17,7 +17,7 @@ INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom bench clean
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions bench clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -59,7 +59,7 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
-test: lint ebpf-check loom unit ## Format, lints, docs, the XDP object against its source, the protocol under the model checker, every test
+test: lint ebpf-check loom instructions unit ## Format, lints, docs, the XDP object against its source, the protocol under the model checker, instructions for each packet, every test
 
 lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@scripts/install-packages build
@@ -83,6 +83,10 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 loom:            ## Checks the pipe's notification protocol under every interleaving
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
+
+instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
+	@scripts/install-packages build count
+	@scripts/count-instructions
 
 bench: build     ## Our side and the bare peers, in one run, with raw results in bench/results (as root)
 	@target/release/covalent-bench all --results bench/results

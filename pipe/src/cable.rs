@@ -183,8 +183,8 @@ impl CableEnd {
         Self {
             side,
             page,
+            producer: Producer::new(&out),
             out,
-            producer: Producer::default(),
             inward,
             consumer: Consumer::default(),
             peeked: None,
@@ -213,15 +213,14 @@ impl CableEnd {
                 max,
             });
         }
-        if !self.producer.fits(&self.out, frame.len()) {
+        if !self.producer.place(&self.out, frame) {
             self.refresh_space();
-            if !self.producer.fits(&self.out, frame.len()) {
+            if !self.producer.place(&self.out, frame) {
                 self.refused_at = Some(self.producer.freed);
                 return Err(PushRefusal::Full);
             }
         }
         self.refused_at = None;
-        self.producer.place(&self.out, frame);
         Ok(())
     }
 
@@ -230,7 +229,7 @@ impl CableEnd {
     pub fn free_bytes(&mut self) -> u64 {
         self.refresh_space();
         self.refused_at = None;
-        self.producer.free_bytes(&self.out)
+        self.producer.free_bytes()
     }
 
     /// Whether the peer has taken and freed everything that was pushed here.

@@ -63,8 +63,9 @@ impl Consumer {
     pub(crate) fn span(&self, shared: &Shared, start: u64) -> Result<Span, Violation> {
         let word = shared.control.length(start).load(Ordering::Relaxed);
         let len = word & !DO_NOT_SEND;
-        let most = self.limit - start;
-        if len == 0 || in_quanta(u64::from(len)) > most {
+        let most = self.limit.saturating_sub(start);
+        // At least one byte and at most all. Those are whole quanta, so the packet's last quantum, rounded up, lies before the limit too.
+        if u64::from(len).wrapping_sub(1) >= most {
             return Err(Violation::PacketLength { found: len, most });
         }
         Ok(Span {
@@ -74,17 +75,28 @@ impl Consumer {
         })
     }
 
+    #[inline]
+    const fn holds(&self, start: u64, len: u64) -> bool {
+        start >= self.released && start <= self.limit && len <= self.limit - start
+    }
+
     /// The bytes of a packet that [`Consumer::span`] found.
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, shared: &'a Shared, span: Span) -> &'a [u8] {
-        self.range(shared, span.start, u64::from(span.len))
+        assert!(
+            span.start >= self.released,
+            "a packet that was given back already"
+        );
+        // SAFETY: as in `range`: `span` compared the packet's end with the limit, which never goes back, and it starts behind what was
+        // released (just checked).
+        unsafe { shared.ring.slice(span.start, span.len as usize) }
     }
 
     /// The bytes from `start` on; they must lie between released and limit.
     #[inline]
     pub(crate) fn range<'a>(&'a self, shared: &'a Shared, start: u64, len: u64) -> &'a [u8] {
         assert!(
-            start >= self.released && len <= self.limit - start,
+            self.holds(start, len),
             "bytes that the consumer does not hold"
         );
         // SAFETY: the span lies between released and limit (just checked), which are at most one ring apart. The producer leaves it
@@ -97,10 +109,10 @@ impl Consumer {
     #[inline]
     pub(crate) fn bytes_mut<'a>(&'a mut self, shared: &'a Shared, span: Span) -> &'a mut [u8] {
         assert!(
-            span.start >= self.released && u64::from(span.len) <= self.limit - span.start,
-            "bytes that the consumer does not hold"
+            span.start >= self.released,
+            "a packet that was given back already"
         );
-        // SAFETY: as in `range`, with an exclusive borrow of the consumer as long as the slice lives; RX/TX memory is mapped writable.
+        // SAFETY: as in `bytes`, with an exclusive borrow of the consumer as long as the slice lives; RX/TX memory is mapped writable.
         unsafe { shared.ring.slice_mut(span.start, span.len as usize) }
     }
 
@@ -108,7 +120,7 @@ impl Consumer {
     #[inline]
     pub(crate) fn copy_out(&self, shared: &Shared, span: Span, target: &mut [u8]) {
         assert!(
-            span.start >= self.released && target.len() as u64 <= self.limit - span.start,
+            self.holds(span.start, target.len() as u64),
             "bytes that the consumer does not hold"
         );
         // SAFETY: as in `range`; `target` is no longer than the span between released and limit.

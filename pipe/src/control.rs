@@ -44,7 +44,6 @@ const WHAT: &str = "pipe control memory";
 #[derive(Debug)]
 pub(crate) struct Control {
     mapping: Mapping,
-    quanta: usize,
 }
 
 impl Control {
@@ -108,7 +107,12 @@ impl Control {
                 call: "mmap",
                 source,
             })?;
-        Ok(Self { mapping, quanta })
+        let mapping = if quanta == 0 {
+            mapping
+        } else {
+            mapping.with_table(LENGTHS, quanta)
+        };
+        Ok(Self { mapping })
     }
 
     /// Size of the data's pages, as its creator found them.
@@ -152,8 +156,7 @@ impl Control {
     /// Length word of the packet that starts at `cursor`. There is none where bytes have no gaps.
     #[inline]
     pub(crate) fn length(&self, cursor: u64) -> &AtomicU32 {
-        let index = (cursor as usize / QUANTUM_BYTES) & (self.quanta - 1);
-        &self.mapping.u32s(LENGTHS + index * size_of::<u32>(), 1)[0]
+        self.mapping.table_word(cursor as usize / QUANTUM_BYTES)
     }
 }
 

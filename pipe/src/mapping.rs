@@ -28,6 +28,15 @@ pub(crate) struct Mapping {
     reserved: NonNull<c_void>,
     reserved_bytes: usize,
     access: Access,
+    /// Where [`Mapping::table_word`] finds its words: set once, and checked then.
+    table: Table,
+}
+
+/// Words of 32 bits at one offset; their number is a power of two. Empty: one word, for which there is always room.
+#[derive(Debug, Clone, Copy, Default)]
+struct Table {
+    offset: usize,
+    mask: usize,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread: any thread may use or unmap it. The type has no thread-bound state.
@@ -84,6 +93,7 @@ impl Mapping {
             reserved,
             reserved_bytes,
             access,
+            table: Table::default(),
         };
         let protection = match access {
             Access::Read => ProtFlags::READ,
@@ -155,6 +165,39 @@ impl Mapping {
         );
         // SAFETY: as in `u64s`.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+
+    /// The mapping with `count` words of 32 bits from byte `offset` on as its table; `count` is a power of two.
+    ///
+    /// # Panics
+    /// As [`Mapping::u32s`].
+    pub(crate) fn with_table(mut self, offset: usize, count: usize) -> Self {
+        assert!(
+            count.is_power_of_two() && self.holds(offset, count, size_of::<u32>()),
+            "a table outside the mapping"
+        );
+        self.table = Table {
+            offset,
+            mask: count - 1,
+        };
+        self
+    }
+
+    /// The word of the table that `index` comes to, counted round. What [`Mapping::u32s`] would check for each word was checked for all of them
+    /// once.
+    #[inline]
+    pub(crate) fn table_word(&self, index: usize) -> &AtomicU32 {
+        let Table { offset, mask } = self.table;
+        // SAFETY: `with_table` checked that all words up to `mask` lie within the first view, aligned and writable; the default, one word at offset 0,
+        // does so because a view has at least a page. The rest is as in `u64s`.
+        unsafe {
+            self.base
+                .as_ptr()
+                .add(offset)
+                .cast::<AtomicU32>()
+                .add(index & mask)
+                .as_ref_unchecked()
+        }
     }
 
     #[inline]

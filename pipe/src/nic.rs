@@ -70,9 +70,15 @@ impl NicPipe {
     pub fn new(memory: PipeMemory) -> Self {
         let direction = memory.direction();
         Self {
+            // What a TX pipe does not carry never fits.
+            producer: match direction {
+                Direction::Tx => Producer::default(),
+                Direction::Rx | Direction::RxTx | Direction::RxBytes => {
+                    Producer::new(&memory.shared)
+                }
+            },
             shared: memory.shared,
             direction,
-            producer: Producer::default(),
             consumer: Consumer::default(),
             reactive: Reactive::default(),
             peeked: None,
@@ -126,11 +132,8 @@ impl NicPipe {
     /// where bytes have no gaps, its length.
     #[must_use]
     pub fn free_bytes(&mut self) -> u64 {
-        if self.direction == Direction::Tx {
-            return 0;
-        }
         self.refresh_head();
-        self.producer.free_bytes(&self.shared)
+        self.producer.free_bytes()
     }
 
     /// Copies `packet` behind the ones pushed before. The application sees it after [`NicPipe::publish`].
@@ -141,8 +144,10 @@ impl NicPipe {
     /// [`PushRefusal`] if it is empty, can never fit, or does not fit now (rule 3: it is dropped and counted).
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
-        self.admit(packet.len())?;
-        self.producer.place(&self.shared, packet);
+        if !self.producer.place(&self.shared, packet) {
+            self.make_room(packet.len())?;
+            self.producer.place(&self.shared, packet);
+        }
         self.pushed(packet.len());
         Ok(())
     }
@@ -158,7 +163,9 @@ impl NicPipe {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PushRefusal> {
-        self.admit(len)?;
+        if !self.producer.fits(len) {
+            self.make_room(len)?;
+        }
         fill(self.producer.slice_to_fill(&self.shared, len));
         self.producer.advance(&self.shared, len);
         self.pushed(len);
@@ -265,7 +272,7 @@ impl NicPipe {
         self.consumer.release(&self.shared);
         let head = self.consumer.released;
         if self.direction == Direction::RxTx {
-            self.producer.freed = head;
+            self.producer.free_to(&self.shared, head);
             self.show(Group::Taken);
             return None;
         }
@@ -275,8 +282,9 @@ impl NicPipe {
         notify.then_some(head)
     }
 
-    #[inline]
-    fn admit(&mut self, len: usize) -> Result<(), PushRefusal> {
+    /// For a packet that does not fit by the head last seen: looks at the head again. After `Ok` it fits.
+    #[inline(never)]
+    fn make_room(&mut self, len: usize) -> Result<(), PushRefusal> {
         if self.direction == Direction::Tx {
             return Err(PushRefusal::WrongDirection);
         }
@@ -289,15 +297,13 @@ impl NicPipe {
             self.show(Group::Refused);
             return Err(PushRefusal::TooLong { len, max });
         }
-        if !self.producer.fits(&self.shared, len) {
-            self.refresh_head();
-            if !self.producer.fits(&self.shared, len) {
-                self.counters.full += 1;
-                self.show(Group::Refused);
-                return Err(PushRefusal::Full);
-            }
+        self.refresh_head();
+        if self.producer.fits(len) {
+            return Ok(());
         }
-        Ok(())
+        self.counters.full += 1;
+        self.show(Group::Refused);
+        Err(PushRefusal::Full)
     }
 
     #[inline]

@@ -3,6 +3,8 @@
 use crate::{Violation, cursor::accept_bytes, memory::Shared, sync::Ordering, violation::Cursor};
 
 /// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
+///
+/// The default has no room and never gets any.
 #[derive(Debug, Default)]
 pub(crate) struct Producer {
     /// End of what was placed.
@@ -11,50 +13,69 @@ pub(crate) struct Producer {
     pub(crate) published: u64,
     /// Start of what the consumer still holds, as last accepted.
     pub(crate) freed: u64,
+    /// How far the tail may go by that.
+    limit: u64,
 }
 
 impl Producer {
-    /// Bytes that can be placed, by the head last accepted.
-    #[inline]
-    pub(crate) fn free_bytes(&self, shared: &Shared) -> u64 {
-        shared.usable() - (self.tail - self.freed)
+    /// A writer of an empty ring.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self {
+            limit: shared.usable(),
+            ..Self::default()
+        }
     }
 
-    /// Whether a packet of `len` bytes can be placed now.
+    /// Bytes that can be placed, by the head last accepted.
     #[inline]
-    pub(crate) fn fits(&self, shared: &Shared, len: usize) -> bool {
-        shared.footprint(len) <= self.free_bytes(shared)
+    pub(crate) const fn free_bytes(&self) -> u64 {
+        self.limit - self.tail
+    }
+
+    /// Whether a packet of `len` bytes can be placed now: at least one, and no more than are free. Those are whole quanta where packets take whole
+    /// quanta, so nothing needs to be rounded.
+    #[inline]
+    pub(crate) const fn fits(&self, len: usize) -> bool {
+        (len as u64).wrapping_sub(1) < self.free_bytes()
     }
 
     /// Reads the consumer's head once and accepts it or not.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<(), Violation> {
         let found = shared.control.head().load(Ordering::Acquire);
-        self.freed = accept_bytes(
+        let freed = accept_bytes(
             Cursor::Head,
             found,
             self.freed,
             self.published,
             shared.alignment,
         )?;
+        self.free_to(shared, freed);
         Ok(())
     }
 
-    /// Places a packet, which must fit.
+    /// Takes everything before `head` as freed.
+    pub(crate) fn free_to(&mut self, shared: &Shared, head: u64) {
+        assert!(head <= self.tail, "freed before it was placed");
+        self.freed = head;
+        self.limit = head + shared.usable();
+    }
+
+    /// Places a packet if it fits.
     #[inline]
-    pub(crate) fn place(&mut self, shared: &Shared, packet: &[u8]) {
-        assert!(
-            self.fits(shared, packet.len()),
-            "placing a packet that does not fit"
-        );
+    pub(crate) fn place(&mut self, shared: &Shared, packet: &[u8]) -> bool {
+        if !self.fits(packet.len()) {
+            return false;
+        }
         // SAFETY: the producer's mapping is writable; the packet lies between tail and freed + usable (just checked), a span that the
         // consumer has given back and that `slice_to_fill` does not lend out, because it borrows the producer exclusively.
         unsafe { shared.ring.copy_in(self.tail, packet) };
         self.advance(shared, packet.len());
+        true
     }
 
     /// The next `len` bytes to be filled, which must fit; then [`Producer::advance`].
     pub(crate) fn slice_to_fill<'a>(&'a mut self, shared: &'a Shared, len: usize) -> &'a mut [u8] {
-        assert!(self.fits(shared, len), "placing a packet that does not fit");
+        assert!(self.fits(len), "placing a packet that does not fit");
         // SAFETY: as in `place`; the exclusive borrow of the producer lasts as long as the slice, and `len` is below the capacity. The
         // consumer reads nothing past the published tail; if it is hostile and writes here, only the packet's own bytes change.
         unsafe { shared.ring.slice_mut(self.tail, len) }
@@ -62,7 +83,7 @@ impl Producer {
 
     /// What [`Producer::slice_to_fill`] lends, to be read.
     pub(crate) fn slice_being_filled<'a>(&'a self, shared: &'a Shared, len: usize) -> &'a [u8] {
-        assert!(self.fits(shared, len), "reading a packet that does not fit");
+        assert!(self.fits(len), "reading a packet that does not fit");
         // SAFETY: as in `slice_to_fill`; writing there takes an exclusive borrow of the producer, so not while this slice lives.
         unsafe { shared.ring.slice(self.tail, len) }
     }
@@ -70,7 +91,7 @@ impl Producer {
     /// Takes the `len` bytes at the tail, already written, as a packet, or as more of the bytes without gaps.
     #[inline]
     pub(crate) fn advance(&mut self, shared: &Shared, len: usize) {
-        debug_assert!(len > 0 && self.fits(shared, len));
+        assert!(self.fits(len), "a packet longer than the room for it");
         if shared.alignment != 1 {
             shared
                 .control

@@ -112,6 +112,7 @@ pub struct RxTxBatch<'a> {
 
 impl RxTxBatch<'_> {
     /// The next packet, to be read and changed in place, oldest first; `None` after the last.
+    #[inline]
     pub fn next_packet(&mut self) -> Option<PacketMut<'_>> {
         let RxTxPipe {
             shared, consumer, ..

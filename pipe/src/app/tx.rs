@@ -45,8 +45,8 @@ impl TxPipe {
         let shared = memory.into_shared(Direction::Tx)?;
         let frame_bytes_max = shared.usable() as usize;
         Ok(Self {
+            producer: Producer::new(&shared),
             shared,
-            producer: Producer::default(),
             frame_bytes_max,
             refused: Refused::default(),
             violation: None,
@@ -72,6 +72,7 @@ impl TxPipe {
     #[inline]
     pub fn send(&mut self, packet: &[u8]) -> Result<(), SendRefusal> {
         self.admit(packet.len())?;
+        // It was admitted, so it fits.
         self.producer.place(&self.shared, packet);
         Ok(())
     }
@@ -108,7 +109,7 @@ impl TxPipe {
     #[must_use]
     pub fn free_bytes(&mut self) -> u64 {
         self.refresh();
-        self.producer.free_bytes(&self.shared)
+        self.producer.free_bytes()
     }
 
     /// Before sleeping for want of space: asks for a notification when the daemon next frees some. `true`: it will come, and fewer than `bytes`
@@ -156,9 +157,9 @@ impl TxPipe {
                 max: self.frame_bytes_max,
             });
         }
-        if !self.producer.fits(&self.shared, len) {
+        if !self.producer.fits(len) {
             self.refresh();
-            if !self.producer.fits(&self.shared, len) {
+            if !self.producer.fits(len) {
                 return Err(SendRefusal::Full);
             }
         }
