@@ -260,3 +260,26 @@ fn no_wake_up_for_space_is_lost() {
     app.publish();
     lane.join().unwrap();
 }
+
+/// What reactive notifications do away with: one for each packet fills the ring, and what comes then is told to nobody.
+#[test]
+fn a_notification_for_each_packet_fills_the_ring() {
+    let (mut lane, mut application) = session(4);
+    for tail in 1..=4 {
+        assert_eq!(lane.notify_each(2, tail * 64), Ok(true));
+    }
+    assert_eq!(lane.notify_each(2, 5 * 64), Ok(false));
+    for tail in 1..=4 {
+        let told = application.next_of_each().unwrap().unwrap();
+        assert_eq!((told.pipe, told.tail), (2, tail * 64));
+    }
+    assert_eq!(application.next_of_each(), Ok(None));
+    assert_eq!(lane.notify_each(2, 6 * 64), Ok(true));
+    // A reactive one is written once, however often it is asked for.
+    let (mut lane, mut application) = session(4);
+    for tail in 1..=100 {
+        lane.notify(2, tail * 64).unwrap();
+    }
+    assert!(application.next_notification().unwrap().is_some());
+    assert!(application.next_notification().unwrap().is_none());
+}

@@ -46,6 +46,16 @@ impl AppSession {
         Ok(taken.map(|(pipe, tail)| Notification { pipe, tail }))
     }
 
+    /// As [`AppSession::next_notification`], of what [`super::NicSession::notify_each`] wrote.
+    ///
+    /// # Errors
+    /// As [`AppSession::next_notification`].
+    #[inline]
+    pub fn next_of_each(&mut self) -> Result<Option<Notification>, Violation> {
+        let taken = self.notifications.take_each(self.words.notifications())?;
+        Ok(taken.map(|(pipe, tail)| Notification { pipe, tail }))
+    }
+
     /// Asks the lane to look at `pipe`. `true`: the lane sleeps; write to its event descriptor.
     ///
     /// # Errors

@@ -49,6 +49,24 @@ impl NicSession {
         Ok(())
     }
 
+    /// As [`NicSession::notify`], but with a notification for each call, also for a pipe that was notified of and not looked at. Returns whether there
+    /// was room: the ring can fill, and what is refused is forgotten. The application uses [`super::AppSession::next_of_each`].
+    ///
+    /// The published ablation of reactive notifications, for measurements only.
+    ///
+    /// # Errors
+    /// As [`NicSession::notify`].
+    #[inline]
+    pub fn notify_each(&mut self, pipe: u32, tail: u64) -> Result<bool, Violation> {
+        self.honest()?;
+        let posted = self
+            .notifications
+            .post_each(self.words.notifications(), pipe, tail);
+        let had_room = self.check(posted)?;
+        self.notified = true;
+        Ok(had_room)
+    }
+
     /// The next pipe whose doorbell was rung, once for each time (or several rings since the last look). The caller checks that it
     /// has a pipe of that number. At most as many in a row as there are slots are honest: take no more in one round.
     ///

@@ -60,20 +60,49 @@ impl Poster {
         if pending.swap(1, Ordering::AcqRel) != 0 {
             return Ok(false);
         }
+        if !self.has_room(mailbox)? {
+            return Err(Violation::MailboxFull);
+        }
+        self.write(mailbox, pipe, value);
+        Ok(true)
+    }
+
+    /// As [`Poster::post`], but writes a slot for each call, so that the ring can fill. Returns whether there was room. The reader uses
+    /// [`Taker::take_each`].
+    ///
+    /// This is how notifications for each packet behave, which reactive ones do away with: for measurements only.
+    ///
+    /// # Errors
+    /// [`Violation`] if the reader's count is impossible.
+    pub fn post_each(
+        &mut self,
+        mailbox: Mailbox<'_>,
+        pipe: u32,
+        value: u64,
+    ) -> Result<bool, Violation> {
+        let has_room = self.has_room(mailbox)?;
+        if has_room {
+            self.write(mailbox, pipe, value);
+        }
+        Ok(has_room)
+    }
+
+    fn has_room(&mut self, mailbox: Mailbox<'_>) -> Result<bool, Violation> {
+        let limit = mailbox.pending.len() as u64;
         if self.written - self.taken_seen >= limit {
             let found = mailbox.taken.load(Ordering::Acquire);
             self.taken_seen =
                 accept_count(Cursor::MailboxTaken, found, self.taken_seen, self.written)?;
-            if self.written - self.taken_seen >= limit {
-                return Err(Violation::MailboxFull);
-            }
         }
+        Ok(self.written - self.taken_seen < limit)
+    }
+
+    fn write(&mut self, mailbox: Mailbox<'_>, pipe: u32, value: u64) {
         let slot = mailbox.slot(self.written);
         slot[0].store(u64::from(pipe), Ordering::Relaxed);
         slot[1].store(value, Ordering::Relaxed);
         self.written += 1;
         mailbox.written.store(self.written, Ordering::Release);
-        Ok(true)
     }
 }
 
@@ -90,6 +119,19 @@ impl Taker {
     /// # Errors
     /// [`Violation`] if the writer's count or the slot's pipe is impossible.
     pub fn take(&mut self, mailbox: Mailbox<'_>) -> Result<Option<(u32, u64)>, Violation> {
+        let taken = self.take_each(mailbox)?;
+        if let Some((pipe, _)) = taken {
+            // Before the pipe is looked at: a post from here on writes a new slot. One that came earlier is seen through this swap.
+            mailbox.pending[pipe as usize].swap(0, Ordering::AcqRel);
+        }
+        Ok(taken)
+    }
+
+    /// As [`Taker::take`], of what [`Poster::post_each`] wrote.
+    ///
+    /// # Errors
+    /// As [`Taker::take`].
+    pub fn take_each(&mut self, mailbox: Mailbox<'_>) -> Result<Option<(u32, u64)>, Violation> {
         let limit = mailbox.pending.len() as u64;
         if self.taken == self.written_seen {
             let found = mailbox.written.load(Ordering::Acquire);
@@ -109,12 +151,9 @@ impl Taker {
         self.taken += 1;
         // Before the pending word: a poster that sees the word clear must find room.
         mailbox.taken.store(self.taken, Ordering::Release);
-        let pending = usize::try_from(found)
-            .ok()
-            .and_then(|pipe| mailbox.pending.get(pipe))
-            .ok_or(Violation::PipeNumber { found, limit })?;
-        // Before the pipe is looked at: a post from here on writes a new slot. One that came earlier is seen through this swap.
-        pending.swap(0, Ordering::AcqRel);
+        if found >= limit {
+            return Err(Violation::PipeNumber { found, limit });
+        }
         Ok(Some((found as u32, value)))
     }
 
