@@ -7,5 +7,6 @@ mod nodes;
 mod pipes;
 mod queue;
 mod regions;
+mod scale;
 mod tuning;
 mod verbs;
