@@ -14,6 +14,8 @@ pub fn udp_payload(frame: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use etherparse::{IpFragOffset, Ipv4Header, PacketBuilder, ip_number};
     use proptest::prelude::*;
 

@@ -26,6 +26,8 @@ pub fn write(packet: &mut [u8], at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -98,6 +98,7 @@ mod tests {
                 PipeRecord {
                     kind: PipeKind::Rx,
                     capacity_bytes: 1 << 16,
+                    packet_bytes_max: 1514,
                     bindings: 0,
                 },
             );

@@ -147,6 +147,7 @@ impl App {
             PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
             PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
             PipeKind::RxTx => Direction::RxTx,
+            PipeKind::RxBytes => Direction::RxBytes,
         };
         let fds: [OwnedFd; 2] = fds.try_into().expect("two descriptors");
         (
