@@ -57,7 +57,7 @@ mod wait;
 
 pub use covalent_api::{
     event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights, rule::Match,
-    rule::Transport, status,
+    rule::Spread, rule::Transport, status,
 };
 
 pub use blocking::Mismatch;
