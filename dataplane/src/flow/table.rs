@@ -1,10 +1,9 @@
 //! The table from matches to targets, looked up once per frame.
 
-use std::net::IpAddr;
+use std::{collections::HashMap, net::IpAddr};
 
 use covalent_api::rule::Match;
 use ipnet::IpNet;
-use rustc_hash::FxHashMap;
 
 use super::key::{FrameKey, IpKey, outermost_vlan, parse};
 
@@ -19,8 +18,9 @@ pub struct Occupied<T>(
 /// EtherType, any.
 ///
 /// A lookup costs at most one hash lookup per level that holds anything (for prefixes: per length in use) and
-/// allocates nothing. The keys in the maps come from local, admitted applications and never from the wire, so a fast
-/// hash without a secret is enough. Used by one thread.
+/// allocates nothing. The keys in the maps come from admitted applications, which are not trusted: one that knew the hash could bind
+/// matches that all meet in one place and slow every other application's frames down. So the hash is keyed, with keys that each
+/// process draws from the operating system at its start. Used by one thread.
 #[derive(Debug, Clone)]
 pub struct FlowTable<T> {
     five_tuples: Map<FiveTuple, T>,
@@ -34,7 +34,7 @@ pub struct FlowTable<T> {
     any: Option<T>,
 }
 
-type Map<K, T> = FxHashMap<K, T>;
+type Map<K, T> = HashMap<K, T, ahash::RandomState>;
 
 /// An address as bits, right-aligned; the family stands beside it.
 type Bits = u128;

@@ -2,6 +2,7 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod flows;
 mod namespace;
 mod node;
 
@@ -14,6 +15,8 @@ mod malformed;
 mod reclaim;
 mod requests;
 mod selfish;
+mod sets;
 mod sockets;
 mod streams;
+mod toggling;
 mod verbs;
