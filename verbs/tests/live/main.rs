@@ -6,4 +6,5 @@ mod nodes;
 mod pipes;
 mod queue;
 mod regions;
+mod sets;
 mod verbs;
