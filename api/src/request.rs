@@ -2,7 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{event::Event, guid::Guid, rule::Match, status::NodeStatus, tuning::PipeTuning};
+use crate::{
+    event::Event,
+    guid::Guid,
+    rule::{Match, Spread},
+    status::NodeStatus,
+    tuning::PipeTuning,
+};
 
 /// What a client asks. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,14 +41,20 @@ pub enum Request {
         /// The pipe's number in this session.
         pipe: u32,
     },
-    /// Steers matching frames into an RX or RX/TX pipe of this session.
+    /// Steers matching frames into an RX or RX/TX pipe of this session. All ports that the pipe sees take it, or none.
     Bind {
         /// The pipe's number in this session.
         pipe: u32,
         /// Frames that it wants.
         matches: Match,
+        /// `None`: the pipe wants them alone, and is refused if anybody holds the same match. Else it shares them with every
+        /// other pipe that is bound to the same match with the same policy. Refused if somebody holds the match alone, if
+        /// the set has another policy, belongs to another user or has [`crate::rule::SPREAD_PIPES_MAX`] pipes, or if this
+        /// pipe is in it already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spread: Option<Spread>,
     },
-    /// Takes a binding back.
+    /// Takes a binding back; a pipe of a set leaves it, and the others take its share. Frames that lie in the pipe stay there.
     Unbind {
         /// The pipe's number in this session.
         pipe: u32,

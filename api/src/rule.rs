@@ -32,10 +32,14 @@ impl Transport {
     }
 }
 
+/// Largest VLAN id: the field has twelve bits (IEEE 802.1Q, 9.6).
+pub const VLAN_MAX: u16 = 0x0fff;
+
 /// What a frame must look like for a rule to apply. One and two VLAN tags are looked through.
 ///
-/// Where several rules apply the most specific wins: five-tuple, destination, port, longest prefix, EtherType, any.
-/// A later fragment of an IP packet carries no ports, so only prefix, EtherType and any can match it.
+/// Where several rules apply the most specific wins: five-tuple, destination, port, longest prefix, VLAN, EtherType, any.
+/// What is said about addresses and ports holds in every VLAN; of what is left of a VLAN's frames its rule gets all, ARP too.
+/// A later fragment of an IP packet carries no ports, so only prefix, VLAN, EtherType and any can match it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "match", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Match {
@@ -73,6 +77,13 @@ pub enum Match {
         /// Destination prefix, for example `10.1.0.0/16` or `2001:db8::/32`.
         dst: IpNet,
     },
+    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) bears this VLAN id, LLC frames and damaged packets behind the
+    /// tag included. An inner tag's id does not matter. Only a tag that lies in the frame's bytes counts: what a network card or a
+    /// VLAN device keeps beside the frame is not seen.
+    Vlan {
+        /// The VLAN id, 0 (a tag that carries a priority only) to 4095.
+        vlan: u16,
+    },
     /// Every frame of one EtherType (behind any VLAN tags), 0x0600 to 0xffff.
     EtherType {
         /// The EtherType, for example 0x0806 for ARP.
@@ -82,7 +93,7 @@ pub enum Match {
     Any,
 }
 
-/// What happens to a frame that a configured rule matched.
+/// What happens to a frame that a configured rule matched, or that nothing matched (`dataplane.miss`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -90,6 +101,45 @@ pub enum Action {
     Kernel,
     /// The dataplane gets the frame and looks for a pipe that is bound to it.
     Dataplane,
+    /// The frame is dropped and counted: by the XDP program where there is one, else by the lane.
+    Drop,
+}
+
+/// How the pipes of a set share the frames of one match.
+///
+/// Several pipes may hold the same match on the same port as a *set*, each bound with the same policy. With [`Match::Any`] it is a
+/// fallback set: it gets what nothing else matches. Its pipes may be of several sessions of the port's lane, but of one user. A set
+/// exists from its first binding to the end of its last one; one pipe alone gets everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// By flow: the Toeplitz hash of receive-side scaling chooses one of [`SPREAD_BUCKETS`] buckets, and each bucket belongs to one
+    /// pipe. So a flow stays in one pipe, in order.
+    ///
+    /// Hashed are source and destination address and, if the packet is whole and TCP or UDP, the ports; without IP, the
+    /// destination and source MAC addresses; a frame of less than 14 bytes has hash 0. VLAN tags are not hashed. A fragment is hashed
+    /// by its addresses, the first one too, so that all fragments of a packet meet.
+    ///
+    /// When a pipe leaves, its own buckets go to the others in equal shares and no other flow moves. When the `n`-th pipe
+    /// joins, it takes one `n`-th of the buckets, in equal shares from the others, and no flow moves between those.
+    Hash,
+    /// One frame after the other, to each pipe in turn, whatever the flow: the frames of a flow are in order within a pipe only.
+    RoundRobin,
+}
+
+/// Buckets that the flows of a [`Spread::Hash`] set fall into: the hash's low bits.
+pub const SPREAD_BUCKETS: usize = 1024;
+
+/// Most pipes of one set. With that many, each still has four buckets.
+pub const SPREAD_PIPES_MAX: usize = 256;
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hash => "hash",
+            Self::RoundRobin => "round_robin",
+        })
+    }
 }
 
 /// A configured steering rule. A pipe's binding is the same thing with [`Action::Dataplane`] and that pipe as target.
@@ -121,6 +171,9 @@ pub enum BadMatch {
     /// VLAN tags are looked through, so no frame shows this EtherType.
     #[error("{0:#06x} is a VLAN tag; tags are looked through, so give the EtherType behind them")]
     VlanTag(u16),
+    /// The number has more than the twelve bits of a VLAN id.
+    #[error("{0} is not a VLAN id; expected 0 to 4095")]
+    VlanId(u16),
     /// The prefix has bits set behind its length.
     #[error("{given} has bits set behind its prefix length; did you mean `{meant}`?")]
     HostBits {
@@ -138,12 +191,13 @@ impl BadMatch {
         match self {
             Self::MixedFamilies { .. } | Self::HostBits { .. } => "dst",
             Self::Length(_) | Self::VlanTag(_) => "ethertype",
+            Self::VlanId(_) => "vlan",
         }
     }
 }
 
 impl Match {
-    /// Checks what the types alone do not: families, prefix bits, the range of EtherTypes.
+    /// Checks what the types alone do not: families, prefix bits, the ranges of VLAN ids and EtherTypes.
     ///
     /// # Errors
     /// [`BadMatch`] says what is wrong.
@@ -156,6 +210,7 @@ impl Match {
                 given: dst,
                 meant: dst.trunc(),
             }),
+            Self::Vlan { vlan } if vlan > VLAN_MAX => Err(BadMatch::VlanId(vlan)),
             Self::EtherType { ethertype } if ethertype < ETHERTYPE_MIN => {
                 Err(BadMatch::Length(ethertype))
             }
@@ -189,6 +244,7 @@ impl fmt::Display for Match {
                 dst_port,
             } => write!(f, "{transport:?} -> port {dst_port}"),
             Self::Prefix { dst } => write!(f, "-> {dst}"),
+            Self::Vlan { vlan } => write!(f, "VLAN {vlan}"),
             Self::EtherType { ethertype } => write!(f, "EtherType {ethertype:#06x}"),
             Self::Any => f.write_str("any frame"),
         }
@@ -228,6 +284,10 @@ mod tests {
             Match::EtherType { ethertype: 0x8100 }.check(),
             Err(BadMatch::VlanTag(0x8100))
         );
+        assert_eq!(Match::Vlan { vlan: 0 }.check(), Ok(()));
+        assert_eq!(Match::Vlan { vlan: 4095 }.check(), Ok(()));
+        let error = Match::Vlan { vlan: 4096 }.check().expect_err("13 bits");
+        assert_eq!((&error, error.key()), (&BadMatch::VlanId(4096), "vlan"));
         assert_eq!(Match::Any.check(), Ok(()));
     }
 }

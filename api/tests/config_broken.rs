@@ -196,8 +196,60 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         &["`steer[0].match`", "did you mean `five_tuple`?"],
     ),
     (
-        "[[steer]]\nmatch = \"any\"\naction = \"drop\"",
-        &["`steer[0].action`", "found the text \"drop\""],
+        "[[steer]]\nmatch = \"any\"\naction = \"dorp\"",
+        &[
+            "`steer[0].action`",
+            "found the text \"dorp\"",
+            "did you mean `drop`?",
+        ],
+    ),
+    (
+        "[[steer]]\nmatch = \"vlan\"\naction = \"kernel\"",
+        &[":7:1: `steer[0].vlan`", "missing", "a VLAN id, 0 to 4095"],
+    ),
+    (
+        "[[steer]]\nmatch = \"vlan\"\nvlan = 4096\naction = \"kernel\"",
+        &[
+            ":9:8: `steer[0].vlan`",
+            "found the number 4096",
+            "from 0 to 4095 (a VLAN id)",
+        ],
+    ),
+    (
+        "[[steer]]\nmatch = \"vlan\"\nethertype = 0x0806\nvlan = 7\naction = \"kernel\"",
+        &[":9:1: `steer[0].ethertype`", "no such key", "`vlan`"],
+    ),
+    (
+        "[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"kernel\"\n[[steer]]\nmatch = \"vlan\"\nvlan = 7\naction = \"drop\"",
+        &[":12:9: `steer[1].match`", "rule 0", "VLAN 7"],
+    ),
+    (
+        "[dataplane]\nmiss = \"pass\"",
+        &[
+            ":8:8: `dataplane.miss`",
+            "found the text \"pass\"",
+            "\"kernel\"",
+            "\"drop\"",
+        ],
+    ),
+    (
+        "[dataplane]\nrss_key = \"6d5a\"",
+        &[
+            ":8:11: `dataplane.rss_key`",
+            "expected 40 bytes in hexadecimal: 80 digits",
+        ],
+    ),
+    (
+        "[dataplane]\nrss_key = \"00000000000000000000000000000000000000000000000000000000000000000000000000000000\"",
+        &["`dataplane.rss_key`", "a key of zeros"],
+    ),
+    (
+        "[dataplane]\nrss_key = 0x6d5a",
+        &[
+            "`dataplane.rss_key`",
+            "found the number 0x6d5a",
+            "40 bytes in hexadecimal, in quotes",
+        ],
     ),
     (
         "[[steer]]\nmatch = \"five_tuple\"\ntransport = \"tcp\"\nsrc = \"192.0.2.1\"\nsrc_port = 1\ndst = \"::1\"\ndst_port = 2\naction = \"kernel\"",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use covalent_api::{
     config::{
         Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, HugePages, Idle,
-        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
+        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RssKey, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -26,6 +26,8 @@ fn documented() -> Config {
             huge_pages: HugePages::Auto,
             pipes_per_session_max: 1024,
             session_memory_max_mib: 256,
+            miss: Action::Kernel,
+            rss_key: RssKey::MICROSOFT,
         },
         lane: vec![LaneConfig { core: None }],
         port: vec![PortConfig {
@@ -90,7 +92,7 @@ fn the_examples_in_the_shipped_file_are_right() {
     assert_eq!(all.lane[0].core, Some(2));
     assert_eq!(all.port.len(), 3);
     assert!(!all.port[2].link, "a pcap port has nobody to link with");
-    assert_eq!(all.steer.len(), 6, "one example for each kind of match");
+    assert_eq!(all.steer.len(), 7, "one example for each kind of match");
 }
 
 /// `section.key` of every key in TOML text; the index in a list does not matter.
@@ -145,6 +147,8 @@ fn every_kind() -> Config {
             huge_pages: HugePages::Require,
             pipes_per_session_max: 1,
             session_memory_max_mib: 1,
+            miss: Action::Drop,
+            rss_key: RssKey::SYMMETRIC,
         },
         lane: vec![LaneConfig { core: Some(0) }, LaneConfig { core: None }],
         port: vec![
@@ -226,6 +230,7 @@ fn every_kind() -> Config {
                 },
                 Action::Dataplane,
             ),
+            rule(Match::Vlan { vlan: 4095 }, Action::Drop),
             rule(Match::EtherType { ethertype: 0x0806 }, Action::Kernel),
             rule(Match::Any, Action::Dataplane),
         ],

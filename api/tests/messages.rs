@@ -11,7 +11,7 @@ use covalent_api::{
     event::{Event, EventKind},
     guid::Guid,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
-    rule::{Match, Transport},
+    rule::{Match, Spread, Transport},
     status::{
         Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
         VerbStatus,
@@ -49,6 +49,9 @@ fn pipe(pipe: u32) -> PipeStatus {
         tx_bytes: 4,
         notifications_sent: 5,
         notifications_suppressed: 6,
+        head_updates: 9,
+        tx_discarded_packets: 10,
+        unstamped_packets: 11,
         drops: causes(),
     }
 }
@@ -155,6 +158,7 @@ fn every_match() -> Vec<Match> {
         Match::Prefix {
             dst: "10.0.0.0/8".parse().expect("a prefix"),
         },
+        Match::Vlan { vlan: 7 },
         Match::EtherType { ethertype: 0x0806 },
         Match::Any,
     ]
@@ -194,10 +198,13 @@ fn requests_survive() {
         port: Some("p0".into()),
     }));
     for matches in every_match() {
-        all.push(Request::Bind {
-            pipe: 1,
-            matches: matches.clone(),
-        });
+        for spread in [None, Some(Spread::Hash), Some(Spread::RoundRobin)] {
+            all.push(Request::Bind {
+                pipe: 1,
+                matches: matches.clone(),
+                spread,
+            });
+        }
         all.push(Request::Unbind { pipe: 1, matches });
     }
     all.iter().for_each(survives);
@@ -347,6 +354,10 @@ fn strangers_are_refused_with_a_reason() {
             "unknown field `core`",
         ),
         (r#"{"request":"open_session"}"#, "missing field `lane`"),
+        (
+            r#"{"request":"bind","pipe":1,"matches":{"match":"any"},"spread":"sticky"}"#,
+            "unknown variant `sticky`, expected `hash` or `round_robin`",
+        ),
         (
             r#"{"request":"status"} {"request":"status"}"#,
             "trailing characters",

@@ -59,7 +59,7 @@ impl SocketArgs {
 pub struct MatchArg(pub Match);
 
 /// How `--match` is written, for help texts.
-pub const MATCH_HELP: &str = "any | ethertype:0x0806 | prefix:10.1.0.0/16 | udp:53 | tcp:192.0.2.1:80 | udp:192.0.2.7:4000->192.0.2.1:53";
+pub const MATCH_HELP: &str = "any | ethertype:0x0806 | vlan:7 | prefix:10.1.0.0/16 | udp:53 | tcp:192.0.2.1:80 | udp:192.0.2.7:4000->192.0.2.1:53";
 
 impl FromStr for MatchArg {
     type Err = anyhow::Error;
@@ -83,6 +83,11 @@ fn parse_match(text: &str) -> Result<Match> {
         "prefix" => {
             return Ok(Match::Prefix {
                 dst: value.parse()?,
+            });
+        }
+        "vlan" => {
+            return Ok(Match::Vlan {
+                vlan: value.parse()?,
             });
         }
         "ethertype" => {
@@ -131,6 +136,7 @@ mod tests {
     fn every_kind_of_match_can_be_written() {
         let (src, dst) = ("192.0.2.7".parse().unwrap(), "192.0.2.1".parse().unwrap());
         assert_eq!(parsed("any"), Match::Any);
+        assert_eq!(parsed("vlan:7"), Match::Vlan { vlan: 7 });
         assert_eq!(
             parsed("ethertype:0x0806"),
             Match::EtherType { ethertype: 0x0806 }

@@ -1,6 +1,6 @@
 //! What a rule says.
 
-use crate::layout::{ACTION_DATAPLANE, ACTION_KERNEL};
+use crate::layout::{ACTION_DATAPLANE, ACTION_DROP, ACTION_KERNEL};
 
 /// Who gets a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,6 +9,8 @@ pub enum Action {
     Kernel,
     /// The socket of the queue that the frame arrived on; the kernel if that queue has none.
     Dataplane,
+    /// Nobody: the frame is dropped and counted.
+    Drop,
 }
 
 impl Action {
@@ -17,6 +19,7 @@ impl Action {
         match self {
             Self::Kernel => ACTION_KERNEL,
             Self::Dataplane => ACTION_DATAPLANE,
+            Self::Drop => ACTION_DROP,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the program counted.
 
 use crate::layout::{
-    COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, COUNTERS, Cause, CounterBlock, to_dataplane,
-    to_kernel,
+    COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, COUNTERS, Cause, CounterBlock, dropped,
+    to_dataplane, to_kernel,
 };
 
 /// Frames by where one cause sent them.
@@ -13,12 +13,14 @@ pub struct Verdicts {
     pub to_dataplane: u64,
     /// Frames passed to the kernel's network stack because the cause said so.
     pub to_kernel: u64,
+    /// Frames dropped because the cause said so.
+    pub dropped: u64,
 }
 
 /// Frames since the program was loaded, summed over all CPUs. Every frame is in exactly one of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Link frames; `to_kernel` is always 0.
+    /// Link frames; only `to_dataplane` counts any.
     pub link: Verdicts,
     /// Frames that a five-tuple rule decided.
     pub five_tuple: Verdicts,
@@ -28,6 +30,8 @@ pub struct Counters {
     pub port: Verdicts,
     /// Frames that a prefix rule decided.
     pub prefix: Verdicts,
+    /// Frames that a VLAN rule decided.
+    pub vlan: Verdicts,
     /// Frames that an EtherType rule decided.
     pub ethertype: Verdicts,
     /// Frames that no rule matched.
@@ -54,6 +58,7 @@ impl Counters {
         let verdicts = |cause| Verdicts {
             to_dataplane: total[to_dataplane(cause) as usize],
             to_kernel: total[to_kernel(cause) as usize],
+            dropped: total[dropped(cause) as usize],
         };
         Self {
             link: verdicts(Cause::Link),
@@ -61,6 +66,7 @@ impl Counters {
             destination: verdicts(Cause::Destination),
             port: verdicts(Cause::Port),
             prefix: verdicts(Cause::Prefix),
+            vlan: verdicts(Cause::Vlan),
             ethertype: verdicts(Cause::EtherType),
             default: verdicts(Cause::Default),
             runt: verdicts(Cause::Runt),
@@ -72,7 +78,7 @@ impl Counters {
 
     /// The verdicts by the name of their cause, in the order of decision.
     #[must_use]
-    pub const fn by_cause(&self) -> [(&'static str, Verdicts); 9] {
+    pub const fn by_cause(&self) -> [(&'static str, Verdicts); 10] {
         [
             ("runt", self.runt),
             ("link", self.link),
@@ -81,6 +87,7 @@ impl Counters {
             ("destination", self.destination),
             ("port", self.port),
             ("prefix", self.prefix),
+            ("vlan", self.vlan),
             ("ethertype", self.ethertype),
             ("default", self.default),
         ]
@@ -106,10 +113,19 @@ impl Counters {
         decided + self.no_socket + self.redirect_refused
     }
 
+    /// Frames dropped because a rule or the default said so.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.by_cause()
+            .iter()
+            .map(|(_, verdicts)| verdicts.dropped)
+            .sum()
+    }
+
     /// Frames seen.
     #[must_use]
     pub fn frames(&self) -> u64 {
-        self.to_dataplane() + self.to_kernel()
+        self.to_dataplane() + self.to_kernel() + self.dropped()
     }
 }
 

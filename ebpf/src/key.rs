@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::layout::{
     Address, DestinationKey, ETHERTYPE_MIN, FAMILY_IPV4, FAMILY_IPV6, FiveTupleKey, Network16,
     PortKey, TABLE_DESTINATIONS, TABLE_ETHERTYPES, TABLE_FIVE_TUPLES, TABLE_PORTS,
-    TABLE_PREFIXES_V4, TABLE_PREFIXES_V6,
+    TABLE_PREFIXES_V4, TABLE_PREFIXES_V6, TABLE_VLANS, VLAN_ID_MASK,
 };
 
 const PROTOCOL_TCP: u8 = 6;
@@ -14,7 +14,7 @@ const PROTOCOL_UDP: u8 = 17;
 /// Frames that a rule is about. Numbers are in host byte order here and in network byte order in the maps.
 ///
 /// Where several keys match a frame the first of this list wins; among prefixes the longest. One and two VLAN tags are
-/// looked through. A later fragment has no ports, so only the last two kinds can match it.
+/// looked through. A later fragment has no ports, so only the last three kinds can match it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// One connection, one direction.
@@ -53,6 +53,11 @@ pub enum Key {
         /// Length of the prefix in bits: 0 to 32 (IPv4) or 128 (IPv6).
         len: u8,
     },
+    /// Every frame whose outermost tag (0x8100, 0x88a8 or 0x9100) bears this VLAN id, whatever lies behind the tag.
+    Vlan(
+        /// The VLAN id, 0 to 4095.
+        u16,
+    ),
     /// Every frame of one EtherType, 0x0600 to 0xffff.
     EtherType(
         /// The EtherType behind any VLAN tags.
@@ -86,6 +91,9 @@ pub enum KeyError {
         /// The longest possible.
         max: u8,
     },
+    /// The number has more than twelve bits.
+    #[error("{0} is not a VLAN id: 0 to 4095")]
+    Vlan(u16),
     /// The number is not an EtherType.
     #[error("{0:#06x} is not an EtherType: below 0x0600 the field is the length of an LLC frame")]
     EtherType(u16),
@@ -99,6 +107,7 @@ pub(crate) enum TableKey {
     Port(PortKey),
     PrefixV4 { bits: u32, address: [u8; 4] },
     PrefixV6 { bits: u32, address: [u8; 16] },
+    Vlan(Network16),
     EtherType(Network16),
 }
 
@@ -111,6 +120,7 @@ impl TableKey {
             Self::Port(_) => TABLE_PORTS,
             Self::PrefixV4 { .. } => TABLE_PREFIXES_V4,
             Self::PrefixV6 { .. } => TABLE_PREFIXES_V6,
+            Self::Vlan(_) => TABLE_VLANS,
             Self::EtherType(_) => TABLE_ETHERTYPES,
         }
     }
@@ -157,6 +167,8 @@ impl TryFrom<&Key> for TableKey {
                 zero: 0,
             }),
             Key::Prefix { dst, len } => prefix(dst, len)?,
+            Key::Vlan(number) if number > VLAN_ID_MASK => return Err(KeyError::Vlan(number)),
+            Key::Vlan(number) => Self::Vlan(Network16::new(number)),
             Key::EtherType(number) if number < ETHERTYPE_MIN => {
                 return Err(KeyError::EtherType(number));
             }
@@ -335,5 +347,7 @@ mod tests {
         );
         assert_eq!(refused(Key::EtherType(0x05ff)), KeyError::EtherType(0x05ff));
         assert!(TableKey::try_from(&Key::EtherType(0x0600)).is_ok());
+        assert_eq!(refused(Key::Vlan(4096)), KeyError::Vlan(4096));
+        assert!(TableKey::try_from(&Key::Vlan(4095)).is_ok());
     }
 }

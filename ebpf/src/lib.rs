@@ -1,8 +1,8 @@
 //! The XDP program that steers frames, and its typed loader.
 //!
 //! One [`Steering`] serves one interface: it loads the program, attaches it, and owns the maps through which the program
-//! learns its sockets and rules. The program sends a frame to the `AF_XDP` socket of the queue it arrived on, or passes
-//! it to the kernel; it drops nothing.
+//! learns its sockets and rules. The program sends a frame to the `AF_XDP` socket of the queue it arrived on, passes
+//! it to the kernel, or drops it where a rule or the default says so.
 //!
 //! ```no_run
 //! use covalent_ebpf::{Action, AttachMode, Key, Steering};
@@ -49,6 +49,7 @@ pub use error::EbpfError;
 pub use key::{Key, KeyError};
 pub use layout::{
     DESTINATIONS_MAX, ETHERTYPES_MAX, FIVE_TUPLES_MAX, PORTS_MAX, PREFIXES_MAX, QUEUES_MAX,
+    VLANS_MAX,
 };
 pub use mode::{AttachMode, AttachPoint, EffectiveMode};
 pub use owner::{AttachedProgram, attached_programs};

@@ -13,7 +13,7 @@ use crate::{
     key::TableKey,
     layout::{
         DESTINATIONS_MAX, DestinationKey, ETHERTYPES_MAX, FIVE_TUPLES_MAX, FiveTupleKey, Network16,
-        PORTS_MAX, PREFIXES_MAX, PortKey, TABLES,
+        PORTS_MAX, PREFIXES_MAX, PortKey, TABLES, VLANS_MAX,
     },
     steering::take_map,
 };
@@ -34,6 +34,7 @@ pub(crate) struct Tables {
     ports: HashMap<MapData, PortKey, u32>,
     prefixes_v4: LpmTrie<MapData, [u8; 4], u32>,
     prefixes_v6: LpmTrie<MapData, [u8; 16], u32>,
+    vlans: HashMap<MapData, Network16, u32>,
     ethertypes: HashMap<MapData, Network16, u32>,
     /// Keys that are there: older kernels do not tell an insertion into a trie from a change.
     present: HashSet<TableKey>,
@@ -49,6 +50,7 @@ impl Tables {
             ports: take_map(object, "PORTS")?,
             prefixes_v4: take_map(object, "PREFIXES_V4")?,
             prefixes_v6: take_map(object, "PREFIXES_V6")?,
+            vlans: take_map(object, "VLANS")?,
             ethertypes: take_map(object, "ETHERTYPES")?,
             present: HashSet::new(),
             rules: [0; TABLES],
@@ -82,6 +84,7 @@ impl Tables {
                 "IPv6 prefix",
                 PREFIXES_MAX,
             ),
+            TableKey::Vlan(key) => (self.vlans.insert(key, value, 0), "VLAN", VLANS_MAX),
             TableKey::EtherType(key) => (
                 self.ethertypes.insert(key, value, 0),
                 "EtherType",
@@ -111,6 +114,7 @@ impl Tables {
             TableKey::PrefixV6 { bits, address } => {
                 self.prefixes_v6.remove(&lpm_trie::Key::new(bits, address))
             }
+            TableKey::Vlan(key) => self.vlans.remove(&key),
             TableKey::EtherType(key) => self.ethertypes.remove(&key),
         };
         let removed = match result {

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use covalent_api::{request::PipeKind, rule::Match};
+use covalent_api::{
+    request::PipeKind,
+    rule::{Match, Spread},
+};
 use covalent_pipe::{
     app,
     framing::{Framing, Messages},
@@ -91,7 +94,15 @@ impl<'d> BytePipe<'d> {
     /// # Errors
     /// As [`RxPipe::bind`](crate::RxPipe::bind).
     pub fn bind(&mut self, matches: &Match) -> Result<()> {
-        self.device.bind(self.id, matches)
+        self.device.bind(self.id, matches, None)
+    }
+
+    /// As [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
+    ///
+    /// # Errors
+    /// As [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
+    pub fn bind_spread(&mut self, matches: &Match, spread: Spread) -> Result<()> {
+        self.device.bind(self.id, matches, Some(spread))
     }
 
     /// Takes back a binding. Bytes that lie in the pipe stay there.

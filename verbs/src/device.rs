@@ -11,7 +11,7 @@ use std::{
 
 use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
-    rule::Match,
+    rule::{Match, Spread},
     status::NodeStatus,
     tuning::PipeTuning,
 };
@@ -409,12 +409,16 @@ impl Device {
         }
     }
 
-    pub(crate) fn bind(&self, pipe: u32, matches: &Match) -> Result<()> {
-        let what = format!("bind pipe {pipe} to {matches}");
+    pub(crate) fn bind(&self, pipe: u32, matches: &Match, spread: Option<Spread>) -> Result<()> {
+        let what = match spread {
+            None => format!("bind pipe {pipe} to {matches}"),
+            Some(spread) => format!("bind pipe {pipe} to {matches}, shared by {spread}"),
+        };
         self.client.borrow_mut().done(
             &Request::Bind {
                 pipe,
                 matches: matches.clone(),
+                spread,
             },
             &what,
         )

@@ -2,7 +2,11 @@
 
 use std::time::Instant;
 
-use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
+use covalent_api::{
+    request::PipeKind,
+    rule::{Match, Spread},
+    tuning::PipeTuning,
+};
 use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
@@ -78,7 +82,23 @@ impl<'d> RxPipe<'d> {
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) when another pipe has the same match on the same port, or the configuration gives it to the kernel.
     pub fn bind(&mut self, matches: &Match) -> Result<()> {
-        self.device.bind(self.id, matches)
+        self.device.bind(self.id, matches, None)
+    }
+
+    /// Asks for a share of the frames that `matches` describes, beside every other pipe that is bound to the same match with the same
+    /// `spread`: a set of pipes. With [`Match::Any`] it is a fallback set, which gets what nothing else matches.
+    ///
+    /// The pipes may belong to several devices, in several threads or applications of one user, on the lane of the port. Pipes
+    /// may come and go while packets flow: when one is unbound, dropped or its application ends, the others take its share.
+    /// Under [`Spread::Hash`] only its own flows move then, and when one joins only the flows that it takes over. What lies in a
+    /// pipe already stays there, so around such a moment two pipes may hold packets of one flow. A pipe that is full
+    /// drops its share; it does not spill into the others.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) when a pipe has the match alone, when its set has another spread or belongs to another user or
+    /// has 256 pipes, when this pipe is in it already, or when the configuration gives the match away.
+    pub fn bind_spread(&mut self, matches: &Match, spread: Spread) -> Result<()> {
+        self.device.bind(self.id, matches, Some(spread))
     }
 
     /// Takes back a binding. Frames that lie in the pipe stay there.

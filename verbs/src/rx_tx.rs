@@ -5,7 +5,11 @@ use std::{
     time::Instant,
 };
 
-use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
+use covalent_api::{
+    request::PipeKind,
+    rule::{Match, Spread},
+    tuning::PipeTuning,
+};
 use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
@@ -80,7 +84,16 @@ impl<'d> RxTxPipe<'d> {
     /// # Errors
     /// As [`RxPipe::bind`](crate::RxPipe::bind).
     pub fn bind(&mut self, matches: &Match) -> Result<()> {
-        self.device.bind(self.id, matches)
+        self.device.bind(self.id, matches, None)
+    }
+
+    /// Asks for a share of the frames that `matches` describes, as far as they arrive on the pipe's port: as
+    /// [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
+    ///
+    /// # Errors
+    /// As [`RxPipe::bind_spread`](crate::RxPipe::bind_spread).
+    pub fn bind_spread(&mut self, matches: &Match, spread: Spread) -> Result<()> {
+        self.device.bind(self.id, matches, Some(spread))
     }
 
     /// Takes back a binding. Frames that lie in the pipe stay there.

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{Choice, Table};
+use super::{
+    rss_key::RssKey,
+    table::{Choice, Table},
+};
+use crate::rule::Action;
 
 /// What all lanes share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +24,10 @@ pub struct DataplaneConfig {
     /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256. Closed pipes
     /// count until the session ends; one user other than root and the daemon's own may have eight times as much over all sessions.
     pub session_memory_max_mib: u32,
+    /// What happens to a frame that no rule and no pipe wants. Default [`Action::Kernel`].
+    pub miss: Action,
+    /// The key of the hash by which a set of pipes shares flows. Default [`RssKey::MICROSOFT`].
+    pub rss_key: RssKey,
 }
 
 /// What a lane does when it finds no work.
@@ -64,6 +72,8 @@ impl DataplaneConfig {
             session_memory_max_mib: table
                 .integer("session_memory_max_mib", 1..=1 << 20, " (MiB)")
                 .unwrap_or(default.session_memory_max_mib),
+            miss: table.choice("miss").unwrap_or(default.miss),
+            rss_key: RssKey::read(table, "rss_key").unwrap_or(default.rss_key),
         }
     }
 }
@@ -77,6 +87,8 @@ impl Default for DataplaneConfig {
             huge_pages: HugePages::Auto,
             pipes_per_session_max: 1024,
             session_memory_max_mib: 256,
+            miss: Action::Kernel,
+            rss_key: RssKey::MICROSOFT,
         }
     }
 }

@@ -12,6 +12,7 @@ mod link;
 mod node;
 mod packet_memory;
 mod port;
+mod rss_key;
 mod steer;
 mod table;
 mod wording;
@@ -36,6 +37,7 @@ pub use self::{
         packet_memory_bytes,
     },
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, XdpMode},
+    rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};
 use crate::rule::Rule;

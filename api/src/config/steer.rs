@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::table::{Choice, Table};
-use crate::rule::{Action, Match, Rule, Transport};
+use crate::rule::{Action, Match, Rule, Transport, VLAN_MAX};
 
 /// Most rules in the file.
 pub(super) const RULES_MAX: usize = 4096;
@@ -15,6 +15,7 @@ enum Kind {
     Destination,
     Port,
     Prefix,
+    Vlan,
     EtherType,
     Any,
 }
@@ -78,6 +79,12 @@ impl Kind {
                     dst: table.parsed("dst", expected)?,
                 })
             }
+            Self::Vlan => {
+                require(table, "vlan", "a VLAN id, 0 to 4095");
+                Some(Match::Vlan {
+                    vlan: table.integer("vlan", 0..=VLAN_MAX, " (a VLAN id)")?,
+                })
+            }
             Self::EtherType => {
                 let expected = "an EtherType, 0x0600 to 0xffff, such as 0x0806 for ARP";
                 require(table, "ethertype", expected);
@@ -112,6 +119,7 @@ impl Choice for Kind {
         ("destination", Self::Destination),
         ("port", Self::Port),
         ("prefix", Self::Prefix),
+        ("vlan", Self::Vlan),
         ("ether_type", Self::EtherType),
         ("any", Self::Any),
     ];
@@ -122,6 +130,9 @@ impl Choice for Transport {
 }
 
 impl Choice for Action {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("kernel", Self::Kernel), ("dataplane", Self::Dataplane)];
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("kernel", Self::Kernel),
+        ("dataplane", Self::Dataplane),
+        ("drop", Self::Drop),
+    ];
 }

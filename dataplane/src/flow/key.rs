@@ -2,12 +2,13 @@
 //!
 //! | frame | key |
 //! |---|---|
-//! | under 14 bytes, a VLAN tag cut short, an EtherType field under 0x0600 (LLC) | none: only `any` matches |
+//! | under 14 bytes, a VLAN tag cut short, an EtherType field under 0x0600 (LLC) | none |
 //! | IPv4 under 20 bytes, of another version, with a header longer than the frame or its own total length | none |
 //! | IPv6 under 40 bytes, of another version, with an extension header cut short | none |
 //! | IP fragment that is not the first, more than 8 extension headers, ports outside the frame | no ports |
 //!
-//! Two VLAN tags (0x8100, 0x88a8, 0x9100) are looked through; a third one is the EtherType itself.
+//! "None" means that only its VLAN and `any` match such a frame. Two VLAN tags (0x8100, 0x88a8, 0x9100) are looked through; a third
+//! one is the EtherType itself. The outermost tag alone names the VLAN, if it is whole: 18 bytes of frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +20,7 @@ pub const ETHERTYPE_MIN: u16 = 0x0600;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const VLAN_TAGS_MAX: usize = 2;
+const VLAN_TAG_BYTES: usize = 4;
 const EXTENSION_HEADERS_MAX: usize = 8;
 
 const PROTOCOL_TCP: u8 = 6;
@@ -40,6 +42,8 @@ pub struct IpKey {
     pub src: IpAddr,
     /// Destination address, of the same family.
     pub dst: IpAddr,
+    /// Whether it is a part of a packet, the first one included.
+    pub fragment: bool,
     /// Ports, if the packet carries them.
     pub transport: Option<TransportKey>,
 }
@@ -55,7 +59,7 @@ pub struct TransportKey {
     pub dst_port: u16,
 }
 
-/// Reads the key of `frame` (from the destination address on, without FCS); `None` where only `any` may match.
+/// Reads the key of `frame` (from the destination address on, without FCS); `None` where only its VLAN and `any` may match.
 /// Never panics, whatever the bytes, and looks at no more than a bounded number of headers.
 #[must_use]
 pub fn parse(frame: &[u8]) -> Option<FrameKey> {
@@ -78,13 +82,25 @@ pub fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
     let mut ethertype = read_u16(frame, 12)?;
     let mut offset = ETHERNET_HEADER_BYTES;
     for _ in 0..VLAN_TAGS_MAX {
-        if !matches!(ethertype, 0x8100 | 0x88a8 | 0x9100) {
+        if !is_vlan_tag(ethertype) {
             break;
         }
         ethertype = read_u16(frame, offset + 2)?;
-        offset += 4;
+        offset += VLAN_TAG_BYTES;
     }
     Some((ethertype, offset))
+}
+
+/// The id of the VLAN that the outermost tag of `frame` names, whatever lies behind the tag.
+#[must_use]
+pub fn outermost_vlan(frame: &[u8]) -> Option<u16> {
+    let tag = frame.get(ETHERNET_HEADER_BYTES..ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES)?;
+    is_vlan_tag(read_u16(frame, 12)?)
+        .then(|| u16::from_be_bytes([tag[0], tag[1]]) & covalent_api::rule::VLAN_MAX)
+}
+
+const fn is_vlan_tag(ethertype: u16) -> bool {
+    matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
 fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
@@ -98,8 +114,9 @@ fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
     {
         return None;
     }
-    let fragment_offset = u16::from_be_bytes([header[6], header[7]]) & 0x1fff;
-    let transport = if fragment_offset == 0 {
+    // The offset, and the bit that says that more come.
+    let part = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+    let transport = if part & 0x1fff == 0 {
         parse_ports(header[9], packet, header_bytes)
     } else {
         None
@@ -107,6 +124,7 @@ fn parse_ipv4(packet: &[u8]) -> Option<IpKey> {
     Some(IpKey {
         src: Ipv4Addr::new(header[12], header[13], header[14], header[15]).into(),
         dst: Ipv4Addr::new(header[16], header[17], header[18], header[19]).into(),
+        fragment: part != 0,
         transport,
     })
 }
@@ -120,7 +138,7 @@ fn parse_ipv6(packet: &[u8]) -> Option<IpKey> {
     let dst: [u8; 16] = *packet.get(24..)?.first_chunk()?;
     let mut next = header[6];
     let mut offset = 40;
-    let mut has_ports = true;
+    let (mut has_ports, mut fragment) = (true, false);
     let mut walked = 0;
     while matches!(next, 0 | 43 | 44 | 51 | 60) {
         if walked == EXTENSION_HEADERS_MAX {
@@ -131,10 +149,10 @@ fn parse_ipv6(packet: &[u8]) -> Option<IpKey> {
         let extension: &[u8; 8] = packet.get(offset..)?.first_chunk()?;
         let bytes = match next {
             44 => {
+                let part = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9;
+                fragment |= part != 0;
                 // A later fragment's bytes are data: whatever `next` says lies in the first one.
-                if u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 != 0 {
-                    has_ports = false;
-                }
+                has_ports = part & 0xfff8 == 0;
                 8
             }
             51 => (usize::from(extension[1]) + 2) * 4,
@@ -157,6 +175,7 @@ fn parse_ipv6(packet: &[u8]) -> Option<IpKey> {
     Some(IpKey {
         src: Ipv6Addr::from(src).into(),
         dst: Ipv6Addr::from(dst).into(),
+        fragment,
         transport,
     })
 }
@@ -294,6 +313,40 @@ mod tests {
             .ip
             .unwrap();
         assert_eq!((later.dst, later.transport), (first.dst, None));
+        assert!(first.fragment && later.fragment);
+    }
+
+    #[test]
+    fn a_fragment_is_told_from_a_whole_packet() {
+        let v4 = |field| ethernet(&[], 0x0800, &ipv4(0, field, 17, &PORTS));
+        let v6 = |offset: u16| {
+            let [high, low] = offset.to_be_bytes();
+            let rest = [&[17, 0, high, low, 0, 0, 0, 9][..], &PORTS].concat();
+            ethernet(&[], 0x86dd, &ipv6(44, &rest))
+        };
+        let is_part = |frame: &[u8]| parse(frame).unwrap().ip.unwrap().fragment;
+        // "Don't fragment", nothing at all, and a fragment header with nothing cut off (RFC 6946).
+        for whole in [v4(0x4000), v4(0), v6(0)] {
+            assert!(!is_part(&whole));
+        }
+        for part in [v4(0x2000), v4(1), v4(0x2001), v6(1), v6(8), v6(9)] {
+            assert!(is_part(&part));
+        }
+    }
+
+    #[test]
+    fn the_outermost_whole_tag_names_the_vlan() {
+        let frame = |tags: &[u16]| ethernet(tags, 0x0806, &[]);
+        for tag in [0x8100, 0x88a8, 0x9100] {
+            let tagged = frame(&[tag]);
+            assert_eq!(outermost_vlan(&tagged), Some(7));
+            assert_eq!(outermost_vlan(&tagged[..17]), None);
+            let mut stacked = frame(&[tag, 0x8100]);
+            stacked[14..16].copy_from_slice(&[0xff, 0xfe]);
+            assert_eq!(outermost_vlan(&stacked), Some(0x0ffe));
+        }
+        assert_eq!(outermost_vlan(&frame(&[])), None);
+        assert_eq!(outermost_vlan(&ethernet(&[], 0x0800, &[0, 7, 8, 0])), None);
     }
 
     #[test]

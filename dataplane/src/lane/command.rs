@@ -6,7 +6,7 @@
 use covalent_api::{
     event::EventKind,
     request::{PipeKind, Rights},
-    rule::Match,
+    rule::{Match, Spread},
     status::{LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
     tuning::PipeTuning,
 };
@@ -48,6 +48,8 @@ pub enum Command {
         pipe: u32,
         /// Frames that it wants.
         matches: Match,
+        /// How it shares them with other pipes; `None` if it does not.
+        spread: Option<Spread>,
     },
     /// Takes a binding back.
     Unbind {
@@ -94,6 +96,8 @@ pub enum Command {
 pub struct NewSession {
     /// The daemon's number for it.
     pub session: u64,
+    /// The user that the application runs as.
+    pub uid: u32,
     /// The lane's half of the notification and doorbell rings.
     pub rings: NicSession,
     /// Wakes the application: the giving end of [`EventFd::one_way`].

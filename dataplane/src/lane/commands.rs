@@ -1,6 +1,10 @@
 //! Commands of the host thread, carried out at the loop boundary.
 
-use covalent_api::{request::PipeKind, rule::Match, tuning::PipeTuning};
+use covalent_api::{
+    request::PipeKind,
+    rule::{Action, Match, SPREAD_PIPES_MAX, Spread},
+    tuning::PipeTuning,
+};
 
 use super::{
     Lane,
@@ -10,6 +14,7 @@ use super::{
     port_slot::BindRefusal,
     table::{LanePipe, LaneSession},
 };
+use crate::flow::{Claim, ClaimRefusal, JoinRefusal};
 
 impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
@@ -37,7 +42,8 @@ impl Lane {
                 session,
                 pipe,
                 matches,
-            } => self.bind(session, pipe, matches)?,
+                spread,
+            } => self.bind(session, pipe, matches, spread)?,
             Command::Unbind {
                 session,
                 pipe,
@@ -139,7 +145,7 @@ impl Lane {
         for port in &mut self.ports {
             if pipe.port.is_none_or(|index| index == port.index) {
                 for matches in &pipe.bindings {
-                    port.unbind(matches, &self.settings.rules);
+                    port.unbind(matches, slot, &self.settings.policy);
                 }
             }
         }
@@ -159,10 +165,26 @@ impl Lane {
         released.pipes.push(pipe.nic);
     }
 
-    fn bind(&mut self, session: u64, pipe: u32, matches: Match) -> Result<(), String> {
+    fn bind(
+        &mut self,
+        session: u64,
+        pipe: u32,
+        matches: Match,
+        spread: Option<Spread>,
+    ) -> Result<(), String> {
         let slot = self.core.pipe_slot(session, pipe)?;
-        let Some(port) = self.core.pipes.get(slot).map(|pipe| pipe.port) else {
+        let Some((port, owner)) = self
+            .core
+            .pipes
+            .get(slot)
+            .map(|pipe| (pipe.port, pipe.session))
+        else {
             return Ok(());
+        };
+        let claim = Claim {
+            pipe: slot,
+            uid: self.core.sessions.get(owner).map_or(0, |owner| owner.uid),
+            spread,
         };
         let mut bound = Vec::new();
         let mut refusal = None;
@@ -170,7 +192,7 @@ impl Lane {
             if port.is_some_and(|index| index != candidate.index) || candidate.gone.is_some() {
                 continue;
             }
-            match candidate.bind(&matches, slot) {
+            match candidate.bind(&matches, claim, &self.settings.policy) {
                 Ok(()) => bound.push(at),
                 Err(why) => {
                     refusal = Some((candidate.port.info().name.clone(), why));
@@ -181,9 +203,9 @@ impl Lane {
         if let Some((port, why)) = refusal {
             // All ports or none.
             for at in bound {
-                self.ports[at].unbind(&matches, &self.settings.rules);
+                self.ports[at].unbind(&matches, slot, &self.settings.policy);
             }
-            return Err(self.core.explain(&matches, &port, why));
+            return Err(self.core.explain(&matches, &port, slot, why));
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
             pipe.bindings.push(matches);
@@ -202,7 +224,7 @@ impl Lane {
         pipe.bindings.swap_remove(at);
         for port in &mut self.ports {
             if pipe.port.is_none_or(|index| index == port.index) {
-                port.unbind(matches, &self.settings.rules);
+                port.unbind(matches, slot, &self.settings.policy);
             }
         }
         Ok(())
@@ -255,23 +277,57 @@ impl Core {
             .ok_or_else(|| format!("there is no pipe {pipe} in this session"))
     }
 
-    fn explain(&self, matches: &Match, port: &str, refusal: BindRefusal) -> String {
-        match refusal {
-            BindRefusal::Kernel => format!(
-                "`{matches}` on port `{port}` stays with the kernel by a configured [[steer]] rule: remove that rule or bind \
-                 something else"
-            ),
-            BindRefusal::Occupied(slot) => {
-                let holder = self.pipes.get(slot);
-                let session = holder
-                    .and_then(|pipe| self.sessions.get(pipe.session))
-                    .map_or(0, |session| session.session);
-                let pipe = holder.map_or(0, |pipe| pipe.number);
+    fn explain(&self, matches: &Match, port: &str, asking: usize, refusal: BindRefusal) -> String {
+        let refusal = match refusal {
+            BindRefusal::Claim(refusal) => refusal,
+            BindRefusal::Port(reason) => return format!("`{matches}` cannot be steered: {reason}"),
+        };
+        let what = match refusal {
+            ClaimRefusal::Configured(action) => {
+                let does = match action {
+                    Action::Drop => "is dropped",
+                    Action::Kernel | Action::Dataplane => "stays with the kernel",
+                };
                 format!(
-                    "`{matches}` on port `{port}` is bound already, to pipe {pipe} of session {session}"
+                    "{does} by a configured [[steer]] rule: remove that rule or bind something else"
                 )
             }
-            BindRefusal::Port(reason) => format!("`{matches}` cannot be steered: {reason}"),
-        }
+            ClaimRefusal::Alone(slot) => {
+                let (pipe, session) = self.name_of(slot);
+                format!(
+                    "is bound already, to pipe {pipe} of session {session}, which does not share it"
+                )
+            }
+            ClaimRefusal::Shared(spread) => {
+                format!(
+                    "is bound already, by pipes that share it by `{spread}`: bind with that spread to join them"
+                )
+            }
+            ClaimRefusal::Set(JoinRefusal::Policy(spread)) => {
+                format!("is shared by `{spread}`: all pipes of a set name the same spread")
+            }
+            ClaimRefusal::Set(JoinRefusal::User(uid)) => {
+                format!("is shared by pipes of user {uid}: only that user's pipes may join them")
+            }
+            ClaimRefusal::Set(JoinRefusal::Full) => {
+                format!("is shared by {SPREAD_PIPES_MAX} pipes, the most that may")
+            }
+            ClaimRefusal::Set(JoinRefusal::Member) => {
+                let (pipe, session) = self.name_of(asking);
+                format!(
+                    "is bound already, to this very pipe, {pipe} of session {session}, beside others"
+                )
+            }
+        };
+        format!("`{matches}` on port `{port}` {what}")
+    }
+
+    /// Number and session of the pipe in `slot`.
+    fn name_of(&self, slot: usize) -> (u32, u64) {
+        let pipe = self.pipes.get(slot);
+        let session = pipe
+            .and_then(|pipe| self.sessions.get(pipe.session))
+            .map_or(0, |session| session.session);
+        (pipe.map_or(0, |pipe| pipe.number), session)
     }
 }

@@ -29,10 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    config::{Config, Idle},
-    rule::Rule,
-};
+use covalent_api::config::{Config, Idle};
 use covalent_protocol::{AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig};
 
 use self::{
@@ -42,10 +39,11 @@ use self::{
     idle::Idler,
     outbox::Outbox,
     pending::PendingTable,
-    port_slot::PortSlot,
+    port_slot::{Policy, PortSlot},
     table::Slots,
 };
 use crate::{
+    flow::Toeplitz,
     identity::Identity,
     mailbox::Mailbox,
     port::{Port, PortError},
@@ -72,8 +70,10 @@ pub struct LaneSettings {
     pub guid: u64,
     /// Pace of ticks.
     pub pace: Duration,
-    /// Rules in force before any binding.
-    pub rules: Vec<Rule>,
+    /// What happens to frames that nobody has bound.
+    pub policy: Policy,
+    /// How sets of pipes share flows.
+    pub toeplitz: Toeplitz,
 }
 
 /// One lane, ready to run on its thread.
@@ -131,7 +131,7 @@ impl Lane {
                         LaneError::Protocol(format!("port `{}`: {error}", port.info().name))
                     })?;
             }
-            slots.push(PortSlot::new(index, port, link, &settings.rules)?);
+            slots.push(PortSlot::new(index, port, link, &settings.policy)?);
         }
         let now = Instant::now();
         let core = Core {
@@ -244,7 +244,11 @@ impl LaneSettings {
             ethertype: config.link.ethertype,
             guid: identity.guid.bits(),
             pace: Duration::from_millis(config.link.idle_pace_ms.into()),
-            rules: config.steer.clone(),
+            policy: Policy {
+                rules: config.steer.clone(),
+                miss: config.dataplane.miss,
+            },
+            toeplitz: Toeplitz::new(&config.dataplane.rss_key),
         }
     }
 }

@@ -5,21 +5,15 @@ use covalent_pipe::Refused;
 
 use super::stamp;
 use crate::{
-    flow::{FlowTable, key},
+    flow::{Bindings, Claim, ClaimRefusal, key},
     port::{Port, PortError, SteerChange, TxRefusal},
 };
 
 /// Places that data leaves free in a link port's transmit ring, so that link records are never behind a full ring.
 pub const LINK_RESERVE_FRAMES: usize = 8;
 
-/// Where a frame goes that steering found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// Into the pipe in this slot of the lane.
-    Pipe(usize),
-    /// A configured rule leaves it to the kernel. Where there is a kernel below, it never comes up here.
-    Kernel,
-}
+/// [`covalent_api::status::PortMode::xdp`] of a port without an XDP program.
+const NO_PROGRAM: &str = "none";
 
 /// A port with what its lane keeps beside it.
 pub struct PortSlot {
@@ -30,7 +24,7 @@ pub struct PortSlot {
     /// Whether it runs the link protocol.
     pub link: bool,
     /// Which frames belong to which pipe.
-    pub flow: FlowTable<Target>,
+    pub flow: Bindings,
     /// The carrier as last told to the link.
     pub carrier: bool,
     /// Why it cannot be used any more.
@@ -51,6 +45,19 @@ pub struct PortSlot {
     pub no_pipe: u64,
     /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
     pub steered_to_kernel: u64,
+    /// Frames that the lane dropped because a configured rule or the action on a miss says so.
+    pub steered_to_drop: u64,
+    /// Whether a frame that comes up here and that nobody wants is one to drop, and not one that a rule brought here.
+    pub drops_misses: bool,
+}
+
+/// What the configuration says about frames, before and beside what applications bind.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Rules in force before any binding.
+    pub rules: Vec<Rule>,
+    /// What happens to frames that no rule and no pipe wants.
+    pub miss: Action,
 }
 
 impl PortSlot {
@@ -62,17 +69,17 @@ impl PortSlot {
         index: u16,
         mut port: Box<dyn Port>,
         link: bool,
-        rules: &[Rule],
+        policy: &Policy,
     ) -> Result<Self, PortError> {
-        let mut flow = FlowTable::default();
+        let mut flow = Bindings::default();
         let scratch_bytes = port.info().frame_bytes_max;
-        for rule in rules {
+        port.steer(&SteerChange::Default(policy.miss))?;
+        for rule in &policy.rules {
             port.steer(&SteerChange::Insert(rule.matches.clone(), rule.action))?;
-            if rule.action == Action::Kernel {
-                // The configuration check refuses two rules for one match.
-                let _ = flow.insert(&rule.matches, Target::Kernel);
-            }
+            flow.configure(&rule.matches, rule.action);
         }
+        // Where there is a program below it has dropped the misses: what comes up matched a rule for the dataplane.
+        let drops_misses = policy.miss == Action::Drop && port.info().mode.xdp == NO_PROGRAM;
         Ok(Self {
             index,
             port,
@@ -89,6 +96,8 @@ impl PortSlot {
             scratch: vec![0; scratch_bytes as usize].into_boxed_slice(),
             no_pipe: 0,
             steered_to_kernel: 0,
+            steered_to_drop: 0,
+            drops_misses,
         })
     }
 
@@ -139,30 +148,36 @@ impl PortSlot {
         self.port.tx_space().saturating_sub(reserve)
     }
 
-    /// Binds `matches` to the pipe in slot `pipe`, in the kernel below too.
+    /// Binds `matches` to a pipe, in the kernel below too if nobody has it yet.
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn bind(&mut self, matches: &Match, pipe: usize) -> Result<(), BindRefusal> {
-        match self.flow.get(matches) {
-            Some(Target::Kernel) => return Err(BindRefusal::Kernel),
-            Some(Target::Pipe(holder)) => return Err(BindRefusal::Occupied(holder)),
-            None => {}
+    pub fn bind(
+        &mut self,
+        matches: &Match,
+        claim: Claim,
+        policy: &Policy,
+    ) -> Result<(), BindRefusal> {
+        if self.flow.bind(matches, claim).map_err(BindRefusal::Claim)? {
+            let change = SteerChange::Insert(matches.clone(), Action::Dataplane);
+            if let Err(error) = self.port.steer(&change) {
+                self.unbind(matches, claim.pipe, policy);
+                return Err(BindRefusal::Port(error.to_string()));
+            }
         }
-        self.port
-            .steer(&SteerChange::Insert(matches.clone(), Action::Dataplane))
-            .map_err(|error| BindRefusal::Port(error.to_string()))?;
-        let _ = self.flow.insert(matches, Target::Pipe(pipe));
         Ok(())
     }
 
-    /// Takes a binding back, in the kernel below too, where a configured rule for the same match comes into force again.
-    pub fn unbind(&mut self, matches: &Match, rules: &[Rule]) {
-        self.flow.remove(matches);
-        let configured = rules.iter().find(|rule| rule.matches == *matches);
-        let change = match configured {
-            Some(rule) => SteerChange::Insert(matches.clone(), rule.action),
-            None => SteerChange::Remove(matches.clone()),
+    /// Takes a binding back. If nobody has the match now, a configured rule for it comes into force again in the kernel below.
+    pub fn unbind(&mut self, matches: &Match, pipe: usize, policy: &Policy) {
+        if !self.flow.unbind(matches, pipe) {
+            return;
+        }
+        let configured = policy.rules.iter().find(|rule| rule.matches == *matches);
+        let change = match (configured, matches) {
+            (Some(rule), _) => SteerChange::Insert(matches.clone(), rule.action),
+            (None, Match::Any) => SteerChange::Default(policy.miss),
+            (None, _) => SteerChange::Remove(matches.clone()),
         };
         // Taking a rule out fails only when the kernel's table is beyond use; its frames then come up and are counted.
         let _ = self.port.steer(&change);
@@ -172,10 +187,8 @@ impl PortSlot {
 /// Why a binding was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindRefusal {
-    /// A configured rule leaves these frames to the kernel.
-    Kernel,
-    /// The pipe in this slot is bound to them.
-    Occupied(usize),
+    /// Somebody has the match.
+    Claim(ClaimRefusal),
     /// The kernel below refused.
     Port(String),
 }

@@ -1,7 +1,7 @@
 //! Ports → links and pipes.
 
-use super::{Lane, core::Core, port_slot::Target};
-use crate::port::PortError;
+use super::{Lane, core::Core};
+use crate::{flow::Target, port::PortError};
 
 impl Lane {
     /// Takes one burst from each port. Returns how many frames came.
@@ -25,28 +25,35 @@ impl Lane {
         if slot.gone.is_some() {
             return 0;
         }
-        let (index, link_type, flow) = (
+        let (index, link_type, flow, toeplitz) = (
             slot.index,
             slot.link.then_some(settings.ethertype),
-            &slot.flow,
+            &mut slot.flow,
+            &settings.toeplitz,
         );
-        let (mut no_pipe, mut steered_to_kernel, mut pipe_full) = (0, 0, 0);
+        let (mut missed, mut steered_to_kernel, mut steered_to_drop, mut pipe_full) = (0, 0, 0, 0);
         let result = slot.port.rx_burst(settings.burst, &mut |frame| {
             if is_link_frame(frame, link_type) {
                 node.on_frame(index, frame, core);
                 return;
             }
-            match flow.lookup(frame) {
+            match flow.lookup(toeplitz, frame) {
                 Some(Target::Pipe(pipe)) => {
                     pipe_full += u64::from(!core.deliver_frame(pipe, frame))
                 }
                 Some(Target::Kernel) => steered_to_kernel += 1,
-                None => no_pipe += 1,
+                Some(Target::Drop) => steered_to_drop += 1,
+                None => missed += 1,
             }
         });
         slot.pipe_full += pipe_full;
-        slot.no_pipe += no_pipe;
         slot.steered_to_kernel += steered_to_kernel;
+        slot.steered_to_drop += steered_to_drop;
+        if slot.drops_misses {
+            slot.steered_to_drop += missed;
+        } else {
+            slot.no_pipe += missed;
+        }
         match result {
             Ok(received) => received,
             // The carrier says the same, and is what the link is told.

@@ -89,6 +89,8 @@ impl Lane {
         }
         drops.insert("no_pipe".to_owned(), slot.no_pipe);
         drops.insert("steered_to_kernel".to_owned(), slot.steered_to_kernel);
+        // The port counts what its XDP program dropped.
+        *drops.entry("steered_to_drop".to_owned()).or_default() += slot.steered_to_drop;
         PortStatus {
             name: info.name.clone(),
             kind: info.kind.to_owned(),

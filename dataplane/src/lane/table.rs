@@ -13,6 +13,8 @@ use super::{
 pub struct LaneSession {
     /// The daemon's number for it.
     pub session: u64,
+    /// The user that it runs as.
+    pub uid: u32,
     /// Notifications to it, doorbells from it.
     pub rings: NicSession,
     /// Wakes the application.
@@ -127,6 +129,7 @@ impl From<NewSession> for LaneSession {
     fn from(new: NewSession) -> Self {
         Self {
             session: new.session,
+            uid: new.uid,
             rings: new.rings,
             to_application: new.to_application,
             to_lane: new.to_lane,

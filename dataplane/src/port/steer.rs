@@ -9,6 +9,6 @@ pub enum SteerChange {
     Insert(Match, Action),
     /// The match no longer has an action of its own. [`Match::Any`] returns to [`Action::Kernel`].
     Remove(Match),
-    /// Frames that no rule matches go where the action says. The same as inserting [`Match::Any`].
+    /// Frames that no rule matches go where the action says. The same as inserting [`Match::Any`]; at first the kernel gets them.
     Default(Action),
 }

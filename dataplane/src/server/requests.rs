@@ -7,7 +7,7 @@ use covalent_api::{
     config::HugePages,
     name,
     request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
+    rule::{Match, Spread},
     status::RegionStatus,
     tuning::PipeTuning,
 };
@@ -97,7 +97,11 @@ impl Server {
                 port,
             } => self.open_pipe(client, kind, capacity_bytes, port),
             Request::ClosePipe { pipe } => self.close_pipe(client, pipe),
-            Request::Bind { pipe, matches } => self.bind(client, pipe, matches),
+            Request::Bind {
+                pipe,
+                matches,
+                spread,
+            } => self.bind(client, pipe, matches, spread),
             Request::Unbind { pipe, matches } => self.unbind(client, pipe, matches),
             Request::TunePipe { pipe, tuning } => self.tune(client, pipe, tuning),
             Request::RegisterRegion {
@@ -167,6 +171,7 @@ impl Server {
         let rings = NicSession::new(memory);
         let command = Command::Attach(Box::new(NewSession {
             session,
+            uid,
             rings,
             to_application,
             to_lane,
@@ -310,7 +315,13 @@ impl Server {
         Ok(())
     }
 
-    fn bind(&mut self, client: u64, pipe: u32, matches: Match) -> Result<(), Refused> {
+    fn bind(
+        &mut self,
+        client: u64,
+        pipe: u32,
+        matches: Match,
+        spread: Option<Spread>,
+    ) -> Result<(), Refused> {
         let session = self.session_of(client)?;
         let (lane, record) = self.pipe_of(session, pipe)?;
         if !matches!(
@@ -342,6 +353,7 @@ impl Server {
                 session,
                 pipe,
                 matches,
+                spread,
             },
             Reply::Done,
             Vec::new(),

@@ -24,9 +24,14 @@ use super::{
 
 /// A node whose port `x0` is `interface`.
 fn node(dir: &Path, name: &str, interface: &str) -> Node {
+    configured(dir, name, interface, "")
+}
+
+/// As [`node`], with more text in `[dataplane]`, and behind it other tables.
+pub fn configured(dir: &Path, name: &str, interface: &str, more: &str) -> Node {
     let text = format!(
         "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
-         [dataplane]\nhuge_pages = \"never\"\n[link]\nidle_pace_ms = 20\n\
+         [dataplane]\nhuge_pages = \"never\"\n{more}\n[link]\nidle_pace_ms = 20\n\
          [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = 1024\n",
         dir.display()
     );
@@ -37,7 +42,7 @@ fn node(dir: &Path, name: &str, interface: &str) -> Node {
     .start()
 }
 
-fn pair(dir: &Path) -> (Node, Node) {
+pub fn pair(dir: &Path) -> (Node, Node) {
     let (a, b) = (node(dir, "a", "near0"), node(dir, "b", "far0"));
     for node in [&a, &b] {
         await_link(node, "up");
@@ -45,7 +50,7 @@ fn pair(dir: &Path) -> (Node, Node) {
     (a, b)
 }
 
-fn await_link(node: &Node, state: &str) {
+pub fn await_link(node: &Node, state: &str) {
     let mut client = node.client();
     eventually(&format!("the link is {state}"), || {
         client.status().links[0].state == state

@@ -9,7 +9,7 @@ use std::{
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
+    rule::{Match, Spread},
     status::NodeStatus,
 };
 use covalent_pipe::{
@@ -172,7 +172,24 @@ impl App {
     }
 
     pub fn bind(&mut self, pipe: u32, matches: Match) {
-        self.client.done(&Request::Bind { pipe, matches });
+        self.client.done(&Request::Bind {
+            pipe,
+            matches,
+            spread: None,
+        });
+    }
+
+    /// Binds beside others.
+    pub fn share(&mut self, pipe: u32, matches: Match, spread: Spread) {
+        self.client.done(&Request::Bind {
+            pipe,
+            matches,
+            spread: Some(spread),
+        });
+    }
+
+    pub fn unbind(&mut self, pipe: u32, matches: Match) {
+        self.client.done(&Request::Unbind { pipe, matches });
     }
 
     pub fn register(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {

@@ -63,6 +63,7 @@ fn attach_raw(socket: &Path) -> Shared {
             client.done(&Request::Bind {
                 pipe,
                 matches: Match::EtherType { ethertype: 0x4321 },
+                spread: None,
             });
         }
     }

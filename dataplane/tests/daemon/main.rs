@@ -2,6 +2,7 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod flows;
 mod namespace;
 mod node;
 
@@ -11,9 +12,13 @@ mod command;
 mod hostile;
 mod idle;
 mod malformed;
+mod misses;
 mod reclaim;
 mod requests;
 mod selfish;
+mod sets;
 mod sockets;
 mod streams;
+mod toggling;
 mod verbs;
+mod vlans;

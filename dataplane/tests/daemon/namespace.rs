@@ -10,8 +10,7 @@ use nix::{
 /// Runs `test` on a thread in a new network namespace that holds the interfaces `near0` and `far0`, joined and up, with
 /// IPv6 off so that nobody else speaks. Daemons that the test starts live in it too. Without root: skipped, with a word.
 pub fn with_veth(test: impl FnOnce() + Send) {
-    if !geteuid().is_root() {
-        eprintln!("skipped: making a network namespace needs root");
+    if !is_root() {
         return;
     }
     let run = || {
@@ -27,6 +26,15 @@ pub fn with_veth(test: impl FnOnce() + Send) {
     if let Err(panic) = thread::scope(|scope| scope.spawn(run).join()) {
         resume_unwind(panic);
     }
+}
+
+/// Whether namespaces can be made and other users become; says so if not.
+pub fn is_root() -> bool {
+    let root = geteuid().is_root();
+    if !root {
+        eprintln!("skipped: a network namespace or another user needs root");
+    }
+    root
 }
 
 /// Runs `ip` with these arguments in the namespace of the calling thread.

@@ -97,7 +97,8 @@ fn impossible_requests_are_refused_with_their_reason() {
         client
             .refused(&Request::Bind {
                 pipe: tx,
-                matches: Match::Any
+                matches: Match::Any,
+                spread: None,
             })
             .contains("only Rx")
     );
@@ -106,7 +107,8 @@ fn impossible_requests_are_refused_with_their_reason() {
         client
             .refused(&Request::Bind {
                 pipe: rx,
-                matches: arp
+                matches: arp,
+                spread: None,
             })
             .contains("[[steer]]")
     );
@@ -114,17 +116,20 @@ fn impossible_requests_are_refused_with_their_reason() {
         client
             .refused(&Request::Bind {
                 pipe: rx,
-                matches: Match::EtherType { ethertype: 5 }
+                matches: Match::EtherType { ethertype: 5 },
+                spread: None,
             })
             .contains("0x0005")
     );
     client.done(&Request::Bind {
         pipe: rx,
         matches: Match::Any,
+        spread: None,
     });
     let taken = client.refused(&Request::Bind {
         pipe: rx,
         matches: Match::Any,
+        spread: None,
     });
     assert!(
         taken.contains(&format!("pipe {rx} of session {}", app.session)),
@@ -146,6 +151,7 @@ fn impossible_requests_are_refused_with_their_reason() {
     client.done(&Request::Bind {
         pipe: rx,
         matches: Match::Any,
+        spread: None,
     });
     client.ask(&open(PipeKind::Rx, CAPACITY_BYTES, None));
     let most = client.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
@@ -232,6 +238,7 @@ fn one_match_may_be_bound_once_for_each_port() {
     let refused = app.client.refused(&Request::Bind {
         pipe: both,
         matches: Match::Any,
+        spread: None,
     });
     assert!(refused.contains("`p0`"), "{refused}");
     // The refusal left nothing behind on the other port.

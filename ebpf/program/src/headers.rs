@@ -2,7 +2,9 @@
 
 use crate::{
     frame::{Frame, Wire},
-    layout::{Address, ETHERTYPE_MIN, FAMILY_IPV4, FAMILY_IPV6, FiveTupleKey, Network16},
+    layout::{
+        Address, ETHERTYPE_MIN, FAMILY_IPV4, FAMILY_IPV6, FiveTupleKey, Network16, VLAN_ID_MASK,
+    },
 };
 
 /// Bytes of destination, source and EtherType.
@@ -174,14 +176,30 @@ pub fn parse(
     Ok(Headers { ethertype, depth })
 }
 
+/// IEEE 802.1Q customer tag, 802.1ad service tag, and the service tag of older switches.
+#[inline(always)]
+fn is_vlan_tag(ethertype: Network16) -> bool {
+    matches!(ethertype.get(), 0x8100 | 0x88a8 | 0x9100)
+}
+
+/// The id of the VLAN that the first tag of a frame names, whatever lies behind that tag; `outer` is what stands in the place of
+/// an untagged frame's EtherType. `None` without a tag, or with one that is cut short.
+#[inline(always)]
+pub fn outermost_vlan(frame: &Frame, outer: Network16) -> Option<Network16> {
+    if !is_vlan_tag(outer) || !frame.reaches(ETHERNET_BYTES + VLAN_TAG_BYTES) {
+        return None;
+    }
+    let control: Network16 = frame.read(ETHERNET_BYTES)?;
+    Some(Network16::new(control.get() & VLAN_ID_MASK))
+}
+
 /// Looks through up to two tags; a third tag's identifier is the EtherType then.
 #[inline(always)]
 fn skip_vlan_tags(frame: &Frame, outer: Network16) -> Result<(Network16, usize), NoHeaders> {
     let mut ethertype = outer;
     let mut offset = ETHERNET_BYTES;
     for _ in 0..VLAN_TAGS_MAX {
-        // IEEE 802.1Q customer tag, 802.1ad service tag, and the service tag of older switches.
-        if !matches!(ethertype.get(), 0x8100 | 0x88a8 | 0x9100) {
+        if !is_vlan_tag(ethertype) {
             break;
         }
         ethertype = frame.read(offset + 2).ok_or(NoHeaders::Unparsable)?;

@@ -15,6 +15,8 @@ pub const DESTINATIONS_MAX: u32 = 4_096;
 pub const PORTS_MAX: u32 = 4_096;
 /// Prefix rules that fit, for each address family.
 pub const PREFIXES_MAX: u32 = 4_096;
+/// VLAN rules that fit: one for each VLAN id.
+pub const VLANS_MAX: u32 = 4_096;
 /// EtherType rules that fit.
 pub const ETHERTYPES_MAX: u32 = 256;
 
@@ -22,10 +24,12 @@ pub const ETHERTYPES_MAX: u32 = 256;
 pub const ACTION_KERNEL: u32 = 0;
 /// Rule value: the dataplane gets the frame, if its queue has a socket.
 pub const ACTION_DATAPLANE: u32 = 1;
+/// Rule value: nobody gets the frame.
+pub const ACTION_DROP: u32 = 2;
 
 /// Settings slot: EtherType of link frames in host byte order; 0 (never an EtherType) stands for none.
 pub const SETTING_LINK_ETHERTYPE: u32 = 0;
-/// Settings slot: what happens to a frame that no rule matched, `ACTION_KERNEL` or `ACTION_DATAPLANE`.
+/// Settings slot: what happens to a frame that no rule matched, one of the `ACTION_…` values.
 pub const SETTING_DEFAULT_ACTION: u32 = 1;
 /// Settings slot: which tables have rules, the sum of their `TABLE_…` bits. The others are not looked at, which saves
 /// more time than everything else the program does.
@@ -45,8 +49,13 @@ pub const TABLE_PREFIXES_V4: u32 = 1 << 3;
 pub const TABLE_PREFIXES_V6: u32 = 1 << 4;
 /// Bit of the EtherType rules.
 pub const TABLE_ETHERTYPES: u32 = 1 << 5;
+/// Bit of the VLAN rules.
+pub const TABLE_VLANS: u32 = 1 << 6;
 /// Number of rule tables.
-pub const TABLES: usize = 6;
+pub const TABLES: usize = 7;
+
+/// The bits of a tag's control information that are its VLAN id (IEEE 802.1Q, clause 9.6).
+pub const VLAN_ID_MASK: u16 = 0x0fff;
 
 /// The smallest EtherType (IEEE 802.3, clause 3.2.6); below it the field is the length of an LLC frame.
 pub const ETHERTYPE_MIN: u16 = 0x0600;
@@ -180,37 +189,45 @@ pub enum Cause {
     Port = 3,
     /// A prefix rule matched.
     Prefix = 4,
+    /// A VLAN rule matched.
+    Vlan = 5,
     /// An EtherType rule matched.
-    EtherType = 5,
+    EtherType = 6,
     /// No rule matched.
-    Default = 6,
+    Default = 7,
     /// It is shorter than an Ethernet header.
-    Runt = 7,
-    /// A header that it announces is missing or contradicts itself.
-    Unparsable = 8,
+    Runt = 8,
+    /// A header that it announces is missing or contradicts itself, and no VLAN rule matched.
+    Unparsable = 9,
 }
 
 /// Number of [`Cause`]s.
-pub const CAUSES: u32 = 9;
+pub const CAUSES: u32 = 10;
 
 /// Counter of frames that `cause` gave to the dataplane.
 #[inline(always)]
 pub const fn to_dataplane(cause: Cause) -> u32 {
-    cause as u32 * 2
+    cause as u32 * 3
 }
 
 /// Counter of frames that `cause` gave to the kernel.
 #[inline(always)]
 pub const fn to_kernel(cause: Cause) -> u32 {
-    cause as u32 * 2 + 1
+    cause as u32 * 3 + 1
+}
+
+/// Counter of frames that `cause` dropped.
+#[inline(always)]
+pub const fn dropped(cause: Cause) -> u32 {
+    cause as u32 * 3 + 2
 }
 
 /// Counter of frames that were meant for the dataplane and went to the kernel: their queue has no socket.
-pub const COUNTER_NO_SOCKET: u32 = CAUSES * 2;
+pub const COUNTER_NO_SOCKET: u32 = CAUSES * 3;
 /// Counter of frames that were meant for the dataplane and went to the kernel: the kernel refused the redirect itself.
-pub const COUNTER_REDIRECT_REFUSED: u32 = CAUSES * 2 + 1;
+pub const COUNTER_REDIRECT_REFUSED: u32 = CAUSES * 3 + 1;
 /// Number of counters.
-pub const COUNTERS: usize = CAUSES as usize * 2 + 2;
+pub const COUNTERS: usize = CAUSES as usize * 3 + 2;
 
 /// One CPU's counters.
 pub type CounterBlock = [u64; COUNTERS];

@@ -1,6 +1,7 @@
-//! `steer`: which frames of an interface the dataplane gets, and which the kernel.
+//! `steer`: which frames of an interface the dataplane gets, which the kernel, and which nobody.
 //!
-//! A frame is never dropped here. What the dataplane is meant to have but cannot be given goes to the kernel.
+//! A frame is dropped only where a rule or the default says so. What the dataplane is meant to have but cannot be given goes
+//! to the kernel.
 
 #![no_std]
 #![no_main]
@@ -14,7 +15,7 @@ mod maps;
 mod rules;
 
 use aya_ebpf::{
-    bindings::xdp_action::{XDP_PASS, XDP_REDIRECT},
+    bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_REDIRECT},
     macros::xdp,
     programs::XdpContext,
 };
@@ -24,8 +25,9 @@ use crate::{
     frame::Frame,
     headers::{ETHERTYPE_OFFSET, NoHeaders},
     layout::{
-        ACTION_DATAPLANE, COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, Cause, FiveTupleKey,
-        Network16, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE, to_dataplane, to_kernel,
+        ACTION_DATAPLANE, ACTION_DROP, COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, Cause,
+        FiveTupleKey, Network16, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE, dropped,
+        to_dataplane, to_kernel,
     },
     maps::{XSKS, setting},
 };
@@ -36,6 +38,10 @@ pub fn steer(context: XdpContext) -> u32 {
     let (cause, action) = classify(&Frame::new(&context));
     if action == ACTION_DATAPLANE {
         return give_to_dataplane(&context, cause);
+    }
+    if action == ACTION_DROP {
+        count(dropped(cause));
+        return XDP_DROP;
     }
     count(to_kernel(cause));
     XDP_PASS
@@ -51,12 +57,25 @@ fn classify(frame: &Frame) -> (Cause, u32) {
         return (Cause::Link, ACTION_DATAPLANE);
     }
     let mut tuple = FiveTupleKey::default();
-    let found = match headers::parse(frame, ethertype, &mut tuple) {
-        Ok(headers) => rules::find(&headers, &tuple),
-        Err(NoHeaders::NoEtherType) => None,
-        Err(NoHeaders::Unparsable) => Some((Cause::Unparsable, setting(SETTING_DEFAULT_ACTION))),
+    let (found, missed) = match headers::parse(frame, ethertype, &mut tuple) {
+        Ok(headers) => (
+            rules::find_by_packet(&headers, &tuple),
+            Ok(headers.ethertype),
+        ),
+        Err(NoHeaders::NoEtherType) => (None, Err(Cause::Default)),
+        Err(NoHeaders::Unparsable) => (None, Err(Cause::Unparsable)),
     };
-    found.unwrap_or_else(|| (Cause::Default, setting(SETTING_DEFAULT_ACTION)))
+    if let Some(found) = found.or_else(|| rules::find_vlan(frame, ethertype)) {
+        return found;
+    }
+    let cause = match missed {
+        Ok(ethertype) => match rules::find_ethertype(ethertype) {
+            Some(found) => return found,
+            None => Cause::Default,
+        },
+        Err(cause) => cause,
+    };
+    (cause, setting(SETTING_DEFAULT_ACTION))
 }
 
 #[inline(always)]

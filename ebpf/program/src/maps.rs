@@ -8,6 +8,7 @@ use aya_ebpf::{
 use crate::layout::{
     CounterBlock, DESTINATIONS_MAX, DestinationKey, ETHERTYPES_MAX, FIVE_TUPLES_MAX, FiveTupleKey,
     Network16, PORTS_MAX, PREFIXES_MAX, PortKey, QUEUES_MAX, SETTING_SLOTS, SETTING_TABLES,
+    VLANS_MAX,
 };
 
 /// The dataplane's sockets by receive queue.
@@ -43,6 +44,10 @@ pub static PREFIXES_V4: LpmTrie<[u8; 4], u32, { PREFIXES_MAX as usize }> = LpmTr
 #[btf_map]
 pub static PREFIXES_V6: LpmTrie<[u8; 16], u32, { PREFIXES_MAX as usize }> = LpmTrie::new();
 
+/// Actions of VLAN rules, by VLAN id.
+#[btf_map]
+pub static VLANS: HashMap<Network16, u32, { VLANS_MAX as usize }> = HashMap::new();
+
 /// Actions of EtherType rules.
 #[btf_map]
 pub static ETHERTYPES: HashMap<Network16, u32, { ETHERTYPES_MAX as usize }> = HashMap::new();
@@ -60,7 +65,7 @@ pub fn setting(slot: u32) -> u32 {
 /// Whether the table with this bit has rules.
 ///
 /// Reads the word anew each time, since the verifier follows each outcome of a test on a value that is used again:
-/// testing one value for six bits would be 64 paths.
+/// testing one value for seven bits would be 128 paths.
 #[inline(always)]
 pub fn has_rules(table: u32) -> bool {
     setting(SETTING_TABLES) & table != 0

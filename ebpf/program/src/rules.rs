@@ -3,17 +3,21 @@
 use aya_ebpf::btf_maps::lpm_trie::Key;
 
 use crate::{
-    headers::{Depth, Headers},
+    frame::Frame,
+    headers::{self, Depth, Headers},
     layout::{
-        Cause, DestinationKey, FAMILY_IPV4, FiveTupleKey, PortKey, TABLE_DESTINATIONS,
+        Cause, DestinationKey, FAMILY_IPV4, FiveTupleKey, Network16, PortKey, TABLE_DESTINATIONS,
         TABLE_ETHERTYPES, TABLE_FIVE_TUPLES, TABLE_PORTS, TABLE_PREFIXES_V4, TABLE_PREFIXES_V6,
+        TABLE_VLANS,
     },
-    maps::{DESTINATIONS, ETHERTYPES, FIVE_TUPLES, PORTS, PREFIXES_V4, PREFIXES_V6, has_rules},
+    maps::{
+        DESTINATIONS, ETHERTYPES, FIVE_TUPLES, PORTS, PREFIXES_V4, PREFIXES_V6, VLANS, has_rules,
+    },
 };
 
-/// The cause and action of the most specific matching rule.
+/// The cause and action of the most specific rule that matches the packet's ports and addresses.
 #[inline(always)]
-pub fn find(headers: &Headers, tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
+pub fn find_by_packet(headers: &Headers, tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
     if headers.depth == Depth::Ports
         && let Some(found) = find_by_ports(tuple)
     {
@@ -24,19 +28,36 @@ pub fn find(headers: &Headers, tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
     {
         return Some((Cause::Prefix, action));
     }
-    if has_rules(TABLE_ETHERTYPES)
-        // SAFETY: see `find_by_ports`.
-        && let Some(&action) = unsafe { ETHERTYPES.get(&headers.ethertype) }
-    {
-        return Some((Cause::EtherType, action));
-    }
     None
+}
+
+/// The action of the rule for the VLAN that the frame's outermost tag names.
+#[inline(always)]
+pub fn find_vlan(frame: &Frame, outer: Network16) -> Option<(Cause, u32)> {
+    if !has_rules(TABLE_VLANS) {
+        return None;
+    }
+    let vlan = headers::outermost_vlan(frame, outer)?;
+    // SAFETY: see `find_by_ports`.
+    let &action = unsafe { VLANS.get(&vlan) }?;
+    Some((Cause::Vlan, action))
+}
+
+/// The action of the rule for this EtherType.
+#[inline(always)]
+pub fn find_ethertype(ethertype: Network16) -> Option<(Cause, u32)> {
+    if !has_rules(TABLE_ETHERTYPES) {
+        return None;
+    }
+    // SAFETY: see `find_by_ports`.
+    let &action = unsafe { ETHERTYPES.get(&ethertype) }?;
+    Some((Cause::EtherType, action))
 }
 
 #[inline(always)]
 fn find_by_ports(tuple: &FiveTupleKey) -> Option<(Cause, u32)> {
     // SAFETY (of each lookup): a rule removed meanwhile may give its element to another one, so the action read may be
-    // that of a rule which is newer than the frame; it is one aligned word, and both actions are sound.
+    // that of a rule which is newer than the frame; it is one aligned word, and every action is sound.
     if has_rules(TABLE_FIVE_TUPLES)
         && let Some(&action) = unsafe { FIVE_TUPLES.get(tuple) }
     {

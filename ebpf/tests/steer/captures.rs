@@ -9,7 +9,7 @@ use crate::{
     support::{
         capture_files,
         namespace::in_new_namespace,
-        oracle::{Facts, read},
+        oracle::{Facts, outermost_vlan, read},
         rtnetlink::veth_pair,
         socket::Socket,
         test_run::FRAME_BYTES_MAX,
@@ -19,7 +19,12 @@ use crate::{
 
 /// Some rules of each kind, taken from the frames so that they match.
 fn rules_of(frames: &[&[u8]]) -> Vec<Key> {
-    let mut kinds: [BTreeSet<Key>; 5] = Default::default();
+    let mut kinds: [BTreeSet<Key>; 6] = Default::default();
+    kinds[5] = frames
+        .iter()
+        .filter_map(|frame| outermost_vlan(frame))
+        .map(Key::Vlan)
+        .collect();
     for facts in frames.iter().filter_map(|frame| read(frame)) {
         let Facts {
             ethertype,
@@ -105,11 +110,7 @@ fn every_captured_frame_meets_the_same_rule_in_the_kernel_and_in_the_oracle() {
         for (index, key) in rules_of(&frames).into_iter().enumerate() {
             world.insert(
                 key,
-                if index % 2 == 0 {
-                    Action::Dataplane
-                } else {
-                    Action::Kernel
-                },
+                [Action::Dataplane, Action::Kernel, Action::Drop][index % 3],
             );
         }
         for (index, frame) in frames.iter().enumerate() {
@@ -142,6 +143,7 @@ fn every_captured_frame_meets_the_same_rule_in_the_kernel_and_in_the_oracle() {
         "destination",
         "port",
         "prefix",
+        "vlan",
         "ethertype",
         "default",
         "unparsable",

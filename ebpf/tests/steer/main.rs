@@ -15,3 +15,4 @@ mod object;
 mod privilege;
 mod speed;
 mod support;
+mod vlan;

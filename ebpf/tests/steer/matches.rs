@@ -66,7 +66,7 @@ fn prefix(dst: &str, len: u8) -> Key {
     }
 }
 
-/// Every kind of key that matches one packet, most specific first.
+/// Every kind of key that matches one packet in VLAN 1, most specific first.
 fn ladder(src: &str, dst: &str, ethertype: u16) -> Vec<(Key, &'static str)> {
     let longest = if dst.contains(':') { 128 } else { 32 };
     vec![
@@ -82,6 +82,7 @@ fn ladder(src: &str, dst: &str, ethertype: u16) -> Vec<(Key, &'static str)> {
         (prefix(dst, longest), "prefix"),
         (prefix(dst, longest / 2), "prefix"),
         (prefix(dst, 0), "prefix"),
+        (Key::Vlan(1), "vlan"),
         (Key::EtherType(ethertype), "ethertype"),
     ]
 }
@@ -94,16 +95,16 @@ fn the_most_specific_rule_decides() {
             ("10.1.0.1", "10.2.0.2", 0x0800),
             ("2001:db8::1", "2001:db8::2", 0x86dd),
         ] {
-            let frame = udp(src, 1000, dst, 2000);
+            let frame = tagged(&udp(src, 1000, dst, 2000), 0x8100, 1);
             let rules = ladder(src, dst, ethertype);
-            // From the least specific on: each new rule takes the frame over, with the other action.
+            // From the least specific on: each new rule takes the frame over, with another action.
             let mut action = Action::Kernel;
             assert_eq!(world.check(&frame), ("default", false));
             for (key, cause) in rules.iter().rev() {
-                action = if action == Action::Kernel {
-                    Action::Dataplane
-                } else {
-                    Action::Kernel
+                action = match action {
+                    Action::Kernel => Action::Dataplane,
+                    Action::Dataplane => Action::Drop,
+                    Action::Drop => Action::Kernel,
                 };
                 world.insert(*key, action);
                 assert_eq!(world.check(&frame), (*cause, action == Action::Dataplane));
@@ -115,6 +116,82 @@ fn the_most_specific_rule_decides() {
                 assert_eq!(world.check(&frame).0, next);
             }
         }
+    });
+}
+
+/// `frame` with one more tag in front, of this type and with this control information.
+fn tagged(frame: &[u8], tag: u16, control: u16) -> Vec<u8> {
+    let mut tagged = frame[..12].to_vec();
+    tagged.extend(tag.to_be_bytes());
+    tagged.extend(control.to_be_bytes());
+    tagged.extend(&frame[12..]);
+    tagged
+}
+
+#[test]
+fn the_outermost_tag_names_the_vlan_whatever_lies_behind() {
+    require_root!();
+    with_socket(|world| {
+        world.set_link_ethertype(LINK);
+        world.insert(Key::Vlan(7), Action::Dataplane);
+        world.insert(Key::Vlan(0), Action::Drop);
+        world.insert(Key::Vlan(4095), Action::Drop);
+        let packet = udp("10.1.0.1", 1000, "10.2.0.2", 2000);
+        let arp = ethernet(&[], 0x0806, &[0; 46]);
+        let llc = ethernet(&[], 0x0026, &[0; 46]);
+        let damaged = &packet[..33];
+        for tag in [0x8100, 0x88a8, 0x9100] {
+            for inner in [&packet, &arp, &llc, damaged, &tagged(&arp, 0x8100, 8)] {
+                // Priority and the bit for dropping first are no part of the id.
+                for control in [7, 0xf007] {
+                    assert_eq!(
+                        world.check(&tagged(inner, tag, control)),
+                        ("vlan", true),
+                        "{tag:#x} {control:#x}"
+                    );
+                }
+                assert_eq!(world.check(&tagged(inner, tag, 0xe000)), ("vlan", false));
+                assert_eq!(world.check(&tagged(inner, tag, 0x0fff)), ("vlan", false));
+                assert_ne!(world.check(&tagged(inner, tag, 8)).0, "vlan");
+            }
+            // A frame of a link is one only without a tag.
+            let link = ethernet(&[], LINK, &[0; 46]);
+            assert_eq!(world.check(&tagged(&link, tag, 7)), ("vlan", true));
+            // A tag that is cut short names nothing; one with nothing behind it does.
+            let whole = tagged(&arp, tag, 7);
+            for length in 14..18 {
+                assert_eq!(world.check(&whole[..length]).0, "unparsable", "{length}");
+            }
+            assert_eq!(world.check(&whole[..18]), ("vlan", true));
+        }
+        // An id that stands in an untagged frame, or in the inner tag, is none.
+        assert_eq!(world.check(&packet).0, "default");
+        let inner = tagged(&tagged(&arp, 0x8100, 7), 0x88a8, 9);
+        assert_eq!(world.check(&inner).0, "default");
+        world.remove(Key::Vlan(7));
+        assert_eq!(world.check(&tagged(&arp, 0x8100, 7)).0, "default");
+    });
+}
+
+#[test]
+fn what_is_to_be_dropped_is_dropped_and_counted_under_its_cause() {
+    require_root!();
+    with_socket(|world| {
+        world.set_link_ethertype(LINK);
+        world.set_default(Action::Drop);
+        let packet = udp("10.1.0.1", 1000, "10.2.0.2", 2000);
+        world.check(&packet);
+        world.check(&packet[..33]);
+        world.check(&ethernet(&[], 0x0026, &[0; 46]));
+        assert_eq!(world.check(&ethernet(&[], LINK, &[0; 46])), ("link", true));
+        world.insert(prefix("10.2.0.0", 16), Action::Kernel);
+        world.check(&packet);
+        let counters = world.steering.counters().unwrap();
+        assert_eq!(counters.dropped(), 3);
+        assert_eq!(counters.default.dropped, 2);
+        assert_eq!(counters.unparsable.dropped, 1);
+        assert_eq!(counters.prefix.to_kernel, 1);
+        assert_eq!(counters.frames(), 5);
     });
 }
 

@@ -5,7 +5,7 @@ use std::{fs, os::fd::AsFd};
 use aya::maps::loaded_maps;
 use covalent_ebpf::{
     DESTINATIONS_MAX, ETHERTYPES_MAX, FIVE_TUPLES_MAX, PORTS_MAX, PREFIXES_MAX, QUEUES_MAX,
-    Steering,
+    Steering, VLANS_MAX,
 };
 
 use crate::{require_root, support::test_run::*};
@@ -44,7 +44,7 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
         ));
     }
     found.sort();
-    let counter_bytes = 20 * 8;
+    let counter_bytes = 32 * 8;
     let expected = [
         (".rodata", 4, 128, 1),
         ("COUNTERS", 4, counter_bytes, 1),
@@ -55,6 +55,7 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
         ("PREFIXES_V4", 8, 4, PREFIXES_MAX),
         ("PREFIXES_V6", 20, 4, PREFIXES_MAX),
         ("SETTINGS", 4, 4, 3),
+        ("VLANS", 2, 4, VLANS_MAX),
         ("XSKS", 4, 4, QUEUES_MAX),
     ];
     assert_eq!(

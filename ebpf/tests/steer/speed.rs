@@ -54,6 +54,9 @@ fn nanoseconds_per_frame() {
         &[],
     );
 
+    let arp = ethernet(&[0x8100], 0x0806, &[0; 46]);
+    measure("ARP in a VLAN, its VLAN rule", &arp, &[Key::Vlan(1)]);
+
     let (src, dst) = ("10.1.0.1".parse().unwrap(), "10.2.0.2".parse().unwrap());
     let tuple = |src_port, dst| Key::FiveTuple {
         proto: UDP,
@@ -105,6 +108,7 @@ fn nanoseconds_per_frame() {
             dst: "11.0.0.0".parse().unwrap(),
             len: 8,
         },
+        Key::Vlan(2),
         Key::EtherType(0x0806),
     ];
     measure(

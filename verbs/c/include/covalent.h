@@ -45,6 +45,15 @@
 // What `src` and `src_port` send to `dst` and `dst_port`.
 #define COVALENT_MATCH_FIVE_TUPLE 5
 
+// Every frame whose outermost tag bears the VLAN id `vlan`.
+#define COVALENT_MATCH_VLAN 6
+
+// Pipes share a match by flow: the Toeplitz hash of receive-side scaling chooses the pipe, so that a flow stays in one pipe, in order.
+#define COVALENT_SPREAD_HASH 1
+
+// Pipes share a match one frame after the other, in turn.
+#define COVALENT_SPREAD_ROUND_ROBIN 2
+
 // TCP.
 #define COVALENT_TCP 6
 
@@ -246,8 +255,8 @@ typedef struct covalent_rx_pipe {
     uint64_t handle;
 } covalent_rx_pipe;
 
-// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, EtherType, any. Zeroed memory
-// is COVALENT_MATCH_ANY.
+// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed
+// memory is COVALENT_MATCH_ANY.
 typedef struct covalent_match {
     // One of COVALENT_MATCH_…; it says which of the fields below count.
     uint32_t kind;
@@ -263,6 +272,8 @@ typedef struct covalent_match {
     uint16_t dst_port;
     // EtherType, 0x0600 or more.
     uint16_t ethertype;
+    // VLAN id, 0 to 4095.
+    uint16_t vlan;
 } covalent_match;
 
 // A received packet: one Ethernet frame without FCS, in network byte order, where it lies in its pipe. It stays there until it is freed.
@@ -446,6 +457,20 @@ int covalent_rx_pipe_number(struct covalent_rx_pipe pipe, uint32_t *number);
 int covalent_rx_pipe_bind(struct covalent_rx_pipe pipe,
                           const struct covalent_match *match);
 
+// Asks for a share of the frames that `match` describes, beside every other pipe that is bound to the same match with the same `spread`, one of
+// COVALENT_SPREAD_…: a set of pipes. With COVALENT_MATCH_ANY it is a fallback set, which gets what nothing else matches.
+//
+// The pipes may belong to several devices, threads and applications of one user, on the lane of the port, and come and go while packets flow: when one
+// is unbound or closed, or its application ends, the others take its share. Under COVALENT_SPREAD_HASH only its own flows move then, and when one joins
+// only the flows that it takes over. A full pipe drops its share; it does not spill into the others. COVALENT_REFUSED when a pipe has the match
+// alone, when its set has another spread or belongs to another user or has 256 pipes, or when this pipe is in it already.
+//
+// # Safety
+// As covalent_rx_pipe_bind.
+int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe,
+                                 const struct covalent_match *match,
+                                 uint32_t spread);
+
 // Takes back a binding.
 //
 // # Safety
@@ -533,6 +558,14 @@ int covalent_rx_tx_pipe_number(struct covalent_rx_tx_pipe pipe, uint32_t *number
 // # Safety
 // `match` points to a match whose texts end in a zero.
 int covalent_rx_tx_pipe_bind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
+
+// Asks for a share of the frames that `match` describes, as far as they arrive on the pipe's port: as covalent_rx_pipe_bind_spread.
+//
+// # Safety
+// As covalent_rx_tx_pipe_bind.
+int covalent_rx_tx_pipe_bind_spread(struct covalent_rx_tx_pipe pipe,
+                                    const struct covalent_match *match,
+                                    uint32_t spread);
 
 // Takes back a binding.
 //

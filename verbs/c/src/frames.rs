@@ -2,7 +2,7 @@
 
 use std::{ffi::c_char, net::IpAddr};
 
-use covalent_verbs::{Match, Transport};
+use covalent_verbs::{Match, Spread, Transport};
 
 use crate::{
     argument::{text, value},
@@ -41,14 +41,21 @@ pub const COVALENT_MATCH_PORT: u32 = 3;
 pub const COVALENT_MATCH_DESTINATION: u32 = 4;
 /// What `src` and `src_port` send to `dst` and `dst_port`.
 pub const COVALENT_MATCH_FIVE_TUPLE: u32 = 5;
+/// Every frame whose outermost tag bears the VLAN id `vlan`.
+pub const COVALENT_MATCH_VLAN: u32 = 6;
+
+/// Pipes share a match by flow: the Toeplitz hash of receive-side scaling chooses the pipe, so that a flow stays in one pipe, in order.
+pub const COVALENT_SPREAD_HASH: u32 = 1;
+/// Pipes share a match one frame after the other, in turn.
+pub const COVALENT_SPREAD_ROUND_ROBIN: u32 = 2;
 
 /// TCP.
 pub const COVALENT_TCP: u32 = 6;
 /// UDP.
 pub const COVALENT_UDP: u32 = 17;
 
-/// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, EtherType, any. Zeroed memory
-/// is COVALENT_MATCH_ANY.
+/// Which frames a pipe receives. Where several apply, the most specific one does: five-tuple, destination, port, longest prefix, VLAN, EtherType, any. Zeroed
+/// memory is COVALENT_MATCH_ANY.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_match {
@@ -66,6 +73,8 @@ pub struct covalent_match {
     pub dst_port: u16,
     /// EtherType, 0x0600 or more.
     pub ethertype: u16,
+    /// VLAN id, 0 to 4095.
+    pub vlan: u16,
 }
 
 /// The match that C means.
@@ -90,6 +99,7 @@ pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
         COVALENT_MATCH_ETHERTYPE => Match::EtherType {
             ethertype: wanted.ethertype,
         },
+        COVALENT_MATCH_VLAN => Match::Vlan { vlan: wanted.vlan },
         COVALENT_MATCH_PREFIX => {
             let dst = dst()?;
             Match::Prefix {
@@ -123,6 +133,17 @@ pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
             )));
         }
     })
+}
+
+/// The spread that C means.
+pub(crate) fn spread(number: u32) -> Result<Spread> {
+    match number {
+        COVALENT_SPREAD_HASH => Ok(Spread::Hash),
+        COVALENT_SPREAD_ROUND_ROBIN => Ok(Spread::RoundRobin),
+        other => Err(invalid(format!(
+            "spread {other}: expected COVALENT_SPREAD_HASH or COVALENT_SPREAD_ROUND_ROBIN"
+        ))),
+    }
 }
 
 fn not_an_address(text: &str) -> Failure {

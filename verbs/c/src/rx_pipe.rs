@@ -10,7 +10,7 @@ use covalent_verbs::{Error, RxPipe};
 use crate::{
     argument::{Out, Outs, optional_text},
     device::{covalent_device, device},
-    frames::{covalent_match, covalent_packet, matches},
+    frames::{covalent_match, covalent_packet, matches, spread},
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
@@ -102,6 +102,30 @@ pub unsafe extern "C" fn covalent_rx_pipe_bind(
         // SAFETY: the caller's word.
         let matches = unsafe { matches(r#match)? };
         with(pipe, |pipe| Ok(pipe.bind(&matches)?))
+    })
+}
+
+/// Asks for a share of the frames that `match` describes, beside every other pipe that is bound to the same match with the same `spread`, one of
+/// COVALENT_SPREAD_…: a set of pipes. With COVALENT_MATCH_ANY it is a fallback set, which gets what nothing else matches.
+///
+/// The pipes may belong to several devices, threads and applications of one user, on the lane of the port, and come and go while packets flow: when one
+/// is unbound or closed, or its application ends, the others take its share. Under COVALENT_SPREAD_HASH only its own flows move then, and when one joins
+/// only the flows that it takes over. A full pipe drops its share; it does not spill into the others. COVALENT_REFUSED when a pipe has the match
+/// alone, when its set has another spread or belongs to another user or has 256 pipes, or when this pipe is in it already.
+///
+/// # Safety
+/// As covalent_rx_pipe_bind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_pipe_bind_spread(
+    pipe: covalent_rx_pipe,
+    r#match: *const covalent_match,
+    spread: u32,
+) -> c_int {
+    call(|| {
+        let spread = self::spread(spread)?;
+        // SAFETY: the caller's word.
+        let matches = unsafe { matches(r#match)? };
+        with(pipe, |pipe| Ok(pipe.bind_spread(&matches, spread)?))
     })
 }
 

@@ -10,7 +10,7 @@ use covalent_verbs::{RxTxBatch, RxTxPipe};
 use crate::{
     argument::{Out, Outs, text},
     device::{covalent_device, device},
-    frames::{covalent_match, covalent_packet_mut, matches},
+    frames::{covalent_match, covalent_packet_mut, matches, spread},
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
@@ -98,6 +98,24 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_bind(
         // SAFETY: the caller's word.
         let matches = unsafe { matches(r#match)? };
         with(pipe, |pipe| Ok(pipe.bind(&matches)?))
+    })
+}
+
+/// Asks for a share of the frames that `match` describes, as far as they arrive on the pipe's port: as covalent_rx_pipe_bind_spread.
+///
+/// # Safety
+/// As covalent_rx_tx_pipe_bind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_bind_spread(
+    pipe: covalent_rx_tx_pipe,
+    r#match: *const covalent_match,
+    spread: u32,
+) -> c_int {
+    call(|| {
+        let spread = self::spread(spread)?;
+        // SAFETY: the caller's word.
+        let matches = unsafe { matches(r#match)? };
+        with(pipe, |pipe| Ok(pipe.bind_spread(&matches, spread)?))
     })
 }
 

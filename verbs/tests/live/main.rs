@@ -8,5 +8,6 @@ mod pipes;
 mod queue;
 mod regions;
 mod scale;
+mod sets;
 mod tuning;
 mod verbs;

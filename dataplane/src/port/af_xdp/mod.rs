@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   wire ─► driver queue q ─► XDP program ─┬─ ours ───► XSKS[q] ─► rx ring of queue q ─► lane
-//!                                          └─ others ─► kernel's network stack
+//!                                          ├─ others ─► kernel's network stack
+//!                                          └─ to drop ► nobody
 //!   lane ─► tx ring of queue 0 ─► driver ─► wire
 //! ```
 //! One socket on each receive queue; the lane polls them all. Frames are sent on queue 0 alone, so they leave in order whatever the
@@ -329,7 +330,10 @@ impl Port for AfXdpPort {
                 drops.add(&counts, queue.zero_copy());
             }
         }
+        // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
+        let program = self.steering.counters().unwrap_or_default();
         let mut counters = self.tally.with_drops(vec![
+            ("steered_to_drop", program.dropped()),
             ("rx_ring_full", drops.rx_ring_full),
             ("fill_ring_empty", drops.fill_ring_empty),
             ("rx_dropped", drops.rx_other),
@@ -338,10 +342,7 @@ impl Port for AfXdpPort {
             ("tx_dropped_by_device", self.dropped_by_device),
             ("port_disabled", self.dropped_disabled),
         ]);
-        counters.passed_to_kernel_packets = self
-            .steering
-            .counters()
-            .map_or(0, |counts| counts.to_kernel());
+        counters.passed_to_kernel_packets = program.to_kernel();
         counters
     }
 

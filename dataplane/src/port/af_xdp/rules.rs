@@ -9,11 +9,11 @@ use crate::port::SteerChange;
 pub(super) fn apply(steering: &mut Steering, change: &SteerChange) -> Result<(), EbpfError> {
     match change {
         SteerChange::Default(action) | SteerChange::Insert(Match::Any, action) => {
-            steering.set_default(kernel_or_dataplane(*action))
+            steering.set_default(program_action(*action))
         }
         SteerChange::Remove(Match::Any) => steering.set_default(covalent_ebpf::Action::Kernel),
         SteerChange::Insert(matches, action) => match key(matches) {
-            Some(key) => steering.insert(&key, kernel_or_dataplane(*action)),
+            Some(key) => steering.insert(&key, program_action(*action)),
             None => Ok(()),
         },
         SteerChange::Remove(matches) => match key(matches) {
@@ -23,10 +23,11 @@ pub(super) fn apply(steering: &mut Steering, change: &SteerChange) -> Result<(),
     }
 }
 
-const fn kernel_or_dataplane(action: Action) -> covalent_ebpf::Action {
+const fn program_action(action: Action) -> covalent_ebpf::Action {
     match action {
         Action::Kernel => covalent_ebpf::Action::Kernel,
         Action::Dataplane => covalent_ebpf::Action::Dataplane,
+        Action::Drop => covalent_ebpf::Action::Drop,
     }
 }
 
@@ -66,6 +67,7 @@ fn key(matches: &Match) -> Option<Key> {
             dst: dst.addr(),
             len: dst.prefix_len(),
         },
+        Match::Vlan { vlan } => Key::Vlan(vlan),
         Match::EtherType { ethertype } => Key::EtherType(ethertype),
         Match::Any => return None,
     })

@@ -7,6 +7,7 @@ pub mod oracle;
 pub mod rtnetlink;
 pub mod socket;
 pub mod test_run;
+pub mod vlan_offload;
 pub mod world;
 
 /// Whether the test can run; says so if not.

@@ -16,7 +16,7 @@ pub struct Oracle {
     pub default: Option<Action>,
 }
 
-/// What can be read of a frame.
+/// What can be read of a frame behind its tags.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Facts {
     pub ethertype: Option<u16>,
@@ -35,15 +35,20 @@ impl Oracle {
         if self.link_ethertype == Some(ethernet.ether_type().0) {
             return ("link", Action::Dataplane);
         }
-        let Some(facts) = read(frame) else {
-            return ("unparsable", default);
-        };
+        let (facts, vlan) = (read(frame), outermost_vlan(frame));
         let best = self
             .rules
             .iter()
-            .filter(|(key, _)| applies(key, &facts))
+            .filter(|(key, _)| match key {
+                Key::Vlan(number) => vlan == Some(*number),
+                key => facts.is_some_and(|facts| applies(key, &facts)),
+            })
             .min_by_key(|(key, _)| rank(key));
-        best.map_or(("default", default), |(key, action)| (cause(key), *action))
+        match (best, facts) {
+            (Some((key, action)), _) => (cause(key), *action),
+            (None, Some(_)) => ("default", default),
+            (None, None) => ("unparsable", default),
+        }
     }
 }
 
@@ -53,6 +58,7 @@ fn cause(key: &Key) -> &'static str {
         Key::Destination { .. } => "destination",
         Key::Port { .. } => "port",
         Key::Prefix { .. } => "prefix",
+        Key::Vlan(_) => "vlan",
         Key::EtherType(_) => "ethertype",
     }
 }
@@ -64,7 +70,8 @@ fn rank(key: &Key) -> u32 {
         Key::Destination { .. } => 1,
         Key::Port { .. } => 2,
         Key::Prefix { len, .. } => 1_000 - u32::from(*len),
-        Key::EtherType(_) => 2_000,
+        Key::Vlan(_) => 2_000,
+        Key::EtherType(_) => 3_000,
     }
 }
 
@@ -96,7 +103,18 @@ fn applies(key: &Key, facts: &Facts) -> bool {
             .addresses
             .is_some_and(|(_, to)| shares_prefix(to, dst, len)),
         Key::EtherType(number) => facts.ethertype == Some(number),
+        Key::Vlan(_) => false,
     }
+}
+
+/// The VLAN of a frame's first tag, whatever comes behind it.
+pub fn outermost_vlan(frame: &[u8]) -> Option<u16> {
+    let ethernet = Ethernet2Slice::from_slice_without_fcs(frame).ok()?;
+    if ![0x8100, 0x88a8, 0x9100].contains(&ethernet.ether_type().0) {
+        return None;
+    }
+    let tag = SingleVlanSlice::from_slice(ethernet.payload_slice()).ok()?;
+    Some(tag.vlan_identifier().value())
 }
 
 fn shares_prefix(one: IpAddr, other: IpAddr, len: u8) -> bool {

@@ -8,6 +8,8 @@ use std::{
 };
 
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
+/// The program's verdict "to nobody".
+pub const XDP_DROP: u32 = 1;
 /// The program's verdict "to the kernel's network stack".
 pub const XDP_PASS: u32 = 2;
 /// The program's verdict "to the socket".

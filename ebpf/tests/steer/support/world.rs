@@ -6,7 +6,7 @@ use covalent_ebpf::{Action, Counters, Key, Steering};
 
 use super::{
     oracle::Oracle,
-    test_run::{How, XDP_PASS, XDP_REDIRECT, test_run},
+    test_run::{How, XDP_DROP, XDP_PASS, XDP_REDIRECT, test_run},
 };
 
 /// The two side by side.
@@ -60,8 +60,13 @@ impl World {
         let after = self.steering.counters().unwrap();
         let (cause, action) = self.oracle.decide(frame);
         let redirected = action == Action::Dataplane && self.has_socket;
-        let expected = if redirected { XDP_REDIRECT } else { XDP_PASS };
+        let expected = match action {
+            Action::Drop => XDP_DROP,
+            _ if redirected => XDP_REDIRECT,
+            _ => XDP_PASS,
+        };
         let counter = match action {
+            Action::Drop => format!("{cause} dropped"),
             Action::Kernel => format!("{cause} to_kernel"),
             Action::Dataplane if self.has_socket => format!("{cause} to_dataplane"),
             Action::Dataplane => "no_socket".to_owned(),
@@ -90,6 +95,7 @@ fn counted(before: &Counters, after: &Counters) -> Vec<String> {
             new.to_dataplane,
         );
         note(format!("{cause} to_kernel"), old.to_kernel, new.to_kernel);
+        note(format!("{cause} dropped"), old.dropped, new.dropped);
     }
     note("no_socket".into(), before.no_socket, after.no_socket);
     note(

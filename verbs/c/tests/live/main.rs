@@ -6,3 +6,4 @@ mod misuse;
 #[path = "../../../tests/live/nodes.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod nodes;
+mod sets;

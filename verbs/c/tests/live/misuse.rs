@@ -26,7 +26,7 @@ fn is_invalid(status: c_int, text: &str) {
     assert!(last_error().contains(text), "{text} in {}", last_error());
 }
 
-fn attach(nodes: &Nodes) -> covalent_device {
+pub fn attach(nodes: &Nodes) -> covalent_device {
     let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
     let mut device = covalent_device { handle: 0 };
     // SAFETY: texts end in a zero, `device` may be written.
@@ -183,6 +183,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         src_port: 0,
         dst_port: 0,
         ethertype: 0,
+        vlan: 0,
     };
     let no_verb = covalent_verb {
         kind: 0,

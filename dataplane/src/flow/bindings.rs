@@ -1,0 +1,322 @@
+//! Who holds which match on one port: pipes, sets of pipes, and configured rules.
+
+use covalent_api::rule::{Action, Match, Spread};
+
+use super::{
+    set::{JoinRefusal, PipeSet},
+    table::FlowTable,
+    toeplitz::Toeplitz,
+};
+
+/// Where a frame goes that steering found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Into this pipe.
+    Pipe(usize),
+    /// A configured rule leaves it to the kernel. Where there is a kernel below, it never comes up here.
+    Kernel,
+    /// A configured rule drops it. Where there is an XDP program below, it never comes up here.
+    Drop,
+}
+
+/// A pipe that wants the frames of a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The pipe.
+    pub pipe: usize,
+    /// The user that it belongs to.
+    pub uid: u32,
+    /// How it shares with other pipes; `None` if it does not.
+    pub spread: Option<Spread>,
+}
+
+/// Why a claim was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimRefusal {
+    /// A configured rule with this action has the match.
+    Configured(Action),
+    /// This pipe has the match alone.
+    Alone(usize),
+    /// A set that shares by this policy has the match, and the claim is for the pipe alone.
+    Shared(Spread),
+    /// The set that has the match does not take the pipe.
+    Set(JoinRefusal),
+}
+
+/// See the module. Used by one thread.
+#[derive(Debug, Default)]
+pub struct Bindings {
+    table: FlowTable<Holder>,
+    sets: Vec<Option<PipeSet>>,
+}
+
+/// Who has a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Pipe(usize),
+    /// The set in this place.
+    Set(usize),
+    Kernel,
+    Drop,
+}
+
+impl Bindings {
+    /// Puts a configured rule in force. One that gives frames to the dataplane leaves the match to pipes.
+    pub fn configure(&mut self, matches: &Match, action: Action) {
+        let holder = match action {
+            Action::Kernel => Holder::Kernel,
+            Action::Drop => Holder::Drop,
+            Action::Dataplane => return,
+        };
+        // The configuration check refuses two rules for one match.
+        let _ = self.table.insert(matches, holder);
+    }
+
+    /// Gives `matches` to a pipe, alone or beside others. Whether it is the first to have it.
+    ///
+    /// # Errors
+    /// [`ClaimRefusal`]; nothing has changed then.
+    pub fn bind(&mut self, matches: &Match, claim: Claim) -> Result<bool, ClaimRefusal> {
+        let holder = match (self.table.get(matches), claim.spread) {
+            (Some(Holder::Kernel), _) => return Err(ClaimRefusal::Configured(Action::Kernel)),
+            (Some(Holder::Drop), _) => return Err(ClaimRefusal::Configured(Action::Drop)),
+            (Some(Holder::Pipe(pipe)), _) => return Err(ClaimRefusal::Alone(pipe)),
+            (Some(Holder::Set(at)), spread) => return self.join(at, claim, spread),
+            (None, None) => Holder::Pipe(claim.pipe),
+            (None, Some(spread)) => {
+                Holder::Set(self.found(PipeSet::new(spread, claim.uid, claim.pipe)))
+            }
+        };
+        // Nobody has it: that was the question above.
+        let _ = self.table.insert(matches, holder);
+        Ok(true)
+    }
+
+    fn join(
+        &mut self,
+        at: usize,
+        claim: Claim,
+        spread: Option<Spread>,
+    ) -> Result<bool, ClaimRefusal> {
+        let Some(set) = self.sets.get_mut(at).and_then(Option::as_mut) else {
+            return Ok(false);
+        };
+        let Some(spread) = spread else {
+            return Err(ClaimRefusal::Shared(set.spread()));
+        };
+        set.join(spread, claim.uid, claim.pipe)
+            .map_err(ClaimRefusal::Set)?;
+        Ok(false)
+    }
+
+    /// Puts a new set into the first free place.
+    fn found(&mut self, set: PipeSet) -> usize {
+        let free = self.sets.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.sets.push(None);
+            self.sets.len() - 1
+        });
+        self.sets[at] = Some(set);
+        at
+    }
+
+    /// Takes `matches` from a pipe. Whether it was the last one to have it, so that nobody has it now.
+    pub fn unbind(&mut self, matches: &Match, pipe: usize) -> bool {
+        let last = match self.table.get(matches) {
+            Some(Holder::Pipe(holder)) => holder == pipe,
+            Some(Holder::Set(at)) => self.sets.get_mut(at).is_some_and(|place| {
+                let last = place
+                    .as_mut()
+                    .is_some_and(|set| set.leave(pipe) && set.is_empty());
+                if last {
+                    *place = None;
+                }
+                last
+            }),
+            Some(Holder::Kernel | Holder::Drop) | None => false,
+        };
+        if last {
+            self.table.remove(matches);
+        }
+        last
+    }
+
+    /// Where `frame` goes; `None` if nobody wants it.
+    #[inline]
+    pub fn lookup(&mut self, toeplitz: &Toeplitz, frame: &[u8]) -> Option<Target> {
+        match self.table.lookup(frame)? {
+            Holder::Pipe(pipe) => Some(Target::Pipe(pipe)),
+            Holder::Set(at) => {
+                let set = self.sets.get_mut(at)?.as_mut()?;
+                set.choose(toeplitz, frame).map(Target::Pipe)
+            }
+            Holder::Kernel => Some(Target::Kernel),
+            Holder::Drop => Some(Target::Drop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeMap;
+
+    use covalent_api::config::RssKey;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::flow::table::cases;
+
+    /// What the bindings mean, told the slow way.
+    #[derive(Default)]
+    struct Oracle {
+        configured: Vec<(Match, Action)>,
+        held: Vec<(Match, Claim)>,
+    }
+
+    impl Oracle {
+        fn bind(&self, matches: &Match, claim: Claim) -> Result<bool, ClaimRefusal> {
+            if let Some((_, action)) = self.configured.iter().find(|(of, _)| of == matches) {
+                return Err(ClaimRefusal::Configured(*action));
+            }
+            let members: Vec<_> = self.members(matches).collect();
+            let Some(first) = members.first() else {
+                return Ok(true);
+            };
+            match (first.spread, claim.spread) {
+                (None, _) => Err(ClaimRefusal::Alone(first.pipe)),
+                (Some(policy), None) => Err(ClaimRefusal::Shared(policy)),
+                (Some(_), Some(_)) if first.uid != claim.uid => {
+                    Err(ClaimRefusal::Set(JoinRefusal::User(first.uid)))
+                }
+                (Some(policy), Some(spread)) if policy != spread => {
+                    Err(ClaimRefusal::Set(JoinRefusal::Policy(policy)))
+                }
+                _ if members.iter().any(|member| member.pipe == claim.pipe) => {
+                    Err(ClaimRefusal::Set(JoinRefusal::Member))
+                }
+                _ => Ok(false),
+            }
+        }
+
+        fn members(&self, matches: &Match) -> impl Iterator<Item = Claim> {
+            self.held
+                .iter()
+                .filter(move |(of, _)| of == matches)
+                .map(|&(_, claim)| claim)
+        }
+
+        /// Everything that may happen to `frame`.
+        fn targets(&self, frame: &[u8]) -> Vec<Option<Target>> {
+            let rules: Vec<_> = self
+                .configured
+                .iter()
+                .map(|(matches, _)| matches)
+                .chain(self.held.iter().map(|(matches, _)| matches))
+                .cloned()
+                .map(|matches| (matches, ()))
+                .collect();
+            let Some(matches) = cases::most_specific(&rules, frame) else {
+                return vec![None];
+            };
+            match self.configured.iter().find(|(of, _)| *of == matches) {
+                Some((_, Action::Kernel)) => vec![Some(Target::Kernel)],
+                Some(_) => vec![Some(Target::Drop)],
+                None => self
+                    .members(&matches)
+                    .map(|claim| Some(Target::Pipe(claim.pipe)))
+                    .collect(),
+            }
+        }
+    }
+
+    fn claim() -> impl Strategy<Value = Claim> {
+        let spread = prop_oneof![
+            Just(None),
+            Just(Some(Spread::Hash)),
+            Just(Some(Spread::Hash)),
+            Just(Some(Spread::RoundRobin)),
+        ];
+        // Mostly one user, so that sets grow.
+        (
+            0_usize..6,
+            prop_oneof![4 => Just(1000), 1 => Just(1001)],
+            spread,
+        )
+            .prop_map(|(pipe, uid, spread)| Claim { pipe, uid, spread })
+    }
+
+    proptest! {
+        #[test]
+        fn bindings_equal_the_oracle(
+            configured in prop::collection::vec((cases::rule(), prop_oneof![Just(Action::Kernel), Just(Action::Drop)]), 0..4),
+            // Few matches, so that claims meet.
+            pool in prop::collection::vec(cases::rule(), 1..6),
+            steps in prop::collection::vec((any::<prop::sample::Index>(), claim(), any::<bool>()), 0..60),
+            frames in prop::collection::vec(cases::frame(), 1..20),
+        ) {
+            let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
+            let (mut bindings, mut oracle) = (Bindings::default(), Oracle::default());
+            for (matches, action) in configured {
+                if oracle.configured.iter().all(|(of, _)| *of != matches) {
+                    bindings.configure(&matches, action);
+                    oracle.configured.push((matches, action));
+                }
+            }
+            for (at, claim, binds) in steps {
+                let matches = at.get(&pool).clone();
+                if binds {
+                    let expected = oracle.bind(&matches, claim);
+                    prop_assert_eq!(bindings.bind(&matches, claim), expected);
+                    if expected.is_ok() {
+                        oracle.held.push((matches, claim));
+                    }
+                } else {
+                    let before = oracle.members(&matches).count();
+                    oracle.held.retain(|(of, held)| !(*of == matches && held.pipe == claim.pipe));
+                    let last = before > 0 && oracle.members(&matches).count() == 0;
+                    prop_assert_eq!(bindings.unbind(&matches, claim.pipe), last);
+                }
+                for frame in &frames {
+                    let (found, may) = (bindings.lookup(&toeplitz, frame), oracle.targets(frame));
+                    prop_assert!(may.contains(&found), "{found:?} is none of {may:?} for {frame:02x?}");
+                    // In turn, nobody is left out; by flow, always the same one.
+                    let round: Vec<_> = may.iter().map(|_| bindings.lookup(&toeplitz, frame)).collect();
+                    let same = round.iter().filter(|&target| *target == round[0]).count();
+                    prop_assert!(same == 1 || same == round.len(), "{round:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_shares_by_its_policy() {
+        let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
+        let frame = |flow: u8| [&[2; 11][..], &[flow, 0x12, 0x34], &[0; 46]].concat();
+        for spread in [Spread::Hash, Spread::RoundRobin] {
+            let mut bindings = Bindings::default();
+            for pipe in 0..3 {
+                let claim = Claim {
+                    pipe,
+                    uid: 0,
+                    spread: Some(spread),
+                };
+                assert_eq!(bindings.bind(&Match::Any, claim), Ok(pipe == 0));
+            }
+            let mut counts: BTreeMap<_, u32> = BTreeMap::new();
+            for flow in 0..60 {
+                let found = [(); 3].map(|()| bindings.lookup(&toeplitz, &frame(flow)));
+                // By flow all three are one; in turn all three are different.
+                let same = found.iter().filter(|&target| *target == found[0]).count();
+                assert_eq!(same, if spread == Spread::Hash { 3 } else { 1 });
+                for target in found {
+                    *counts.entry(format!("{target:?}")).or_default() += 1;
+                }
+            }
+            assert_eq!(counts.len(), 3, "{counts:?}");
+            let even = counts.values().all(|&count| count == 60);
+            assert_eq!(even, spread == Spread::RoundRobin, "{counts:?}");
+        }
+    }
+}

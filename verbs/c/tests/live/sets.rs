@@ -1,0 +1,84 @@
+//! Pipes that share a match, from C.
+
+use std::{
+    ffi::{CStr, c_int},
+    ptr,
+};
+
+use covalent::*;
+
+use crate::nodes::Nodes;
+
+const OK: c_int = covalent_status::COVALENT_OK as c_int;
+const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
+const REFUSED: c_int = covalent_status::COVALENT_REFUSED as c_int;
+
+#[test]
+fn pipes_share_a_vlan_and_what_does_not_fit_is_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = crate::misuse::attach(&nodes);
+    let vlan = covalent_match {
+        kind: COVALENT_MATCH_VLAN,
+        transport: 0,
+        src: ptr::null(),
+        dst: ptr::null(),
+        src_port: 0,
+        dst_port: 0,
+        ethertype: 0,
+        vlan: 7,
+    };
+    let beyond = covalent_match { vlan: 4096, ..vlan };
+    let (mut rx, mut rx_tx) = (
+        covalent_rx_pipe { handle: 0 },
+        covalent_rx_tx_pipe { handle: 0 },
+    );
+    let said = |part: &str| {
+        // SAFETY: the library's text ends in a zero.
+        let error = unsafe { CStr::from_ptr(covalent_last_error()) };
+        let error = error.to_string_lossy().into_owned();
+        assert!(error.contains(part), "{error}");
+    };
+    // SAFETY: as the functions ask.
+    unsafe {
+        assert_eq!(
+            covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx),
+            OK
+        );
+        assert_eq!(
+            covalent_rx_tx_pipe_open(device, 1 << 16, c"p0".as_ptr(), &raw mut rx_tx),
+            OK
+        );
+        for spread in [0, 3] {
+            assert_eq!(
+                covalent_rx_pipe_bind_spread(rx, &raw const vlan, spread),
+                INVALID
+            );
+            said("COVALENT_SPREAD_HASH or COVALENT_SPREAD_ROUND_ROBIN");
+        }
+        assert_eq!(
+            covalent_rx_pipe_bind_spread(rx, &raw const beyond, COVALENT_SPREAD_HASH),
+            REFUSED
+        );
+        said("4096 is not a VLAN id");
+        assert_eq!(
+            covalent_rx_pipe_bind_spread(rx, &raw const vlan, COVALENT_SPREAD_HASH),
+            OK
+        );
+        assert_eq!(covalent_rx_tx_pipe_bind(rx_tx, &raw const vlan), REFUSED);
+        said("share it by `hash`");
+        assert_eq!(
+            covalent_rx_tx_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_ROUND_ROBIN),
+            REFUSED
+        );
+        assert_eq!(
+            covalent_rx_tx_pipe_bind_spread(rx_tx, &raw const vlan, COVALENT_SPREAD_HASH),
+            OK
+        );
+        assert_eq!(covalent_rx_pipe_unbind(rx, &raw const vlan), OK);
+        assert_eq!(covalent_rx_tx_pipe_unbind(rx_tx, &raw const vlan), OK);
+        assert_eq!(covalent_rx_tx_pipe_unbind(rx_tx, &raw const vlan), REFUSED);
+    }
+    assert_eq!(covalent_rx_pipe_close(rx), OK);
+    assert_eq!(covalent_rx_tx_pipe_close(rx_tx), OK);
+    assert_eq!(covalent_device_close(device), OK);
+}
