@@ -535,7 +535,7 @@ int covalent_device_node(struct covalent_device device, struct covalent_node *no
 // `port` may be written.
 int covalent_device_port(struct covalent_device device, uint32_t index, struct covalent_port *port);
 
-// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number). Receive until the pipe is empty, then call
+// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number and its like). Receive until the pipe is empty, then call
 // again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
 //
 // # Safety
@@ -861,7 +861,7 @@ int covalent_next_length_prefixed(const uint8_t *data,
                                   struct covalent_message *message);
 
 // Looks at the first message of `data`, in which each message ends with the byte `delimiter`, which is in none of them. No end within `limit_bytes` bytes is
-// COVALENT_MESSAGE_BROKEN.
+// COVALENT_MESSAGE_BROKEN. Each look searches from the start, so prefix the length of messages much longer than what arrives at a time.
 //
 // # Safety
 // As covalent_next_fixed_size.

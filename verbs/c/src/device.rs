@@ -182,7 +182,7 @@ pub unsafe extern "C" fn covalent_device_port(
     })
 }
 
-/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number). Receive until the pipe is empty, then call
+/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number and its like). Receive until the pipe is empty, then call
 /// again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
 ///
 /// # Safety

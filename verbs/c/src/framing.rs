@@ -126,7 +126,7 @@ pub unsafe extern "C" fn covalent_next_length_prefixed(
 }
 
 /// Looks at the first message of `data`, in which each message ends with the byte `delimiter`, which is in none of them. No end within `limit_bytes` bytes is
-/// COVALENT_MESSAGE_BROKEN.
+/// COVALENT_MESSAGE_BROKEN. Each look searches from the start, so prefix the length of messages much longer than what arrives at a time.
 ///
 /// # Safety
 /// As covalent_next_fixed_size.
