@@ -21,6 +21,7 @@ use rustix::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
         SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
         SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with,
+        sockopt::{Timeout, set_socket_timeout},
     },
 };
 
@@ -228,13 +229,28 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the listener at `path`.
+    /// Connects to the listener at `path`. Waits as long as others wait there to be accepted: for ever, if the listener is stopped.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] if there is no socket, [`io::ErrorKind::ConnectionRefused`] if nobody listens; else what the system said.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let address = SocketAddrUnix::new(path)?;
+        Self::connect_on(new_socket(SocketFlags::empty())?, path)
+    }
+
+    /// As [`Connection::connect`], waiting no longer than `timeout`, and some microseconds at least. Later sends, if they block, wait no longer either.
+    ///
+    /// # Errors
+    /// As [`Connection::connect`], and [`io::ErrorKind::WouldBlock`] if nobody accepted in time.
+    pub fn connect_timeout(path: &Path, timeout: Duration) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
+        // The kernel takes 0 for no timeout.
+        let timeout = timeout.max(Duration::from_micros(1));
+        set_socket_timeout(&fd, Timeout::Send, Some(timeout))?;
+        Self::connect_on(fd, path)
+    }
+
+    fn connect_on(fd: OwnedFd, path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
         retry_on_intr(|| connect(&fd, &address))?;
         Ok(Self { fd })
     }

@@ -1,4 +1,4 @@
-//! Blocking calls: one verb each, posted in two phases and waited for.
+//! Blocking calls: one verb each, posted in two phases and waited for. Words are in the caller's own byte order, bytes as they lie in the region.
 //!
 //! Each has a variant that takes a deadline. If that passes while the verb is under way the error is [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number:
 //! its completion comes later, from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is [`Error::Deadline`](crate::Error::Deadline) and nothing was posted.
@@ -24,7 +24,7 @@ pub struct Mismatch {
 /// Errors of all of them: [`Error::VerbRefused`](crate::Error::VerbRefused), [`Error::NoSuchPeer`](crate::Error::NoSuchPeer), [`Error::PeerRestarted`](crate::Error::PeerRestarted), [`Error::Invalid`](crate::Error::Invalid) for what no node would
 /// execute, [`Error::QueueFull`](crate::Error::QueueFull) when as many verbs are under way as the queue takes, [`Error::DaemonGone`](crate::Error::DaemonGone).
 impl Verbs<'_> {
-    /// Reads `len_bytes` bytes: see [`Verb::Read`].
+    /// Reads `len_bytes` bytes: see [`Verb::Read`]. The words among them are little-endian.
     ///
     /// # Errors
     /// See above.
@@ -65,7 +65,7 @@ impl Verbs<'_> {
         )
     }
 
-    /// Writes bytes: see [`Verb::Write`].
+    /// Writes bytes: see [`Verb::Write`]. The words among them are little-endian.
     ///
     /// # Errors
     /// See above.

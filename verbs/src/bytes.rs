@@ -24,7 +24,7 @@ use crate::{
 /// pipe is full, not at all, and is counted; so a sender that keeps messages within datagrams never tears one. Frames that carry no whole datagram (TCP, fragments) are
 /// dropped and counted as `no_payload`. Sources are not told apart: bind a pipe for each one whose messages must not mix.
 ///
-/// It belongs to its device's thread. Dropping it gives it back to the daemon.
+/// It belongs to its device's thread. Bytes are as they were in the datagrams. Dropping it gives it back to the daemon.
 ///
 /// # Examples
 /// ```no_run
@@ -125,6 +125,19 @@ impl<'d> BytePipe<'d> {
         Ok(Some(self.batch()))
     }
 
+    /// As [`BytePipe::recv`], if there are more than `bytes` bytes; `None` when there are not. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`] when there are not and will not be; [`Error::PipeTooSmall`] as for [`BytePipe::recv_more_than`].
+    pub fn poll_more_than(&mut self, bytes: usize) -> Result<Option<ByteBatch<'_>>> {
+        self.check_holds_more_than(bytes)?;
+        if !has_more_than(&mut self.ring, bytes)? {
+            self.device.check_alive_sometimes()?;
+            return Ok(None);
+        }
+        Ok(Some(self.batch()))
+    }
+
     /// Waits for bytes.
     ///
     /// # Errors
@@ -143,6 +156,9 @@ impl<'d> BytePipe<'d> {
 
     /// Waits until more than `bytes` bytes lie there that were neither confirmed nor freed: for a reader that has looked at so many and found
     /// no whole message.
+    ///
+    /// A datagram goes in whole or not at all: ask for no more than the ring's size less 64 and a datagram's payload, or what is missing may never fit.
+    /// So limit the framing accordingly.
     ///
     /// # Errors
     /// [`Error::DaemonGone`]; [`Error::PipeTooSmall`] when that is more than the pipe can hold.
@@ -190,16 +206,10 @@ impl<'d> BytePipe<'d> {
     }
 
     fn recv_until(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<ByteBatch<'_>> {
+        self.check_holds_more_than(bytes)?;
         let Self {
             device, id, ring, ..
         } = self;
-        let holds = ring.capacity_bytes() - 64 - ring.held().len() as u64;
-        if bytes as u64 >= holds {
-            return Err(Error::PipeTooSmall {
-                wanted_bytes: bytes as u64 + 1,
-                holds_bytes: holds,
-            });
-        }
         device.wait("enough bytes arrived", deadline, |stage| {
             let enough = has_more_than(ring, bytes)?;
             if !enough && stage == Stage::BeforeSleep && ring.wait_for_more() {
@@ -208,6 +218,17 @@ impl<'d> BytePipe<'d> {
             Ok(enough)
         })?;
         Ok(self.batch())
+    }
+
+    fn check_holds_more_than(&self, bytes: usize) -> Result<()> {
+        let holds_bytes = self.ring.capacity_bytes() - 64 - self.ring.held().len() as u64;
+        if bytes as u64 >= holds_bytes {
+            return Err(Error::PipeTooSmall {
+                wanted_bytes: (bytes as u64).saturating_add(1),
+                holds_bytes,
+            });
+        }
+        Ok(())
     }
 
     /// What was just seen: bytes do not leave a pipe on their own.

@@ -67,12 +67,32 @@ impl Client {
     /// [`Error::Unreachable`], [`Error::Version`], [`Error::Refused`] (for example by the group check),
     /// [`Error::Deadline`] when the daemon does not answer within [`REQUEST_TIMEOUT`].
     pub fn connect(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
+        Self::connect_deadline(socket, program, Instant::now() + REQUEST_TIMEOUT)
+    }
+
+    /// As [`Client::connect`], until `deadline` and not for [`REQUEST_TIMEOUT`].
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_deadline(
+        socket: impl AsRef<Path>,
+        program: &str,
+        deadline: Instant,
+    ) -> Result<Self> {
         let socket = socket.as_ref().to_owned();
         let unreachable = |cause: io::Error| Error::Unreachable {
             socket: socket.clone(),
             cause,
         };
-        let connection = Connection::connect(&socket).map_err(unreachable)?;
+        // A daemon that is stopped accepts nobody.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let connection =
+            Connection::connect_timeout(&socket, left).map_err(|cause| match cause.kind() {
+                io::ErrorKind::WouldBlock => Error::Deadline {
+                    what: "the daemon accepted the connection",
+                },
+                _ => unreachable(cause),
+            })?;
         connection.set_nonblocking(true).map_err(unreachable)?;
         let mut client = Self {
             connection,
@@ -93,7 +113,7 @@ impl Client {
             version: API_VERSION,
             program: program.to_owned(),
         };
-        match client.request(&hello, "attach")? {
+        match client.request_until(&hello, "attach", deadline)? {
             (Reply::Welcome { version, .. }, _) if version != API_VERSION => Err(Error::Version {
                 daemon: version,
                 library: API_VERSION,
@@ -126,9 +146,9 @@ impl Client {
         &self.node
     }
 
-    /// How long each later request waits for its reply.
+    /// How long each later request waits for its reply: the deadline of every call here that takes none. [`REQUEST_TIMEOUT`] unless set.
     pub fn set_request_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout;
+        self.timeout = timeout.min(wait::LONGEST);
     }
 
     /// Everything that the daemon knows of itself.
@@ -136,7 +156,11 @@ impl Client {
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
     pub fn status(&mut self) -> Result<NodeStatus> {
-        match self.request(&Request::Status, "tell its status")? {
+        self.status_until(self.request_deadline())
+    }
+
+    pub(crate) fn status_until(&mut self, deadline: Instant) -> Result<NodeStatus> {
+        match self.request_until(&Request::Status, "tell its status", deadline)? {
             (Reply::Status(status), _) => Ok(*status),
             (other, _) => Err(unexpected("Status", &other)),
         }
@@ -196,7 +220,22 @@ impl Client {
         request: &Request,
         what: &str,
     ) -> Result<(Reply, Vec<OwnedFd>)> {
-        let deadline = Some(Instant::now() + self.timeout);
+        self.request_until(request, what, self.request_deadline())
+    }
+
+    /// When a request that is made now is given up.
+    pub(crate) fn request_deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// As [`Client::request`], until `deadline`.
+    pub(crate) fn request_until(
+        &mut self,
+        request: &Request,
+        what: &str,
+        deadline: Instant,
+    ) -> Result<(Reply, Vec<OwnedFd>)> {
+        let deadline = Some(deadline);
         let bytes = datagram::encode(request).map_err(|error| Error::Invalid(error.to_string()))?;
         self.send(&bytes, deadline)?;
         loop {

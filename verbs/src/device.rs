@@ -25,7 +25,7 @@ use nix::poll::PollFlags;
 
 use crate::{
     bytes::BytePipe,
-    client::{Client, NodeInfo, unexpected},
+    client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
     pipe_set::PipeSet,
     queue::Verbs,
@@ -136,8 +136,22 @@ impl Device {
     /// # Errors
     /// As [`Device::attach`]; [`Error::Refused`] when there is no such lane.
     pub fn attach_to_lane(socket: impl AsRef<Path>, program: &str, lane: u32) -> Result<Self> {
-        let mut client = Client::connect(socket, program)?;
-        let (reply, fds) = client.request(&Request::OpenSession { lane }, "open a session")?;
+        Self::attach_deadline(socket, program, lane, Instant::now() + REQUEST_TIMEOUT)
+    }
+
+    /// As [`Device::attach_to_lane`], until `deadline` and not for [`REQUEST_TIMEOUT`].
+    ///
+    /// # Errors
+    /// As [`Device::attach_to_lane`].
+    pub fn attach_deadline(
+        socket: impl AsRef<Path>,
+        program: &str,
+        lane: u32,
+        deadline: Instant,
+    ) -> Result<Self> {
+        let mut client = Client::connect_deadline(socket, program, deadline)?;
+        let request = Request::OpenSession { lane };
+        let (reply, fds) = client.request_until(&request, "open a session", deadline)?;
         let Reply::Session {
             session: number,
             slots,
@@ -190,7 +204,8 @@ impl Device {
         self.lane
     }
 
-    /// Everything that the daemon knows of itself. Blocks for the reply, as do all calls that open, close or bind.
+    /// Everything that the daemon knows of itself. Blocks for the reply, as do all calls that open, bind or tune and the dropping of what was
+    /// opened, for as long as [`Device::set_request_timeout`] says.
     ///
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
@@ -198,7 +213,14 @@ impl Device {
         self.client.borrow_mut().status()
     }
 
-    /// How long calls that ask the daemon for something wait for its reply. [`crate::REQUEST_TIMEOUT`] unless set.
+    /// As [`Device::status`]; the earlier of `deadline` and the time limit of requests holds.
+    pub(crate) fn status_until(&self, deadline: Option<Instant>) -> Result<NodeStatus> {
+        let mut client = self.client.borrow_mut();
+        let limit = client.request_deadline();
+        client.status_until(deadline.map_or(limit, |deadline| deadline.min(limit)))
+    }
+
+    /// How long calls that ask the daemon for something wait for its reply: the deadline of every such call. [`REQUEST_TIMEOUT`] unless set.
     ///
     /// A call that ends with [`Error::Deadline`] may still be carried out: what it opened then stays open, unreachable, until the device is dropped.
     pub fn set_request_timeout(&self, timeout: Duration) {
@@ -207,7 +229,7 @@ impl Device {
 
     /// How long blocking calls look again and again before they sleep. [`SPIN`] unless set; zero sleeps at once.
     pub fn set_spin(&self, spin: Duration) {
-        self.spin.set(spin);
+        self.spin.set(spin.min(wait::LONGEST));
     }
 
     /// Asks the kernel whether the daemon still lives. Does not block.

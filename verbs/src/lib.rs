@@ -14,11 +14,13 @@
 //! are bytes as on the wire. Lengths, offsets and sizes are in bytes, and say so in their names.
 //!
 //! # Threads
-//! A [`Device`] is `Send` and not `Sync`; what is opened through it borrows it and stays on its thread. A [`Region`] is shared freely.
+//! A [`Device`] is `Send` and not `Sync`; what is opened through it borrows it and stays on its thread. A [`Client`] is used by one thread at a time. A
+//! [`Region`] is shared freely, and so is plain data: [`RemoteRegion`], [`Match`], [`PipeTuning`], [`PipeCounters`], every [`framing`] supplied.
 //!
 //! # Waiting
-//! Every call that may wait has a variant with a deadline ([`std::time::Instant`]), and calls that do not wait say so. A call that waits spins for [`SPIN`],
-//! then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`].
+//! Every call that may wait for others has a variant with a deadline ([`std::time::Instant`]); those that only ask the daemon for something (open, bind, tune,
+//! status, and dropping what was opened) wait for its answer, each no longer than [`Device::set_request_timeout`] says. Calls that do not wait say so. A call
+//! that waits spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`].
 //!
 //! # Bounds
 //! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe and a full verb queue refuse.

@@ -43,7 +43,7 @@ const COMPLETION_BYTES_WORST: u64 = ((COMPLETION_BYTES_MAX - covalent_protocol::
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it.
 ///
-/// It belongs to its device's thread. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
+/// It belongs to its device's thread. Words are in the caller's own byte order; read and written as bytes they are little-endian. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
 /// refused, and its final completion comes exactly once; [`Outcome`] lists the rest. The number under way is bounded ([`Verbs::depth`]):
 /// beyond it posting is refused, so nothing queues without end.
 ///
@@ -132,7 +132,8 @@ impl<'d> Verbs<'d> {
         self.outstanding.depth()
     }
 
-    /// Looks a region up by its name on its node. Blocks for the answer.
+    /// Looks a region up by its name on its node. Blocks for the answer; what a name stands for is asked of the own daemon first, for no longer than
+    /// [`Device::set_request_timeout`] says.
     ///
     /// # Errors
     /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with [`Refusal::UnknownRegion`], [`Error::QueueFull`],
@@ -160,7 +161,7 @@ impl<'d> Verbs<'d> {
         name: &str,
         deadline: Option<Instant>,
     ) -> Result<RemoteRegion> {
-        let target = self.resolve(target)?;
+        let target = self.resolve(target, deadline)?;
         let request = codec::Request {
             rkey: 0,
             offset: 0,
@@ -203,7 +204,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// The target as on the wire.
-    fn resolve(&self, target: Target<'_>) -> Result<u64> {
+    fn resolve(&self, target: Target<'_>, deadline: Option<Instant>) -> Result<u64> {
         let node = self.device.node();
         match target {
             Target::Local => Ok(0),
@@ -211,7 +212,7 @@ impl<'d> Verbs<'d> {
             Target::Guid(guid) => Ok(guid.bits()),
             Target::Name(name) if name == node.name => Ok(0),
             Target::Name(name) => {
-                let links = self.device.status()?.links;
+                let links = self.device.status_until(deadline)?.links;
                 let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
                 match links.iter().find(is_wanted).and_then(|link| link.peer) {
                     Some(guid) => Ok(guid.bits()),

@@ -122,6 +122,9 @@ impl<'d> TxPipe<'d> {
     /// As [`TxPipe::push`].
     pub fn reserve(&mut self, len_bytes: usize) -> Result<TxReservation<'_>> {
         self.check_min(len_bytes)?;
+        if let Err(refusal) = self.ring.admit(len_bytes) {
+            return Err(self.refused(refusal, len_bytes));
+        }
         match self.ring.reserve(len_bytes) {
             Ok(reservation) => Ok(TxReservation(reservation)),
             Err(refusal) => Err(refusal_of(refusal, len_bytes).into()),

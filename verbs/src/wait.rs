@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 /// What `poll` reports for a socket whose other end is closed. The first is reported whether asked for or not.
 pub(crate) const HANG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR);
 
+/// More than any program runs, and little enough to be added to any moment.
+pub(crate) const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Waits until one of the descriptors has something to report or the deadline has passed; for ever without one.
 /// Returns what each reported; all empty when the deadline passed or a signal came.
 pub(crate) fn poll<const N: usize>(

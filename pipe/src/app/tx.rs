@@ -144,8 +144,12 @@ impl TxPipe {
         self.violation
     }
 
+    /// Whether [`TxPipe::send`] and [`TxPipe::reserve`] would take a packet of `len` bytes now.
+    ///
+    /// # Errors
+    /// As [`TxPipe::send`], and counted as there.
     #[inline]
-    fn admit(&mut self, len: usize) -> Result<(), SendRefusal> {
+    pub fn admit(&mut self, len: usize) -> Result<(), SendRefusal> {
         if len == 0 {
             self.count_too_short();
             return Err(SendRefusal::Empty);

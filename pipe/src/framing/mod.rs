@@ -1,7 +1,8 @@
 //! Where one message ends and the next begins in bytes without gaps.
 //!
 //! A [`Framing`] looks at bytes that begin with a message and says where that message lies. [`FixedSize`], [`LengthPrefixed`] and
-//! [`Delimited`] are supplied; an application may bring its own. [`Messages`] walks over the whole messages and tells what to free.
+//! [`Delimited`] are supplied; an application may bring its own. [`Messages`] walks over the whole messages and tells what to free. All of them are plain
+//! data that any thread may use; the byte order of numbers is in their names.
 //!
 //! ```
 //! use covalent_pipe::framing::{LengthPrefixed, Messages};

@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     ffi::{c_char, c_int},
     rc::Rc,
+    time::Duration,
 };
 
 use covalent_verbs::Device;
@@ -63,7 +64,7 @@ pub(crate) fn device(device: covalent_device) -> Result<Rc<Device>> {
 }
 
 /// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first; pipes live on the lane that owns their port). `program` is what this
-/// application calls itself, at most 64 bytes, for people.
+/// application calls itself, at most 64 bytes, for people. COVALENT_DEADLINE when the daemon does not answer within 10 seconds.
 ///
 /// # Safety
 /// Text ends in a zero; `device` may be written.
@@ -105,6 +106,29 @@ pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_check_alive(device: covalent_device) -> c_int {
     call(|| Ok(self::device(device)?.check_alive()?))
+}
+
+/// Sets how long calls of this device that ask the daemon for something (those that open, close, bind, unbind and tune) wait for its answer before they end with
+/// COVALENT_DEADLINE: 10 seconds unless set. `timeout_ns`: negative waits for ever, 0 is COVALENT_INVALID.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_set_request_timeout(
+    device: covalent_device,
+    timeout_ns: i64,
+) -> c_int {
+    call(|| {
+        let device = self::device(device)?;
+        match u64::try_from(timeout_ns) {
+            Ok(0) => Err(invalid("a request timeout of 0: nothing could be answered")),
+            Ok(timeout_ns) => {
+                device.set_request_timeout(Duration::from_nanos(timeout_ns));
+                Ok(())
+            }
+            Err(_) => {
+                device.set_request_timeout(Duration::MAX);
+                Ok(())
+            }
+        }
+    })
 }
 
 /// Tells the node that a device is attached to.
@@ -158,7 +182,7 @@ pub unsafe extern "C" fn covalent_device_port(
     })
 }
 
-/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number). Receive until the pipe is empty, then call
+/// Waits until packets arrive in any pipe of the device and tells that pipe's number (covalent_rx_pipe_number and its like). Receive until the pipe is empty, then call
 /// again. `timeout_ns`: 0 does not wait, negative waits for ever; COVALENT_DEADLINE when there was nothing in time.
 ///
 /// # Safety

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     RxTxPipe = 4,
     Region = 5,
     Verbs = 6,
+    BytePipe = 7,
 }
 
 impl Kind {
@@ -41,6 +42,7 @@ impl Kind {
             Self::RxTxPipe => "RX/TX pipe",
             Self::Region => "region",
             Self::Verbs => "verb queue",
+            Self::BytePipe => "byte pipe",
         }
     }
 }

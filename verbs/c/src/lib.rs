@@ -6,9 +6,12 @@
 #![allow(non_camel_case_types, reason = "names as C programs see them")]
 
 mod argument;
+mod byte_pipe;
 mod calls;
+mod counters;
 mod device;
 mod frames;
+mod framing;
 mod handle;
 mod held;
 mod region;
@@ -17,18 +20,23 @@ mod rx_pipe;
 mod rx_tx_pipe;
 mod status;
 mod timeout;
+mod tuning;
 mod tx_pipe;
 mod verb;
 mod verb_queue;
 
+pub use byte_pipe::*;
 pub use calls::*;
+pub use counters::*;
 pub use device::*;
 pub use frames::*;
+pub use framing::*;
 pub use region::*;
 pub use remote_region::*;
 pub use rx_pipe::*;
 pub use rx_tx_pipe::*;
 pub use status::*;
+pub use tuning::*;
 pub use tx_pipe::*;
 pub use verb::*;
 pub use verb_queue::*;

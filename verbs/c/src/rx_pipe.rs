@@ -5,19 +5,24 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Error, RxPipe};
+use covalent_verbs::{Packets, RxPipe};
 
 use crate::{
     argument::{Out, Outs, optional_text},
+    counters::covalent_pipe_counters,
     device::{covalent_device, device},
     frames::{covalent_match, covalent_packet, matches, spread},
     handle::{Kind, Table, this_thread},
     held::Held,
-    status::{Result, call},
+    status::{Result, call, none_if_gone},
     timeout::Timeout,
+    tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets. Zero names nothing.
+/// A pipe that receives packets. Used on its device's thread only. Zero names nothing.
+///
+/// A packet is first received (covalent_rx_pipe_recv tells it, and tells it again: it only looks), then confirmed if it is to be kept while others are received
+/// (covalent_rx_pipe_held tells it), and freed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_pipe {
@@ -145,7 +150,8 @@ pub unsafe extern "C" fn covalent_rx_pipe_unbind(
     })
 }
 
-/// Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They stay, and are told again, until covalent_rx_pipe_free.
+/// Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
+/// covalent_rx_pipe_free or covalent_rx_pipe_confirm.
 ///
 /// `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
 ///
@@ -177,26 +183,15 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
                 Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
                 Timeout::Forever => pipe.recv_blocking()?,
             };
-            let mut told = 0;
-            for packet in batch.iter().take(packets.capacity()) {
-                packets.set(
-                    told,
-                    covalent_packet {
-                        data: packet.as_ptr(),
-                        length_bytes: packet.len(),
-                    },
-                );
-                told += 1;
-            }
-            // What lies in a pipe stays mapped and unchanged until it is freed.
+            count.set(tell(batch.iter(), &mut packets));
             batch.keep();
-            count.set(told);
             Ok(())
         })
     })
 }
 
-/// Frees the oldest `packets` packets, or all if there are fewer. Their pointers must not be used any more.
+/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer, and with them all that were confirmed. Their pointers must not be
+/// used any more. Of 0 nothing is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) -> c_int {
     call(|| {
@@ -211,10 +206,111 @@ pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) 
     })
 }
 
-/// Nothing to free is no error, not even when the daemon is gone.
-fn none_if_gone<T>(error: Error) -> covalent_verbs::Result<Option<T>> {
-    match error {
-        Error::DaemonGone { .. } => Ok(None),
-        error => Err(error),
+/// Takes the oldest `packets` of the packets that were not confirmed, or all if there are fewer, as received without freeing them: covalent_rx_pipe_recv tells them no
+/// more, covalent_rx_pipe_held does, and their pointers stay good.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_pipe_confirm(pipe: covalent_rx_pipe, packets: usize) -> c_int {
+    call(|| {
+        with(pipe, |pipe| {
+            if let Some(batch) = pipe.recv().or_else(none_if_gone)? {
+                batch.confirm(packets);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Tells the packets that were confirmed and not freed, oldest first, up to `capacity` of them.
+///
+/// # Safety
+/// As covalent_rx_pipe_recv.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_pipe_held(
+    pipe: covalent_rx_pipe,
+    packets: *mut covalent_packet,
+    capacity: usize,
+    count: *mut usize,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (mut packets, mut count) = unsafe {
+            (
+                Outs::new(packets, capacity, "packets")?,
+                Out::new(count, "count")?,
+            )
+        };
+        count.set(0);
+        with(pipe, |pipe| {
+            count.set(tell(pipe.held(), &mut packets));
+            Ok(())
+        })
+    })
+}
+
+/// Frees the oldest `packets` of the packets that were confirmed, or all if there are fewer. Their pointers must not be used any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_pipe_free_held(pipe: covalent_rx_pipe, packets: usize) -> c_int {
+    call(|| {
+        with(pipe, |pipe| {
+            pipe.free_held(packets);
+            Ok(())
+        })
+    })
+}
+
+/// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Freeing and receiving need no such
+/// call, and nothing is lost without it. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_pipe_prefetch(pipe: covalent_rx_pipe) -> c_int {
+    call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
+}
+
+/// Tells what the pipe did so far.
+///
+/// # Safety
+/// `counters` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_pipe_counters(
+    pipe: covalent_rx_pipe,
+    counters: *mut covalent_pipe_counters,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(counters, "counters")? };
+        out.set(with(pipe, |pipe| Ok(pipe.counters().into()))?);
+        Ok(())
+    })
+}
+
+/// Sets where the time of arrival is written in the pipe's packets; those that lie in it stay as they are. COVALENT_REFUSED if no packet is long enough for the stamp, and
+/// for a rate limit: this pipe sends nothing.
+///
+/// # Safety
+/// `tuning` points to a tuning.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_pipe_tune(
+    pipe: covalent_rx_pipe,
+    tuning: *const covalent_pipe_tuning,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let tuning = unsafe { self::tuning(tuning)? };
+        with(pipe, |pipe| Ok(pipe.tune(&tuning)?))
+    })
+}
+
+/// Tells packets, as many as there is room for; returns how many. What lies in a pipe stays mapped and unchanged until it is freed.
+fn tell(packets: Packets<'_>, room: &mut Outs<covalent_packet>) -> usize {
+    let mut told = 0;
+    for packet in packets.take(room.capacity()) {
+        room.set(
+            told,
+            covalent_packet {
+                data: packet.as_ptr(),
+                length_bytes: packet.len(),
+            },
+        );
+        told += 1;
     }
+    told
 }

@@ -9,15 +9,17 @@ use covalent_verbs::{RxTxBatch, RxTxPipe};
 
 use crate::{
     argument::{Out, Outs, text},
+    counters::covalent_pipe_counters,
     device::{covalent_device, device},
     frames::{covalent_match, covalent_packet_mut, matches, spread},
     handle::{Kind, Table, this_thread},
     held::Held,
     status::{Result, call},
     timeout::Timeout,
+    tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets from a port and sends them back on it from where they lie. Zero names nothing.
+/// A pipe that receives packets from a port and sends them back on it from where they lie. Used on its device's thread only. Zero names nothing.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_tx_pipe {
@@ -196,6 +198,40 @@ pub extern "C" fn covalent_rx_tx_pipe_send(pipe: covalent_rx_tx_pipe, packets: u
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_discard(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
     give(pipe, packets, |batch, packets| batch.discard(packets))
+}
+
+/// Tells what the pipe did so far.
+///
+/// # Safety
+/// `counters` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_counters(
+    pipe: covalent_rx_tx_pipe,
+    counters: *mut covalent_pipe_counters,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(counters, "counters")? };
+        out.set(with(pipe, |pipe| Ok(pipe.counters().into()))?);
+        Ok(())
+    })
+}
+
+/// Sets how fast the pipe's packets are sent back, and where the time of their arrival is written. COVALENT_REFUSED if a number is out of range, or no packet is long
+/// enough for the stamp.
+///
+/// # Safety
+/// `tuning` points to a tuning.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_tune(
+    pipe: covalent_rx_tx_pipe,
+    tuning: *const covalent_pipe_tuning,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let tuning = unsafe { self::tuning(tuning)? };
+        with(pipe, |pipe| Ok(pipe.tune(&tuning)?))
+    })
 }
 
 fn give(

@@ -32,7 +32,7 @@ pub enum covalent_status {
     COVALENT_IN_DOUBT = -7,
     /// No room in the pipe or in the queue.
     COVALENT_FULL = -8,
-    /// A frame longer than the port carries.
+    /// A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
     /// A frame shorter than an Ethernet header.
     COVALENT_RUNT = -10,
@@ -46,6 +46,8 @@ pub enum covalent_status {
     COVALENT_UNINTELLIGIBLE = -14,
     /// The operating system refused something; the error text says what.
     COVALENT_SYSTEM = -15,
+    /// More bytes were asked for than the pipe ever holds at a time: open a larger one, or free what is held.
+    COVALENT_PIPE_TOO_SMALL = -16,
 }
 
 use covalent_status::*;
@@ -82,9 +84,21 @@ pub(crate) fn call_with_status(body: impl FnOnce() -> Result<covalent_status>) -
 }
 
 pub(crate) fn invalid(text: impl Into<String>) -> Failure {
+    failed(COVALENT_INVALID, text)
+}
+
+pub(crate) fn failed(status: covalent_status, text: impl Into<String>) -> Failure {
     Failure {
-        status: COVALENT_INVALID,
+        status,
         text: text.into(),
+    }
+}
+
+/// Nothing to free is no error, not even when the daemon is gone.
+pub(crate) fn none_if_gone<T>(error: Error) -> covalent_verbs::Result<Option<T>> {
+    match error {
+        Error::DaemonGone { .. } => Ok(None),
+        error => Err(error),
     }
 }
 
@@ -108,6 +122,7 @@ impl From<Error> for Failure {
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
             Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
             Error::System { .. } => COVALENT_SYSTEM,
+            Error::PipeTooSmall { .. } => COVALENT_PIPE_TOO_SMALL,
             _ => COVALENT_INVALID,
         };
         Self {
@@ -137,7 +152,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 17] = [
+const NAMES: [(covalent_status, &CStr); 18] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -155,4 +170,5 @@ const NAMES: [(covalent_status, &CStr); 17] = [
     (COVALENT_NO_SUCH_NODE, c"COVALENT_NO_SUCH_NODE"),
     (COVALENT_UNINTELLIGIBLE, c"COVALENT_UNINTELLIGIBLE"),
     (COVALENT_SYSTEM, c"COVALENT_SYSTEM"),
+    (COVALENT_PIPE_TOO_SMALL, c"COVALENT_PIPE_TOO_SMALL"),
 ];

@@ -9,14 +9,16 @@ use covalent_verbs::TxPipe;
 
 use crate::{
     argument::{Out, text, values},
+    counters::covalent_pipe_counters,
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
-    status::{Result, call},
+    status::{Result, call, invalid},
     timeout::{Timeout, deadline},
+    tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that sends packets on a port, in the order in which they are put in. Zero names nothing.
+/// A pipe that sends packets on a port, in the order in which they are put in. Used on its device's thread only. Zero names nothing.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_tx_pipe {
@@ -24,15 +26,34 @@ pub struct covalent_tx_pipe {
     pub handle: u64,
 }
 
+/// A pipe, and what was reserved in it.
+struct Pipe {
+    tx: Held<TxPipe<'static>>,
+    /// Length of the frame that is being written in place.
+    reserved_bytes: Option<usize>,
+}
+
 thread_local! {
-    static PIPES: RefCell<Table<Held<TxPipe<'static>>>> = RefCell::new(Table::new(Kind::TxPipe, this_thread()));
+    static PIPES: RefCell<Table<Pipe>> = RefCell::new(Table::new(Kind::TxPipe, this_thread()));
 }
 
 fn with<T>(
     pipe: covalent_tx_pipe,
     body: impl FnOnce(&mut TxPipe<'static>) -> Result<T>,
 ) -> Result<T> {
-    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
+    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.tx.get()))
+}
+
+/// As [`with`], for what may put a frame in where room is reserved: from then on none is.
+fn put<T>(
+    pipe: covalent_tx_pipe,
+    body: impl FnOnce(&mut TxPipe<'static>) -> Result<T>,
+) -> Result<T> {
+    PIPES.with_borrow_mut(|pipes| {
+        let pipe = pipes.get(pipe.handle)?;
+        pipe.reserved_bytes = None;
+        body(pipe.tx.get())
+    })
 }
 
 /// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
@@ -50,7 +71,10 @@ pub unsafe extern "C" fn covalent_tx_pipe_open(
         // SAFETY: the caller's word, for both.
         let (port, mut out) = unsafe { (text(port, "port")?, Out::new(pipe, "pipe")?) };
         let device = self::device(device)?;
-        let opened = Held::open(&device, |device| device.tx_pipe(capacity_bytes, port))?;
+        let opened = Pipe {
+            tx: Held::open(&device, |device| device.tx_pipe(capacity_bytes, port))?,
+            reserved_bytes: None,
+        };
         let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
         out.set(covalent_tx_pipe { handle });
         Ok(())
@@ -98,7 +122,49 @@ pub unsafe extern "C" fn covalent_tx_pipe_push(
     call(|| {
         // SAFETY: the caller's word.
         let data = unsafe { values(data, length_bytes, "data")? };
-        with(pipe, |pipe| Ok(pipe.push(data)?))
+        put(pipe, |pipe| Ok(pipe.push(data)?))
+    })
+}
+
+/// Makes room for a frame of `length_bytes`, to be written at `data`, where it will be sent from, with no copy; then covalent_tx_pipe_commit. The bytes found there are
+/// unspecified. One frame at a time: another reserve, push or send takes the room back, also if it fails. Statuses as for covalent_tx_pipe_push.
+///
+/// # Safety
+/// `data` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_tx_pipe_reserve(
+    pipe: covalent_tx_pipe,
+    length_bytes: usize,
+    data: *mut *mut u8,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(data, "data")? };
+        PIPES.with_borrow_mut(|pipes| {
+            let pipe = pipes.get(pipe.handle)?;
+            pipe.reserved_bytes = None;
+            // The reservation is dropped here, which takes nothing: the room stays mapped and this application's until something is put there.
+            out.set(pipe.tx.get().reserve(length_bytes)?.as_mut_ptr());
+            pipe.reserved_bytes = Some(length_bytes);
+            Ok(())
+        })
+    })
+}
+
+/// Puts in the frame that was written where covalent_tx_pipe_reserve said. Its pointer must not be used any more. The lane sees it after covalent_tx_pipe_publish.
+/// COVALENT_INVALID when nothing is reserved.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_tx_pipe_commit(pipe: covalent_tx_pipe) -> c_int {
+    call(|| {
+        PIPES.with_borrow_mut(|pipes| {
+            let pipe = pipes.get(pipe.handle)?;
+            let Some(length_bytes) = pipe.reserved_bytes.take() else {
+                return Err(invalid("nothing is reserved in the TX pipe"));
+            };
+            // The same room again: nothing was put in since, and room does not shrink.
+            pipe.tx.get().reserve(length_bytes)?.commit();
+            Ok(())
+        })
     })
 }
 
@@ -123,7 +189,7 @@ pub unsafe extern "C" fn covalent_tx_pipe_send(
     call(|| {
         // SAFETY: the caller's word.
         let data = unsafe { values(data, length_bytes, "data")? };
-        with(pipe, |pipe| match Timeout::new(timeout_ns) {
+        put(pipe, |pipe| match Timeout::new(timeout_ns) {
             Timeout::None => Ok(pipe.send(data)?),
             Timeout::Until(deadline) => Ok(pipe.send_deadline(data, deadline)?),
             Timeout::Forever => Ok(pipe.send_blocking(data)?),
@@ -139,5 +205,39 @@ pub extern "C" fn covalent_tx_pipe_flush(pipe: covalent_tx_pipe, timeout_ns: i64
             Some(deadline) => Ok(pipe.flush_deadline(deadline)?),
             None => Ok(pipe.flush()?),
         })
+    })
+}
+
+/// Tells what the pipe did so far.
+///
+/// # Safety
+/// `counters` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_tx_pipe_counters(
+    pipe: covalent_tx_pipe,
+    counters: *mut covalent_pipe_counters,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(counters, "counters")? };
+        out.set(with(pipe, |pipe| Ok(pipe.counters().into()))?);
+        Ok(())
+    })
+}
+
+/// Sets how fast the pipe's packets are sent, and where the time at which they are is written. Holds for packets that lie in the pipe already. COVALENT_REFUSED if a
+/// number is out of range, or no packet is long enough for the stamp.
+///
+/// # Safety
+/// `tuning` points to a tuning.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_tx_pipe_tune(
+    pipe: covalent_tx_pipe,
+    tuning: *const covalent_pipe_tuning,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let tuning = unsafe { self::tuning(tuning)? };
+        with(pipe, |pipe| Ok(pipe.tune(&tuning)?))
     })
 }

@@ -87,9 +87,10 @@ fn lines_arrive_whole_however_the_datagrams_cut_them() {
         });
         assert_eq!(&lines(&mut pipe, expected.len()), expected);
     });
-    let counters = pipe.counters();
-    assert_eq!(counters.rx_bytes, stream.len() as u64);
-    assert_eq!(counters.full, 0);
+    eventually("the lane has counted", || {
+        pipe.counters().rx_bytes == stream.len() as u64
+    });
+    assert_eq!(pipe.counters().full, 0);
 }
 
 #[test]
@@ -192,6 +193,13 @@ fn what_a_pipe_of_bytes_cannot_do_is_refused() {
         .recv_more_than_deadline(PIPE_BYTES as usize - 64, soon())
         .unwrap_err();
     assert!(matches!(error, Error::PipeTooSmall { .. }), "{error}");
+    let error = pipe.poll_more_than(usize::MAX).unwrap_err();
+    assert!(matches!(error, Error::PipeTooSmall { .. }), "{error}");
+    assert!(
+        pipe.poll_more_than(PIPE_BYTES as usize - 65)
+            .unwrap()
+            .is_none()
+    );
     let mut rx = b.rx_pipe(PIPE_BYTES).unwrap();
     let error = rx
         .tune(&PipeTuning {

@@ -1,11 +1,13 @@
 //! What ends badly: no daemon, a daemon that ends under its applications, an application that goes.
 
 use std::{
+    io::ErrorKind,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
+use covalent_pipe::seqpacket::{Connection, Listener};
 use covalent_verbs::{Client, Completion, Device, Error, Match, Mode, Rights, Target, Verb};
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -28,6 +30,34 @@ fn without_a_daemon_the_error_names_the_socket() {
         error.to_string().contains("/nonexistent/covalentd.sock"),
         "{error}"
     );
+}
+
+/// A daemon that is stopped: its socket is there, and nobody answers or, once enough wait, accepts.
+#[test]
+fn attaching_ends_with_its_deadline() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let _listener = Listener::bind(&socket).unwrap();
+    let soon_over = || Instant::now() + Duration::from_millis(20);
+    let mut accepted = Vec::new();
+    let full = loop {
+        match Connection::connect_timeout(&socket, Duration::from_millis(20)) {
+            Ok(connection) => accepted.push(connection),
+            Err(error) => break error,
+        }
+        if accepted.len() == 1 {
+            let start = Instant::now();
+            let error = Device::attach_deadline(&socket, "test", 0, soon_over()).unwrap_err();
+            assert!(matches!(error, Error::Deadline { .. }), "{error}");
+            assert!(start.elapsed() < PROMPT);
+        }
+        assert!(accepted.len() < 10_000, "the backlog has an end");
+    };
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    let start = Instant::now();
+    let error = Client::connect_deadline(&socket, "test", soon_over()).unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    assert!(start.elapsed() < PROMPT);
 }
 
 #[test]
@@ -70,6 +100,10 @@ fn calls_that_wait_notice_the_daemons_end() {
     notices("recv", |device| {
         let mut pipe = device.rx_pipe(1 << 16)?;
         pipe.recv_blocking().map(drop)
+    });
+    notices("recv_more_than", |device| {
+        let mut pipe = device.byte_pipe(1 << 16)?;
+        pipe.recv_more_than(100).map(drop)
     });
     notices("in-place recv", |device| {
         let mut pipe = device.rx_tx_pipe(1 << 16, "p0")?;
@@ -124,6 +158,7 @@ fn every_call_fails_after_the_daemons_end_and_none_hangs() {
     let device = nodes.attach("b");
     let region = device.register_region("own", 64, Rights::ALL).unwrap();
     let mut rx = device.rx_pipe(1 << 16).unwrap();
+    let mut bytes = device.byte_pipe(1 << 16).unwrap();
     let mut echo = device.rx_tx_pipe(1 << 16, "p0").unwrap();
     let mut tx = device.tx_pipe(1 << 16, "p0").unwrap();
     let mut verbs = device.verbs_with_depth(8).unwrap();
@@ -146,6 +181,8 @@ fn every_call_fails_after_the_daemons_end_and_none_hangs() {
     poll_until_gone("in-place recv", &mut || echo.recv().map(drop));
     poll_until_gone("poll_rx_pipe", &mut || device.poll_rx_pipe().map(drop));
     poll_until_gone("send", &mut || tx.send(&[0; 64]));
+    poll_until_gone("reserve", &mut || tx.reserve(64).map(drop));
+    poll_until_gone("poll_more_than", &mut || bytes.poll_more_than(9).map(drop));
     let mut completions = [Completion::default()];
     poll_until_gone("post", &mut || {
         verbs.post(
@@ -162,6 +199,7 @@ fn every_call_fails_after_the_daemons_end_and_none_hangs() {
     poll_until_gone("poll", &mut || verbs.poll(&mut completions).map(drop));
 
     is_gone(rx.recv_deadline(soon()).map(drop));
+    is_gone(bytes.recv_more_than_deadline(9, soon()).map(drop));
     is_gone(echo.recv_deadline(soon()).map(drop));
     is_gone(device.next_rx_pipe_deadline(soon()));
     is_gone(tx.flush_deadline(soon()));

@@ -1,11 +1,13 @@
 //! Every verb, on the own node and on another one, and every refusal.
 
+use std::time::Instant;
+
 use covalent_verbs::{
     CommitWord, Completion, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX, Mismatch, Mode, Outcome,
     READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target, Verb, Verbs, WRITE_BYTES_MAX,
 };
 
-use crate::nodes::{Nodes, soon};
+use crate::nodes::{Nodes, eventually, soon};
 
 fn word(offset_bytes: u64, expected: u64, new: u64) -> CommitWord {
     CommitWord {
@@ -312,6 +314,11 @@ fn nodes_that_nobody_knows_are_named() {
         matches!(&error, Error::UnknownNode { name, known } if name == "c" && known == "a, b"),
         "{error}"
     );
+    // Asking for the node is a part of the call, and ends with its deadline.
+    eventually("an answer comes too late", || {
+        let late = verbs.open_region_deadline(Target::Name("c"), "bank", Instant::now());
+        matches!(late, Err(Error::Deadline { .. }))
+    });
     let nobody = Guid::new(0xdead).unwrap();
     let error = verbs.open_region(Target::Guid(nobody), "bank").unwrap_err();
     assert!(matches!(error, Error::NoSuchPeer), "{error}");

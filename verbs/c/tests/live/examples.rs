@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
 };
@@ -98,6 +98,11 @@ impl Running {
         line.trim_end().to_owned()
     }
 
+    /// Writes to its stdin, which stays open.
+    fn feed(&mut self, bytes: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
     /// Closes its stdin and waits for its end; what it printed last.
     fn finish(mut self) -> String {
         drop(self.child.stdin.take());
@@ -151,6 +156,34 @@ fn frames_go_out_and_back() {
     let sender = Running::start(&ping, &["send", &socket(&nodes, "a"), "p0", "3000"]);
     assert_eq!(sender.finish(), "3000");
     assert_eq!(echo.finish(), "");
+}
+
+#[test]
+fn lines_are_read_whole_and_those_without_end_left_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let logs = compile(&directory, "logs", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    let count = 3000;
+    let lines: Vec<String> = (0..count)
+        .map(|number| format!("{number} {}", "x".repeat(number * 7 % 200)))
+        .collect();
+    let number = count.to_string();
+    let mut reader = Running::start(&logs, &["read", &socket(&nodes, "b"), "p0", &number]);
+    assert_eq!(reader.line(), "ready");
+    let mut sender = Running::start(&logs, &["send", &socket(&nodes, "a"), "p0"]);
+    for (number, line) in lines.iter().enumerate() {
+        // The longest that is allowed to be left out, and one that fills several looks.
+        if number % 500 == 7 {
+            sender.feed(&[&[b'y'; 1025][..], b"\n", &[b'z'; 5000], b"\n"].concat());
+        }
+        sender.feed(format!("{line}\n").as_bytes());
+    }
+    assert_eq!(sender.finish(), "");
+    let printed = reader.finish();
+    for (number, (printed, line)) in printed.lines().zip(&lines).enumerate() {
+        assert_eq!(printed, line, "line {number}");
+    }
+    assert_eq!(printed.lines().count(), count);
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! The library as C programs use it, on two nodes in this process that are joined by in-memory cables. Needs a C compiler and no privilege.
 #![allow(clippy::unwrap_used)]
 
+mod bytes;
+mod calls;
 mod examples;
+mod framing;
 mod misuse;
 #[path = "../../../tests/live/nodes.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod nodes;
+mod packets;
 mod sets;

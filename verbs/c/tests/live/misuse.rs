@@ -1,45 +1,28 @@
 //! What C programs get wrong: every one of it is an error with a text, and none of it an access.
 
 use std::{
-    ffi::{CStr, CString, c_int},
+    ffi::{CStr, c_int},
     ptr, thread,
 };
 
 use covalent::*;
 
-use crate::nodes::Nodes;
+use crate::{
+    calls::{OK, attach, last_error},
+    nodes::Nodes,
+};
 
 const INVALID: c_int = covalent_status::COVALENT_INVALID as c_int;
-const OK: c_int = covalent_status::COVALENT_OK as c_int;
-
-fn last_error() -> String {
-    // SAFETY: never null, ends in a zero, and no call fails in between.
-    unsafe { CStr::from_ptr(covalent_last_error()) }
-        .to_str()
-        .unwrap()
-        .to_owned()
-}
-
 /// Checks that a call was refused as misuse, with a text that contains `text`.
 fn is_invalid(status: c_int, text: &str) {
     assert_eq!(status, INVALID, "{}", last_error());
     assert!(last_error().contains(text), "{text} in {}", last_error());
 }
 
-pub fn attach(nodes: &Nodes) -> covalent_device {
-    let socket = CString::new(nodes.socket("a").to_str().unwrap()).unwrap();
-    let mut device = covalent_device { handle: 0 };
-    // SAFETY: texts end in a zero, `device` may be written.
-    let status =
-        unsafe { covalent_device_attach(socket.as_ptr(), c"test".as_ptr(), 0, &raw mut device) };
-    assert_eq!(status, OK, "{}", last_error());
-    device
-}
-
 #[test]
 fn null_pointers_and_bad_text() {
     let nodes = Nodes::start(&["p0"]);
-    let device = attach(&nodes);
+    let device = attach(&nodes, "a");
     let mut out = covalent_device { handle: 0 };
     let mut tx = covalent_tx_pipe { handle: 0 };
     let mut rx = covalent_rx_pipe { handle: 0 };
@@ -115,7 +98,7 @@ fn null_pointers_and_bad_text() {
 #[test]
 fn handles_that_are_closed_zero_of_another_kind_or_thread() {
     let nodes = Nodes::start(&["p0"]);
-    let device = attach(&nodes);
+    let device = attach(&nodes, "a");
     let mut rx = covalent_rx_pipe { handle: 0 };
     // SAFETY: as the functions ask.
     unsafe {
@@ -150,7 +133,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
             is_invalid(covalent_device_check_alive(device), "another thread");
             is_invalid(covalent_rx_pipe_free(rx, 1), "another thread");
             // This thread's own first handles are not mistaken for them.
-            let own = attach(&nodes);
+            let own = attach(&nodes, "a");
             assert_ne!(own, device);
             is_invalid(covalent_device_check_alive(device), "another thread");
             // Whatever is open goes with its thread.
@@ -171,7 +154,7 @@ fn handles_that_are_closed_zero_of_another_kind_or_thread() {
 #[test]
 fn matches_verbs_and_modes_that_make_no_sense() {
     let nodes = Nodes::start(&["p0"]);
-    let device = attach(&nodes);
+    let device = attach(&nodes, "a");
     let mut rx = covalent_rx_pipe { handle: 0 };
     let mut region = covalent_region { handle: 0 };
     let mut queue = covalent_verb_queue { handle: 0 };
@@ -374,6 +357,30 @@ fn matches_verbs_and_modes_that_make_no_sense() {
 }
 
 #[test]
+fn a_request_timeout_is_checked() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    is_invalid(
+        covalent_device_set_request_timeout(device, 0),
+        "nothing could be answered",
+    );
+    for timeout_ns in [i64::MAX, i64::MIN, 20_000_000_000] {
+        assert_eq!(covalent_device_set_request_timeout(device, timeout_ns), OK);
+        // SAFETY: as the function asks.
+        let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
+        assert_eq!(status, OK, "{}", last_error());
+    }
+    // Too short for an answer, unless the thread is kept from looking for longer than the daemon takes.
+    assert_eq!(covalent_device_set_request_timeout(device, 1), OK);
+    crate::nodes::eventually("an answer comes too late", || {
+        // SAFETY: as the function asks.
+        let status = unsafe { covalent_rx_pipe_open(device, 1 << 16, ptr::null(), &raw mut rx) };
+        status == covalent_status::COVALENT_DEADLINE as c_int
+    });
+}
+
+#[test]
 fn statuses_have_names() {
     let name = |status| {
         // SAFETY: never null, ends in a zero.
@@ -383,5 +390,7 @@ fn statuses_have_names() {
     assert_eq!(name(0), "COVALENT_OK");
     assert_eq!(name(INVALID), "COVALENT_INVALID");
     assert_eq!(name(-15), "COVALENT_SYSTEM");
+    assert_eq!(name(-16), "COVALENT_PIPE_TOO_SMALL");
+    assert_eq!(name(-17), "unknown");
     assert_eq!(name(99), "unknown");
 }

@@ -16,7 +16,7 @@ const REFUSED: c_int = covalent_status::COVALENT_REFUSED as c_int;
 #[test]
 fn pipes_share_a_vlan_and_what_does_not_fit_is_refused() {
     let nodes = Nodes::start(&["p0"]);
-    let device = crate::misuse::attach(&nodes);
+    let device = crate::calls::attach(&nodes, "a");
     let vlan = covalent_match {
         kind: COVALENT_MATCH_VLAN,
         transport: 0,

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Lines of text over UDP, read without gaps.
+//
+//   logs read SOCKET PORT N    prints the first N lines that arrive on UDP port 514, whatever datagrams they came in
+//   logs send SOCKET PORT      sends its standard input to that port, cut into datagrams without regard to lines
+//
+// A line longer than LINE_BYTES_MAX is left out and counted: what sends lines without end must not stop the reader.
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "covalent.h"
+
+#define PIPE_BYTES (1024 * 1024)
+#define LINE_BYTES_MAX 1024
+#define PAYLOAD_BYTES 700
+#define HEADER_BYTES 42
+#define FRAME_BYTES_MIN 60
+#define SYSLOG_PORT 514
+
+static const int64_t SECOND_NS = 1000000000;
+
+static void check(int status, const char *what) {
+    if (status < 0) {
+        fprintf(stderr, "logs: %s: %s: %s\n", what, covalent_status_name(status), covalent_last_error());
+        exit(2);
+    }
+}
+
+// The lane that owns a port, for a device must live on it.
+static uint32_t lane_of(const char *socket_path, const char *name) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "logs", 0, &device), "attach");
+    covalent_node node;
+    check(covalent_device_node(device, &node), "ask for the node");
+    for (uint32_t i = 0; i < node.ports; i++) {
+        covalent_port port;
+        check(covalent_device_port(device, i, &port), "ask for a port");
+        if (strcmp(port.name, name) == 0) {
+            check(covalent_device_close(device), "close");
+            return port.lane;
+        }
+    }
+    fprintf(stderr, "logs: node %s has no port %s\n", node.name, name);
+    exit(2);
+}
+
+// What the reader knows between two looks at the pipe.
+struct reader {
+    unsigned long printed;
+    unsigned long too_long;
+    // Within a line that is too long: what comes up to its end is left out.
+    int skipping;
+};
+
+// Prints the whole lines that bytes begin with, up to `count` in all; returns how many bytes are done with.
+static size_t print_lines(struct reader *reader, unsigned long count, const uint8_t *data, size_t length) {
+    size_t done = 0;
+    while (reader->printed < count) {
+        covalent_message line;
+        check(covalent_next_delimited(data + done, length - done, '\n', LINE_BYTES_MAX, &line), "look for a line");
+        if (line.state == COVALENT_MESSAGE_PART) {
+            break;
+        }
+        if (line.state == COVALENT_MESSAGE_BROKEN) {
+            // None of the bytes looked at is its end.
+            reader->too_long += !reader->skipping;
+            reader->skipping = 1;
+            done += (size_t)line.claimed_bytes;
+            continue;
+        }
+        if (!reader->skipping) {
+            fwrite(data + done + line.offset_bytes, 1, line.length_bytes, stdout);
+            putchar('\n');
+            reader->printed++;
+        }
+        reader->skipping = 0;
+        done += line.total_bytes;
+    }
+    return done;
+}
+
+static int read_lines(const char *socket_path, const char *port, unsigned long count) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "logs read", lane_of(socket_path, port), &device), "attach");
+    covalent_byte_pipe pipe;
+    check(covalent_byte_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
+    const covalent_match syslog = {.kind = COVALENT_MATCH_PORT, .transport = COVALENT_UDP, .dst_port = SYSLOG_PORT};
+    check(covalent_byte_pipe_bind(pipe, &syslog), "bind");
+    puts("ready");
+    fflush(stdout);
+    struct reader reader = {0};
+    size_t looked_at = 0;
+    while (reader.printed < count) {
+        const uint8_t *data = NULL;
+        size_t length = 0;
+        check(covalent_byte_pipe_recv(pipe, looked_at, 20 * SECOND_NS, &data, &length), "receive");
+        size_t done = print_lines(&reader, count, data, length);
+        // What is left is the beginning of a line: wait for more than that.
+        looked_at = length - done;
+        check(covalent_byte_pipe_free(pipe, done), "free");
+    }
+    covalent_pipe_counters counters;
+    check(covalent_byte_pipe_counters(pipe, &counters), "ask for the counters");
+    fflush(stdout);
+    fprintf(stderr, "logs: %lu lines too long, %" PRIu64 " datagrams lost because the pipe was full\n", reader.too_long,
+            counters.full);
+    check(covalent_byte_pipe_close(pipe), "close the pipe");
+    check(covalent_device_close(device), "close the device");
+    return 0;
+}
+
+static void put_u16(uint8_t *at, unsigned value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+// Writes Ethernet, IPv4 and UDP headers before a payload; the checksum of UDP may be left out over IPv4.
+static void write_headers(uint8_t *frame, size_t payload_bytes) {
+    static const uint8_t FIXED[HEADER_BYTES] = {
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x08, 0x00, // to all, from a local address, IPv4
+        0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+    };
+    memcpy(frame, FIXED, sizeof FIXED);
+    put_u16(frame + 16, (unsigned)payload_bytes + 28);
+    uint32_t sum = 0;
+    for (size_t i = 14; i < 34; i += 2) {
+        sum += (uint32_t)frame[i] << 8 | frame[i + 1];
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    put_u16(frame + 24, ~((sum & 0xffff) + (sum >> 16)) & 0xffff);
+    put_u16(frame + 34, 40000);
+    put_u16(frame + 36, SYSLOG_PORT);
+    put_u16(frame + 38, (unsigned)payload_bytes + 8);
+}
+
+static int send_input(const char *socket_path, const char *port) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "logs send", lane_of(socket_path, port), &device), "attach");
+    covalent_tx_pipe pipe;
+    check(covalent_tx_pipe_open(device, PIPE_BYTES, port, &pipe), "open");
+    // Nobody is served by a burst that the reader has no room for.
+    const covalent_pipe_tuning pace = {.rate_unit = COVALENT_RATE_PACKETS, .rate_per_second = 20000, .burst_us = 1000};
+    check(covalent_tx_pipe_tune(pipe, &pace), "tune");
+    uint8_t payload[PAYLOAD_BYTES];
+    size_t length;
+    while ((length = fread(payload, 1, sizeof payload, stdin)) > 0) {
+        size_t frame_bytes = HEADER_BYTES + length < FRAME_BYTES_MIN ? FRAME_BYTES_MIN : HEADER_BYTES + length;
+        // Written where it is sent from.
+        uint8_t *frame = NULL;
+        int status = covalent_tx_pipe_reserve(pipe, frame_bytes, &frame);
+        if (status == COVALENT_FULL) {
+            check(covalent_tx_pipe_flush(pipe, 20 * SECOND_NS), "wait for room");
+            status = covalent_tx_pipe_reserve(pipe, frame_bytes, &frame);
+        }
+        check(status, "reserve");
+        memset(frame, 0, frame_bytes);
+        write_headers(frame, length);
+        memcpy(frame + HEADER_BYTES, payload, length);
+        check(covalent_tx_pipe_commit(pipe), "commit");
+        check(covalent_tx_pipe_publish(pipe), "publish");
+    }
+    check(covalent_tx_pipe_flush(pipe, 20 * SECOND_NS), "flush");
+    check(covalent_tx_pipe_close(pipe), "close the pipe");
+    check(covalent_device_close(device), "close the device");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 5 && strcmp(argv[1], "read") == 0) {
+        return read_lines(argv[2], argv[3], strtoul(argv[4], NULL, 10));
+    }
+    if (argc == 4 && strcmp(argv[1], "send") == 0) {
+        return send_input(argv[2], argv[3]);
+    }
+    fprintf(stderr, "usage: logs read SOCKET PORT N | logs send SOCKET PORT\n");
+    return 2;
+}

@@ -1,0 +1,47 @@
+//! What a pipe did so far.
+
+use covalent_verbs::PipeCounters;
+
+/// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round on
+/// this pipe, and two of them may be of different moments.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_pipe_counters {
+    /// Packets placed for this application; datagrams in a byte pipe.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets taken from this application.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets of an RX/TX pipe that this application gave back not to be sent.
+    pub tx_discarded: u64,
+    /// Notifications of packets, or of space, that this application was sent.
+    pub notifications_sent: u64,
+    /// Packets that needed none, because one was outstanding.
+    pub notifications_suppressed: u64,
+    /// Packets dropped because the pipe was full.
+    pub full: u64,
+    /// Packets dropped because they are longer than the pipe can ever hold.
+    pub too_long: u64,
+    /// Doorbells answered: this application freed or published.
+    pub head_updates: u64,
+}
+
+impl From<PipeCounters> for covalent_pipe_counters {
+    fn from(counters: PipeCounters) -> Self {
+        Self {
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            tx_discarded: counters.tx_discarded,
+            notifications_sent: counters.notifications_sent,
+            notifications_suppressed: counters.notifications_suppressed,
+            full: counters.full,
+            too_long: counters.too_long,
+            head_updates: counters.head_updates,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How a pipe's packets are treated.
+
+use covalent_verbs::{PipeTuning, RateLimit, RateUnit};
+
+use crate::{
+    argument::value,
+    status::{Result, invalid},
+};
+
+/// No limit.
+pub const COVALENT_RATE_NONE: u32 = 0;
+/// Packets each second.
+pub const COVALENT_RATE_PACKETS: u32 = 1;
+/// Bits of packets each second, from the destination address to the last byte of payload: without preamble, check sequence and gap.
+pub const COVALENT_RATE_BITS: u32 = 2;
+
+/// What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
+///
+/// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet: an arriving one's when it is placed
+/// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_pipe_tuning {
+    /// The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
+    pub rate_per_second: u64,
+    /// One of COVALENT_RATE_….
+    pub rate_unit: u32,
+    /// After a pause, or when the lane was late, what the rate allows in this many microseconds may be sent at once, and always one packet: 0 to 1000000. Below some
+    /// 100 a lane that sleeps between packets cannot keep up with the rate.
+    pub burst_us: u32,
+    /// 1 for a time stamp in each packet, 0 for none.
+    pub stamp: u32,
+    /// Byte of the packet at which it is written over what stands there.
+    pub stamp_at_bytes: u32,
+}
+
+/// The tuning that C means. Ranges are checked by the daemon.
+///
+/// # Safety
+/// A pointer that is not null points to a tuning.
+pub(crate) unsafe fn tuning(tuning: *const covalent_pipe_tuning) -> Result<PipeTuning> {
+    // SAFETY: the caller's word.
+    let wanted = unsafe { value(tuning, "tuning")? };
+    let limit = |unit| RateLimit {
+        unit,
+        per_second: wanted.rate_per_second,
+        burst_us: wanted.burst_us,
+    };
+    Ok(PipeTuning {
+        rate_limit: match wanted.rate_unit {
+            COVALENT_RATE_NONE => None,
+            COVALENT_RATE_PACKETS => Some(limit(RateUnit::Packets)),
+            COVALENT_RATE_BITS => Some(limit(RateUnit::Bits)),
+            other => {
+                return Err(invalid(format!(
+                    "tuning.rate_unit {other} is none of COVALENT_RATE_…"
+                )));
+            }
+        },
+        stamp_at_bytes: match wanted.stamp {
+            0 => None,
+            1 => Some(wanted.stamp_at_bytes),
+            other => return Err(invalid(format!("tuning.stamp {other}: expected 0 or 1"))),
+        },
+    })
+}

@@ -1,0 +1,344 @@
+//! Pipes of packets as C programs use them: holding, writing in place, counters, rates and stamps.
+
+use std::{
+    ptr, slice,
+    time::{Duration, Instant},
+};
+
+use covalent::*;
+
+use crate::{
+    calls::{ANY, NO_TUNING, PIPE_BYTES, SOON_NS, attach, fails, no_counters, ok, send, tx_pipe},
+    nodes::{Nodes, eventually},
+};
+
+fn rx_pipe(device: covalent_device) -> covalent_rx_pipe {
+    let mut pipe = covalent_rx_pipe { handle: 0 };
+    // SAFETY: `pipe` may be written.
+    ok(unsafe { covalent_rx_pipe_open(device, PIPE_BYTES, ptr::null(), &raw mut pipe) });
+    // SAFETY: the match is one.
+    ok(unsafe { covalent_rx_pipe_bind(pipe, &ANY) });
+    pipe
+}
+
+/// A call that tells up to eight packets.
+fn told(call: impl FnOnce(*mut covalent_packet, usize, *mut usize) -> i32) -> Vec<&'static [u8]> {
+    let mut packets = [covalent_packet {
+        data: ptr::null(),
+        length_bytes: 0,
+    }; 8];
+    let mut count = 77;
+    ok(call(packets.as_mut_ptr(), packets.len(), &raw mut count));
+    packets[..count]
+        .iter()
+        // SAFETY: the library's word: they stay until they are freed, and the tests read none after that.
+        .map(|packet| unsafe { slice::from_raw_parts(packet.data, packet.length_bytes) })
+        .collect()
+}
+
+fn recv(pipe: covalent_rx_pipe, timeout_ns: i64) -> Vec<&'static [u8]> {
+    // SAFETY: there is room, and both may be written.
+    told(|packets, capacity, count| unsafe {
+        covalent_rx_pipe_recv(pipe, timeout_ns, packets, capacity, count)
+    })
+}
+
+fn held(pipe: covalent_rx_pipe) -> Vec<&'static [u8]> {
+    // SAFETY: as above.
+    told(|packets, capacity, count| unsafe {
+        covalent_rx_pipe_held(pipe, packets, capacity, count)
+    })
+}
+
+/// The first bytes of packets.
+fn firsts(packets: &[&[u8]]) -> Vec<u8> {
+    packets.iter().map(|packet| packet[0]).collect()
+}
+
+#[test]
+fn packets_are_held_until_they_are_freed() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let pipe = rx_pipe(b);
+    let tx = tx_pipe(a);
+    for number in 1..=5 {
+        send(tx, &[number; 60]);
+    }
+    eventually("all have come", || recv(pipe, SOON_NS).len() == 5);
+    let all = recv(pipe, 0);
+    assert_eq!(firsts(&all), [1, 2, 3, 4, 5]);
+    assert!(held(pipe).is_empty());
+    ok(covalent_rx_pipe_confirm(pipe, 3));
+    assert_eq!(firsts(&recv(pipe, 0)), [4, 5]);
+    assert_eq!(firsts(&held(pipe)), [1, 2, 3]);
+    assert_eq!(held(pipe)[0].as_ptr(), all[0].as_ptr(), "where it was");
+    ok(covalent_rx_pipe_free_held(pipe, 1));
+    assert_eq!(firsts(&held(pipe)), [2, 3]);
+    ok(covalent_rx_pipe_free(pipe, 0));
+    assert_eq!(firsts(&held(pipe)), [2, 3]);
+    ok(covalent_rx_pipe_free(pipe, 1));
+    assert!(held(pipe).is_empty(), "freed with what lay behind them");
+    assert_eq!(firsts(&recv(pipe, 0)), [5]);
+    ok(covalent_rx_pipe_confirm(pipe, usize::MAX));
+    ok(covalent_rx_pipe_free_held(pipe, usize::MAX));
+    assert!(held(pipe).is_empty());
+    // SAFETY: none is written, the count is checked.
+    fails(
+        unsafe { covalent_rx_pipe_held(pipe, ptr::null_mut(), 0, ptr::null_mut()) },
+        covalent_status::COVALENT_INVALID,
+        "count is null",
+    );
+
+    let next = |timeout_ns| {
+        let mut ready = 99;
+        // SAFETY: it may be written.
+        unsafe { covalent_device_next_rx_pipe(b, timeout_ns, &raw mut ready) }
+    };
+    // Whatever was told of already.
+    while next(0) == 0 {}
+    send(tx, &[6; 60]);
+    ok(next(SOON_NS));
+    ok(covalent_rx_pipe_prefetch(pipe));
+    eventually("the lane tells again", || next(0) == 0);
+
+    eventually("the lane has counted", || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_pipe_counters(pipe, &raw mut counters) });
+        (counters.rx_packets, counters.rx_bytes) == (6, 360)
+    });
+}
+
+#[test]
+fn a_frame_is_written_where_it_is_sent_from() {
+    use covalent_status::{COVALENT_FULL, COVALENT_INVALID, COVALENT_RUNT, COVALENT_TOO_LONG};
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let pipe = rx_pipe(b);
+    let tx = tx_pipe(a);
+    let reserve = |length: usize| {
+        let mut data = ptr::null_mut();
+        // SAFETY: `data` may be written.
+        let status = unsafe { covalent_tx_pipe_reserve(tx, length, &raw mut data) };
+        (status, data)
+    };
+    let write = |byte: u8, length: usize| {
+        let (status, data) = reserve(length);
+        ok(status);
+        // SAFETY: the library made room for so many bytes.
+        unsafe { data.write_bytes(byte, length) };
+        data
+    };
+    fails(
+        covalent_tx_pipe_commit(tx),
+        COVALENT_INVALID,
+        "nothing is reserved",
+    );
+    let first = write(1, 100);
+    assert_eq!(write(2, 100), first, "the first was taken back");
+    ok(covalent_tx_pipe_commit(tx));
+    fails(
+        covalent_tx_pipe_commit(tx),
+        COVALENT_INVALID,
+        "nothing is reserved",
+    );
+    write(3, 200);
+    ok(covalent_tx_pipe_commit(tx));
+    ok(covalent_tx_pipe_publish(tx));
+    // A push takes back what was reserved, so that nothing half written is sent.
+    write(4, 200);
+    send(tx, &[5; 60]);
+    fails(
+        covalent_tx_pipe_commit(tx),
+        COVALENT_INVALID,
+        "nothing is reserved",
+    );
+    eventually("three have come", || recv(pipe, SOON_NS).len() == 3);
+    let lengths_and_bytes: Vec<(usize, u8)> = recv(pipe, 0)
+        .iter()
+        .map(|packet| {
+            assert!(packet.iter().all(|byte| *byte == packet[0]));
+            (packet.len(), packet[0])
+        })
+        .collect();
+    assert_eq!(lengths_and_bytes, [(100, 2), (200, 3), (60, 5)]);
+
+    fails(reserve(13).0, COVALENT_RUNT, "13 bytes");
+    fails(reserve(100_000).0, COVALENT_TOO_LONG, "100000");
+    // SAFETY: null is checked.
+    fails(
+        unsafe { covalent_tx_pipe_reserve(tx, 60, ptr::null_mut()) },
+        COVALENT_INVALID,
+        "data is null",
+    );
+    // Nothing is sent before it is published, so the pipe fills.
+    let mut committed = 0_u64;
+    loop {
+        let (status, _) = reserve(1000);
+        if status != 0 {
+            fails(status, COVALENT_FULL, "full");
+            break;
+        }
+        ok(covalent_tx_pipe_commit(tx));
+        committed += 1;
+    }
+    assert_eq!(committed, (PIPE_BYTES - 64) / 1024);
+    eventually("the lane has counted", || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
+        (counters.tx_packets, counters.tx_bytes) == (3, 360)
+    });
+}
+
+#[test]
+fn rates_and_stamps_are_set_and_checked() {
+    use covalent_status::{COVALENT_INVALID, COVALENT_REFUSED};
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let rx = rx_pipe(b);
+    let tx = tx_pipe(a);
+    let stamp = |at| covalent_pipe_tuning {
+        stamp: 1,
+        stamp_at_bytes: at,
+        ..NO_TUNING
+    };
+    let rate = |unit, per_second| covalent_pipe_tuning {
+        rate_unit: unit,
+        rate_per_second: per_second,
+        burst_us: 1000,
+        ..NO_TUNING
+    };
+    // SAFETY: a tuning.
+    let tune_tx =
+        |tuning: covalent_pipe_tuning| unsafe { covalent_tx_pipe_tune(tx, &raw const tuning) };
+    // SAFETY: a tuning.
+    let tune_rx =
+        |tuning: covalent_pipe_tuning| unsafe { covalent_rx_pipe_tune(rx, &raw const tuning) };
+    fails(tune_tx(rate(3, 1)), COVALENT_INVALID, "tuning.rate_unit 3");
+    let two = covalent_pipe_tuning {
+        stamp: 2,
+        ..NO_TUNING
+    };
+    fails(tune_tx(two), COVALENT_INVALID, "tuning.stamp 2");
+    fails(
+        tune_tx(rate(COVALENT_RATE_BITS, 0)),
+        COVALENT_REFUSED,
+        "expected 1 to",
+    );
+    fails(tune_tx(stamp(u32::MAX)), COVALENT_REFUSED, "does not fit");
+    fails(
+        tune_rx(rate(COVALENT_RATE_PACKETS, 1)),
+        COVALENT_REFUSED,
+        "sends nothing",
+    );
+    // SAFETY: null is checked.
+    unsafe {
+        let status = covalent_tx_pipe_tune(tx, ptr::null());
+        fails(status, COVALENT_INVALID, "tuning is null");
+        let status = covalent_rx_pipe_tune(rx, ptr::without_provenance(1));
+        fails(status, COVALENT_INVALID, "misaligned");
+    }
+
+    // 500 packets each second, of which two may be sent at once.
+    ok(tune_tx(covalent_pipe_tuning {
+        burst_us: 4000,
+        ..rate(COVALENT_RATE_PACKETS, 500)
+    }));
+    ok(tune_rx(stamp(20)));
+    let start = Instant::now();
+    for _ in 0..20 {
+        send(tx, &[7; 60]);
+    }
+    let mut stamps = Vec::new();
+    while stamps.len() < 20 {
+        let packets = recv(rx, SOON_NS);
+        for packet in &packets {
+            stamps.push(u64::from_be_bytes(packet[20..28].try_into().unwrap()));
+            assert_eq!(packet[..20], [7; 20]);
+            assert_eq!(packet[28..], [7; 32]);
+        }
+        ok(covalent_rx_pipe_free(rx, packets.len()));
+    }
+    // 20 packets less a burst of two and the first.
+    assert!(start.elapsed() >= Duration::from_millis(17 * 2));
+    assert!(stamps.is_sorted(), "{stamps:?}");
+    assert!(u128::from(stamps[19] - stamps[0]) <= start.elapsed().as_nanos());
+    ok(tune_tx(NO_TUNING));
+    ok(tune_rx(NO_TUNING));
+    send(tx, &[8; 60]);
+    assert_eq!(recv(rx, SOON_NS), [&[8; 60]]);
+}
+
+#[test]
+fn an_rx_tx_pipe_is_tuned_and_counts_both_ways() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut echo = covalent_rx_tx_pipe { handle: 0 };
+    let tuning = covalent_pipe_tuning {
+        rate_unit: COVALENT_RATE_BITS,
+        rate_per_second: 1_000_000_000,
+        burst_us: 1000,
+        stamp: 1,
+        stamp_at_bytes: 14,
+    };
+    // SAFETY: as the functions ask.
+    unsafe {
+        ok(covalent_rx_tx_pipe_open(
+            b,
+            PIPE_BYTES,
+            c"p0".as_ptr(),
+            &raw mut echo,
+        ));
+        ok(covalent_rx_tx_pipe_bind(echo, &ANY));
+        ok(covalent_rx_tx_pipe_tune(echo, &raw const tuning));
+        fails(
+            covalent_rx_tx_pipe_tune(echo, ptr::null()),
+            covalent_status::COVALENT_INVALID,
+            "tuning is null",
+        );
+        fails(
+            covalent_rx_tx_pipe_counters(echo, ptr::null_mut()),
+            covalent_status::COVALENT_INVALID,
+            "counters is null",
+        );
+    }
+    let back = rx_pipe(a);
+    let tx = tx_pipe(a);
+    for _ in 0..3 {
+        send(tx, &[9; 60]);
+    }
+    let mut seen = 0;
+    while seen < 3 {
+        let mut packets = [covalent_packet_mut {
+            data: ptr::null_mut(),
+            length_bytes: 0,
+        }; 1];
+        let mut count = 0;
+        // SAFETY: there is room for one, and both may be written.
+        ok(unsafe {
+            covalent_rx_tx_pipe_recv(echo, SOON_NS, packets.as_mut_ptr(), 1, &raw mut count)
+        });
+        if seen == 0 {
+            ok(covalent_rx_tx_pipe_discard(echo, count));
+        } else {
+            ok(covalent_rx_tx_pipe_send(echo, count));
+        }
+        seen += count;
+    }
+    eventually("two came back", || recv(back, SOON_NS).len() == 2);
+    for packet in recv(back, 0) {
+        assert_ne!(packet[14..22], [9; 8], "stamped when it arrived");
+        assert_eq!(packet[22..], [9; 38]);
+    }
+    eventually("the lane has counted", || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_tx_pipe_counters(echo, &raw mut counters) });
+        (
+            counters.rx_packets,
+            counters.tx_packets,
+            counters.tx_discarded,
+        ) == (3, 2, 1)
+    });
+}
