@@ -72,41 +72,53 @@ impl Bindings {
         let _ = self.table.insert(matches, holder);
     }
 
+    /// Whether a pipe may have `matches`, and if so, whether it is the first one.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admits(&self, matches: &Match, claim: Claim) -> Result<bool, ClaimRefusal> {
+        let at = match self.table.get(matches) {
+            Some(Holder::Kernel) => return Err(ClaimRefusal::Configured(Action::Kernel)),
+            Some(Holder::Drop) => return Err(ClaimRefusal::Configured(Action::Drop)),
+            Some(Holder::Pipe(pipe)) => return Err(ClaimRefusal::Alone(pipe)),
+            Some(Holder::Set(at)) => at,
+            None => return Ok(true),
+        };
+        let Some(set) = self.sets.get(at).and_then(Option::as_ref) else {
+            return Ok(false);
+        };
+        match claim.spread {
+            None => Err(ClaimRefusal::Shared(set.spread())),
+            Some(spread) => set
+                .admits(spread, claim.uid, claim.pipe)
+                .map(|()| false)
+                .map_err(ClaimRefusal::Set),
+        }
+    }
+
     /// Gives `matches` to a pipe, alone or beside others. Whether it is the first to have it.
     ///
     /// # Errors
-    /// [`ClaimRefusal`]; nothing has changed then.
+    /// As [`Bindings::admits`]; nothing has changed then.
     pub fn bind(&mut self, matches: &Match, claim: Claim) -> Result<bool, ClaimRefusal> {
-        let holder = match (self.table.get(matches), claim.spread) {
-            (Some(Holder::Kernel), _) => return Err(ClaimRefusal::Configured(Action::Kernel)),
-            (Some(Holder::Drop), _) => return Err(ClaimRefusal::Configured(Action::Drop)),
-            (Some(Holder::Pipe(pipe)), _) => return Err(ClaimRefusal::Alone(pipe)),
-            (Some(Holder::Set(at)), spread) => return self.join(at, claim, spread),
-            (None, None) => Holder::Pipe(claim.pipe),
-            (None, Some(spread)) => {
-                Holder::Set(self.found(PipeSet::new(spread, claim.uid, claim.pipe)))
-            }
-        };
-        // Nobody has it: that was the question above.
-        let _ = self.table.insert(matches, holder);
-        Ok(true)
-    }
-
-    fn join(
-        &mut self,
-        at: usize,
-        claim: Claim,
-        spread: Option<Spread>,
-    ) -> Result<bool, ClaimRefusal> {
-        let Some(set) = self.sets.get_mut(at).and_then(Option::as_mut) else {
-            return Ok(false);
-        };
-        let Some(spread) = spread else {
-            return Err(ClaimRefusal::Shared(set.spread()));
-        };
-        set.join(spread, claim.uid, claim.pipe)
-            .map_err(ClaimRefusal::Set)?;
-        Ok(false)
+        let first = self.admits(matches, claim)?;
+        if first {
+            let holder = match claim.spread {
+                None => Holder::Pipe(claim.pipe),
+                Some(spread) => {
+                    Holder::Set(self.found(PipeSet::new(spread, claim.uid, claim.pipe)))
+                }
+            };
+            // Nobody has it: that was the question above.
+            let _ = self.table.insert(matches, holder);
+        } else if let (Some(Holder::Set(at)), Some(spread)) =
+            (self.table.get(matches), claim.spread)
+            && let Some(set) = self.sets.get_mut(at).and_then(Option::as_mut)
+        {
+            set.join(spread, claim.uid, claim.pipe)
+                .map_err(ClaimRefusal::Set)?;
+        }
+        Ok(first)
     }
 
     /// Puts a new set into the first free place.

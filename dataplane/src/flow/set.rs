@@ -62,11 +62,11 @@ impl PipeSet {
         }
     }
 
-    /// Takes in a pipe of user `uid` that wants to share by `spread`.
+    /// Whether a pipe of user `uid` that wants to share by `spread` may join.
     ///
     /// # Errors
-    /// [`JoinRefusal`]; nothing has changed then.
-    pub fn join(&mut self, spread: Spread, uid: u32, pipe: usize) -> Result<(), JoinRefusal> {
+    /// Why not.
+    pub fn admits(&self, spread: Spread, uid: u32, pipe: usize) -> Result<(), JoinRefusal> {
         if uid != self.uid {
             return Err(JoinRefusal::User(self.uid));
         }
@@ -79,6 +79,15 @@ impl PipeSet {
         if self.pipes.len() == SPREAD_PIPES_MAX {
             return Err(JoinRefusal::Full);
         }
+        Ok(())
+    }
+
+    /// Takes in a pipe.
+    ///
+    /// # Errors
+    /// As [`PipeSet::admits`]; nothing has changed then.
+    pub fn join(&mut self, spread: Spread, uid: u32, pipe: usize) -> Result<(), JoinRefusal> {
+        self.admits(spread, uid, pipe)?;
         self.pipes.push(pipe);
         if let Policy::Hash(buckets) = &mut self.policy {
             give_share(buckets, self.pipes.len());

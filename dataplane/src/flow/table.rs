@@ -724,6 +724,19 @@ mod tests {
     }
 
     #[test]
+    fn nobody_knows_which_matches_meet() {
+        let place = || {
+            let table = FlowTable::<u32>::default();
+            let src = "10.0.0.1".parse().unwrap();
+            table
+                .five_tuples
+                .hasher()
+                .hash_one(five_tuple(17, src, 1, src, 2))
+        };
+        assert_ne!(place(), place());
+    }
+
+    #[test]
     fn the_default_prefix_and_the_host_prefix_work_in_both_families() {
         let mut table = FlowTable::default();
         for (target, net) in (0..).zip(["0.0.0.0/0", "10.0.0.2/32", "::/0", "2001:db8::2/128"]) {

@@ -186,31 +186,41 @@ impl Lane {
             uid: self.core.sessions.get(owner).map_or(0, |owner| owner.uid),
             spread,
         };
-        let mut bound = Vec::new();
-        let mut refusal = None;
-        for (at, candidate) in self.ports.iter_mut().enumerate() {
+        // All ports or none, and first those that need something of the kernel: it may refuse, and taking a pipe out of a set again
+        // would not give every flow back to the pipe that had it.
+        let (mut first, mut others) = (Vec::new(), Vec::new());
+        for (at, candidate) in self.ports.iter().enumerate() {
             if port.is_some_and(|index| index != candidate.index) || candidate.gone.is_some() {
                 continue;
             }
-            match candidate.bind(&matches, claim, &self.settings.policy) {
-                Ok(()) => bound.push(at),
-                Err(why) => {
-                    refusal = Some((candidate.port.info().name.clone(), why));
-                    break;
-                }
+            match candidate.flow.admits(&matches, claim) {
+                Ok(true) => first.push(at),
+                Ok(false) => others.push(at),
+                Err(why) => return Err(self.refusal(&matches, at, slot, BindRefusal::Claim(why))),
             }
         }
-        if let Some((port, why)) = refusal {
-            // All ports or none.
-            for at in bound {
-                self.ports[at].unbind(&matches, slot, &self.settings.policy);
+        let policy = &self.settings.policy;
+        for (done, &at) in first.iter().enumerate() {
+            if let Err(why) = self.ports[at].bind(&matches, claim, policy) {
+                for &at in &first[..done] {
+                    self.ports[at].unbind(&matches, slot, policy);
+                }
+                return Err(self.refusal(&matches, at, slot, why));
             }
-            return Err(self.core.explain(&matches, &port, slot, why));
+        }
+        for at in others {
+            // It was admitted above.
+            let _ = self.ports[at].bind(&matches, claim, policy);
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
             pipe.bindings.push(matches);
         }
         Ok(())
+    }
+
+    fn refusal(&self, matches: &Match, at: usize, asking: usize, why: BindRefusal) -> String {
+        self.core
+            .explain(matches, &self.ports[at].port.info().name, asking, why)
     }
 
     fn unbind(&mut self, session: u64, pipe: u32, matches: &Match) -> Result<(), String> {

@@ -15,7 +15,8 @@ pub const PIPE_BYTES_MAX: u64 = 1 << 30;
 pub const REGION_BYTES_MAX: u64 = 1 << 30;
 /// Most regions of one session: each is a mapping.
 pub const REGIONS_MAX: u32 = 64;
-/// Most bindings of one session: each is an entry in the lane's tables and in the kernel's.
+/// Most bindings of one session: each is an entry in the lane's tables and in the kernel's, and one that founds a set which shares by flow
+/// takes a kibibyte more for each port.
 pub const BINDINGS_MAX: u32 = 4096;
 
 /// As many full sessions' memory may one user have over all sessions, unless it is root or the daemon's own.

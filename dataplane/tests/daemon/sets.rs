@@ -200,6 +200,43 @@ fn who_may_not_join_a_set_is_told_why() {
 }
 
 #[test]
+fn a_pipe_that_is_refused_on_one_port_moves_no_flow_on_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0", "p1"]);
+    let mut app = App::attach(&b.config.socket_path());
+    let mut takers: Vec<Taker> = (0..3).map(|_| Taker::new(&mut app, Some("p0"))).collect();
+    for taker in &takers {
+        app.share(taker.pipe, Match::Any, Spread::Hash);
+    }
+    let (alone, _alone) = app.rx(Some("p1"));
+    app.bind(alone, Match::Any);
+    let mut sender = App::attach(&a.config.socket_path());
+    let (pipe, mut tx) = sender.tx("p0");
+    let mut owners = |app: &mut App| {
+        for flow in 0..300 {
+            sender.send(pipe, &mut tx, &udp(flow, 7000, 0));
+        }
+        let mut owners: BTreeMap<u16, usize> = BTreeMap::new();
+        eventually("all come", || {
+            for (at, taker) in takers.iter_mut().enumerate() {
+                taker.take(app, |frame| {
+                    owners.insert(read(frame).0, at);
+                });
+            }
+            owners.len() == 300
+        });
+        owners
+    };
+    let before = owners(&mut app);
+    let (both, _both) = app.rx(None);
+    let reason = app
+        .client
+        .refused(&bind(both, Match::Any, Some(Spread::Hash)));
+    assert!(reason.contains("`p1`"), "{reason}");
+    assert_eq!(owners(&mut app), before);
+}
+
+#[test]
 fn a_set_has_an_end() {
     let dir = tempfile::tempdir().expect("a directory");
     let more = "[dataplane]\nhuge_pages = \"never\"\n";
