@@ -132,7 +132,7 @@ impl Lane {
                 .core
                 .sessions
                 .iter()
-                .any(|(_, session)| !session.violated && session.rings.doorbell_waits())
+                .any(|(_, session)| !session.ignored && session.rings.doorbell_waits())
     }
 
     fn wait(&mut self, waits_for_port: bool) {

@@ -54,6 +54,7 @@ impl Lane {
             busy_loops: self.busy_loops,
             sleeps: self.sleeps,
             cpu_ns: thread_cpu_ns(),
+            longest_round_ns: nanoseconds(self.longest_round),
         }
     }
 

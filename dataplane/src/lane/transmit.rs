@@ -30,7 +30,7 @@ impl Lane {
                     .core
                     .sessions
                     .get_mut(session)
-                    .filter(|owner| !owner.violated)
+                    .filter(|owner| !owner.ignored)
                 else {
                     break;
                 };
@@ -40,7 +40,7 @@ impl Lane {
                         // A bell of a pipe that was closed meanwhile is late, not wrong.
                         let pipe = owner.pipes.get(number as usize).copied().flatten();
                         if let Some(slot) = pipe {
-                            self.answer_doorbell(session, slot);
+                            self.answer_doorbell(slot);
                         }
                     }
                     Ok(None) => break,
@@ -51,7 +51,7 @@ impl Lane {
         taken
     }
 
-    fn answer_doorbell(&mut self, session: usize, slot: usize) {
+    fn answer_doorbell(&mut self, slot: usize) {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return;
         };
@@ -61,7 +61,7 @@ impl Lane {
                 self.core.wake_owner(slot);
             }
             Ok(None) => {}
-            Err(violation) => return self.core.violate(session, violation),
+            Err(violation) => return self.core.violate_pipe(slot, violation),
         }
         self.core.queue_source(slot);
     }
@@ -83,7 +83,7 @@ impl Lane {
                 .core
                 .sessions
                 .get(session)
-                .is_none_or(|session| session.violated)
+                .is_none_or(|session| session.ignored)
             {
                 pipe.queued = false;
                 continue;
@@ -151,8 +151,7 @@ impl Lane {
                     };
                 }
                 Err(violation) => {
-                    let session = pipe.session;
-                    self.core.violate(session, violation);
+                    self.core.violate_pipe(slot, violation);
                     return (moved, Served::Empty);
                 }
             }

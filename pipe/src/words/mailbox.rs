@@ -65,7 +65,10 @@ impl Poster {
             self.taken_seen =
                 accept_count(Cursor::MailboxTaken, found, self.taken_seen, self.written)?;
             if self.written - self.taken_seen >= limit {
-                return Err(Violation::MailboxFull);
+                return Err(Violation::MailboxFull {
+                    taken: self.taken_seen,
+                    written: self.written,
+                });
             }
         }
         let slot = mailbox.slot(self.written);
