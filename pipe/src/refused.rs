@@ -1,5 +1,13 @@
 //! What an application's half of a TX pipe refused.
 
+use crate::{
+    cursor::accept_count,
+    violation::{Cursor, Violation},
+};
+
+/// Packets that can have been refused between two looks: an hour of as many as a core can count.
+const GROWTH_MAX: u64 = 1 << 42;
+
 /// Packets that never entered a TX pipe because its port could not send them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
@@ -10,13 +18,19 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What came since `before`. Counts only grow; where one seems to have shrunk, somebody lies and nothing came.
-    #[must_use]
-    pub const fn since(self, before: Self) -> Self {
-        Self {
-            too_short: self.too_short.saturating_sub(before.too_short),
-            too_long: self.too_long.saturating_sub(before.too_long),
-        }
+    /// What came since `before`.
+    ///
+    /// # Errors
+    /// [`Violation`] if a count shrank, or grew faster than packets can be refused: it would spoil every sum that it went into.
+    pub fn since(self, before: Self) -> Result<Self, Violation> {
+        let grown = |found, least: u64| {
+            let most = least.saturating_add(GROWTH_MAX);
+            accept_count(Cursor::Refused, found, least, most).map(|found| found - least)
+        };
+        Ok(Self {
+            too_short: grown(self.too_short, before.too_short)?,
+            too_long: grown(self.too_long, before.too_long)?,
+        })
     }
 
     /// Both counts increased by those of `more`.

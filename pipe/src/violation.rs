@@ -69,6 +69,8 @@ pub enum Cursor {
     MailboxWritten,
     /// Count of slots taken from a mailbox.
     MailboxTaken,
+    /// Count of packets that the application's half of a TX pipe refused.
+    Refused,
 }
 
 impl Violation {
@@ -104,6 +106,7 @@ impl fmt::Display for Cursor {
             Self::TxTail => "transmit tail",
             Self::MailboxWritten => "mailbox's written count",
             Self::MailboxTaken => "mailbox's taken count",
+            Self::Refused => "count of refused packets",
         })
     }
 }

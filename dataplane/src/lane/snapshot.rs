@@ -71,8 +71,13 @@ impl Lane {
             return;
         };
         let refused = pipe.nic.refused();
-        port.refused.add(refused.since(pipe.refused));
-        pipe.refused = refused;
+        match refused.since(pipe.refused) {
+            Ok(more) => {
+                port.refused.add(more);
+                pipe.refused = refused;
+            }
+            Err(violation) => self.core.violate_pipe(slot, violation),
+        }
     }
 
     fn port_status(&self, slot: &PortSlot) -> PortStatus {

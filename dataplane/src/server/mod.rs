@@ -496,12 +496,13 @@ impl Server {
 
     /// Ends a session that lied in shared memory.
     fn expel(&mut self, session: u64, cause: &'static str, reason: String) {
-        warn!(session, cause, reason, "an application is detached");
         let Some(record) = self.sessions.get(&session) else {
             return;
         };
         let number = record.client;
+        // Without a client it has hung up meanwhile, and is being detached for that.
         if let Some(client) = self.clients.get_mut(&number) {
+            warn!(session, cause, reason, "an application is detached");
             client.refuse(format!("detached: {reason}"));
             *self.violations.entry(cause.to_owned()).or_default() += 1;
         }

@@ -19,8 +19,8 @@ use covalent_api::{
 
 use super::{
     client::{App, CAPACITY_BYTES, Client},
-    malformed::Noise,
     node::pair,
+    noise::Noise,
     streams::numbered,
 };
 

@@ -4,6 +4,7 @@
 mod client;
 mod namespace;
 mod node;
+mod noise;
 
 mod af_xdp;
 mod captures;
