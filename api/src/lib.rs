@@ -20,4 +20,4 @@ pub mod status;
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 /// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 1;
+pub const API_VERSION: u32 = 2;

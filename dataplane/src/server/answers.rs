@@ -175,8 +175,8 @@ impl Server {
         None
     }
 
-    /// Gives back what was taken for a command that was refused.
-    fn undo(&mut self, change: Change) {
+    /// Takes back what was noted for a command that was refused, or never given. Memory that was handed out stays charged.
+    pub(super) fn undo(&mut self, change: Change) {
         match change {
             Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
             Change::Attached { session } => {
@@ -184,14 +184,13 @@ impl Server {
             }
             Change::Opened { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
-                    record.forget_pipe(number);
+                    record.close_pipe(number);
                 }
             }
             Change::Bound { session, number } => self.forget_binding(session, number),
             Change::Registered { session, region } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.regions.retain(|other| other.rkey != region.rkey);
-                    record.quota.give_region(region.size_bytes);
                 }
             }
         }

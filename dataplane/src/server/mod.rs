@@ -7,6 +7,7 @@ pub mod admission;
 mod answers;
 mod client;
 mod events;
+mod handover;
 mod lane_link;
 mod outgoing;
 mod places;

@@ -9,7 +9,7 @@ mod noise;
 mod af_xdp;
 mod captures;
 mod command;
-mod hostile;
+mod handover;
 mod idle;
 mod malformed;
 mod reclaim;

@@ -65,7 +65,10 @@ fn child() {
                     capacity_bytes: CAPACITY_BYTES / 16,
                     port: Some("p0".to_owned()),
                 });
-                if let Reply::Pipe { pipe, .. } = reply {
+                if let Reply::Pipe { pipe, .. } = reply
+                    && noise.below(4) > 0
+                {
+                    app.client.done(&Request::Mapped);
                     pipes.push(pipe);
                 }
             }
@@ -212,7 +215,10 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
     let witness = Witness::start(&a);
     let before = Holdings::of(a.pid());
     let begun = Instant::now();
-    let kills = kill_again_and_again(&a, seeds);
+    let mut kills = kill_again_and_again(&a, seeds);
+    while seeds::soak().is_some() && !seeds.is_over() {
+        kills += kill_again_and_again(&a, seeds);
+    }
     let took = begun.elapsed();
     let status = at_rest(&a);
     let deadline = Instant::now() + PATIENCE;

@@ -53,11 +53,6 @@ impl Shared {
         self.bytes as u64 / 4
     }
 
-    /// Whether it can be written.
-    pub const fn is_writable(&self) -> bool {
-        self.writable
-    }
-
     /// Reads 64 bits at a multiple of 8 bytes, modulo the size.
     pub fn load(&self, offset: u64) -> u64 {
         self.word64(offset).load(Ordering::Relaxed)
@@ -73,7 +68,7 @@ impl Shared {
     /// Writes 32 bits at a multiple of 4 bytes, modulo the size.
     pub fn store_u32(&self, offset: u64, value: u32) {
         if self.writable {
-            let at = offset as usize % self.bytes & !3;
+            let at = (offset as usize % self.bytes) & !3;
             // SAFETY: in bounds and aligned (just made so), writable, mapped while `self` lives; any pattern is a valid atomic.
             let word = unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU32>() };
             word.store(value, Ordering::Release);
@@ -95,7 +90,7 @@ impl Shared {
     }
 
     fn word64(&self, offset: u64) -> &AtomicU64 {
-        let at = offset as usize % self.bytes & !7;
+        let at = (offset as usize % self.bytes) & !7;
         // SAFETY: in bounds and aligned (just made so), mapped while `self` lives; any pattern is a valid atomic. Where the mapping is
         // read-only it is only loaded.
         unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
