@@ -39,3 +39,27 @@ impl Refused {
         self.too_long = self.too_long.saturating_add(more.too_long);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_nobody_can_have_reached_are_lies() {
+        let counts = |too_short, too_long| Refused {
+            too_short,
+            too_long,
+        };
+        let more = counts(7, 9).since(counts(7, 4));
+        assert_eq!(more, Ok(counts(0, 5)));
+        assert!(counts(6, 9).since(counts(7, 4)).is_err());
+        let said = counts(u64::MAX, 0)
+            .since(counts(1, 0))
+            .map_err(|lie| lie.to_string());
+        assert!(
+            said.is_err_and(
+                |said| said.contains("count of refused packets is 18446744073709551615")
+            )
+        );
+    }
+}

@@ -9,6 +9,7 @@ use covalent_api::{
 
 use super::{
     client::App,
+    holdings::Holdings,
     namespace::with_veth,
     node::{self, Node, eventually, pair_on_a_cable, pair_on_af_xdp},
     turn,
@@ -59,8 +60,12 @@ fn check_rounds(node: &Node, on: &str, what: &str, end: impl FnOnce()) {
     assert!(after.busy_loops - before.busy_loops >= u64::from(BINDINGS / PER_ROUND_MAX));
 }
 
-fn check(on: &str, node: &Node) {
+/// `rules`: how many the kernel below has then.
+fn check(on: &str, node: &Node, rules: u32) {
+    let held = || Holdings::of(node.pid()).rules;
+    let before = held();
     let mut app = bind_all(node);
+    assert_eq!(held(), before + rules as usize);
     check_rounds(node, on, "a pipe", || {
         app.client.done(&Request::ClosePipe { pipe: 0 });
     });
@@ -69,6 +74,7 @@ fn check(on: &str, node: &Node) {
     drop(app);
     let app = bind_all(node);
     check_rounds(node, on, "a session", || drop(app));
+    assert_eq!(held(), before);
     // Those of the closed pipe were not left behind by a session.
     assert_eq!(
         node.status().reclaimed.bindings["closed"],
@@ -81,7 +87,7 @@ fn thousands_of_bindings_are_taken_back_over_many_rounds() {
     let _turn = turn::take();
     let dir = node::place();
     let (a, _b) = pair_on_a_cable(dir.path());
-    check("cable", &a);
+    check("cable", &a, 0);
 }
 
 #[test]
@@ -90,6 +96,6 @@ fn thousands_of_rules_are_taken_out_of_the_kernel_over_many_rounds() {
     with_veth(|| {
         let dir = node::place();
         let (a, _b) = pair_on_af_xdp(dir.path());
-        check("AF_XDP", &a);
+        check("AF_XDP", &a, BINDINGS);
     });
 }
