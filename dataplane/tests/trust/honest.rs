@@ -35,7 +35,7 @@ pub const BAIT: u16 = 0x4321;
 /// One frame of bait for so many others.
 const FRAMES_PER_BAIT: u32 = 16;
 /// Frames of bait for each batch that is sent back.
-const BAIT_PER_BATCH: u32 = 8;
+const BAIT_PER_BATCH: u32 = 32;
 /// Frames on their way there and back at once.
 const WINDOW: u32 = 300;
 /// Verbs under way at once, at either node.

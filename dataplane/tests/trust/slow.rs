@@ -97,7 +97,7 @@ fn watch(a: &Node, honest: &Honest) -> Progress {
     honest.progress(&a.status()).since(before)
 }
 
-/// What the daemon of `node` counts of one pipe: packets placed, and dropped as `full`.
+/// What the daemon of `node` counts of one pipe: packets placed, and dropped as `full`. No other pipe dropped any.
 fn placed_and_full(node: &Node, session: u64, pipe: u32) -> (u64, u64) {
     let status = node.status();
     let found = status
@@ -105,6 +105,9 @@ fn placed_and_full(node: &Node, session: u64, pipe: u32) -> (u64, u64) {
         .iter()
         .find(|found| (found.session, found.pipe) == (session, pipe));
     let found = found.expect("the slow one is still attached");
+    let others = status.pipes.iter().filter(|other| other.session != session);
+    let dropped: u64 = others.map(|other| other.drops["full"]).sum();
+    assert_eq!(dropped, 0, "a neighbour's frames were dropped");
     (found.rx_packets, found.drops["full"])
 }
 
@@ -125,20 +128,22 @@ fn parts_kept(a: &Node, honest: &Honest, way: &str) -> [f64; 2] {
         if way == "is_stopped" {
             kill(dawdler.pid(), Signal::SIGSTOP).expect("it runs");
         }
-        beside.push(watch(a, honest));
         let is_full = matches!(way, "frees_nothing" | "is_stopped");
         let deadline = Instant::now() + PATIENCE;
-        told.push(loop {
+        loop {
             let (placed, full) = placed_and_full(a, session, pipe);
             if placed > 0 && (full > 0 || !is_full) {
-                break (placed, full);
+                break;
             }
             assert!(
                 Instant::now() < deadline,
                 "{way}: {placed} placed, {full} full"
             );
             thread::sleep(Duration::from_millis(10));
-        });
+        }
+        // From here on it harms whom it harms.
+        beside.push(watch(a, honest));
+        told.push(placed_and_full(a, session, pipe));
         if way == "is_stopped" {
             kill(dawdler.pid(), Signal::SIGCONT).expect("it is stopped");
         }
