@@ -17,7 +17,7 @@ INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions bench clean
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions soak bench clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -87,6 +87,10 @@ loom:            ## Checks the pipe's notification protocol under every interlea
 instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
 	@scripts/install-packages build count
 	@scripts/count-instructions
+
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; on AF_XDP too as root
+	@scripts/install-packages build
+	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 
 bench: build     ## Our side and the bare peers, in one run, with raw results in bench/results (as root)
 	@target/release/covalent-bench all --results bench/results

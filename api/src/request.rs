@@ -36,6 +36,11 @@ pub enum Request {
         /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.
         port: Option<String>,
     },
+    /// What the reply to the last request handed over is mapped: the memory of a pipe or a region. Only now it is served. It follows
+    /// that reply at once: any other request means that it could not be mapped, and closes it.
+    ///
+    /// From then on its descriptors let nobody map it writable or make holes in it; mappings that are there stay as they are.
+    Mapped,
     /// Gives a pipe back.
     ClosePipe {
         /// The pipe's number in this session.
@@ -154,7 +159,7 @@ pub enum Reply {
         /// Slots in each of the two rings of the session memory.
         slots: u32,
     },
-    /// To `OpenPipe`. Two descriptors: control memory, data memory.
+    /// To `OpenPipe`. Two descriptors: control memory, data memory. Map them and send `Mapped`.
     Pipe {
         /// The pipe's number in this session.
         pipe: u32,
@@ -163,7 +168,7 @@ pub enum Reply {
         /// Longest frame that a TX pipe's port takes, in bytes without FCS; 0 for pipes without a port.
         frame_bytes_max: u32,
     },
-    /// To `RegisterRegion`. One descriptor: the region's memory.
+    /// To `RegisterRegion`. One descriptor: the region's memory. Map it and send `Mapped`.
     Region {
         /// Key that verbs must show.
         rkey: u32,

@@ -38,6 +38,13 @@ pub struct NodeStatus {
     pub sessions: u64,
     /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
     pub sessions_detached: Causes,
+    /// Of the sessions detached for a violation, how many wrote what: `misaligned`, `out_of_range`, `packet_length`, `mark`,
+    /// `pipe_number`, `mailbox_full`.
+    #[serde(default)]
+    pub violations: Causes,
+    /// What was taken back from the sessions that ended, by the reason class of their end.
+    #[serde(default)]
+    pub reclaimed: ReclaimedStatus,
     /// Socket peers turned away so far, by cause: `credentials`, `version`, `bad_message`, `no_hello`, `too_many`.
     #[serde(default)]
     pub peers_refused: Causes,
@@ -75,6 +82,21 @@ fn drop_last<T: Serialize>(list: &mut Vec<T>, excess: &mut usize) -> u64 {
     dropped
 }
 
+/// What was taken back from applications that ended, by the reason class of their end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReclaimedStatus {
+    /// Pipes.
+    pub pipes: Causes,
+    /// Bindings: steering rules of the lane, and of the kernel below.
+    pub bindings: Causes,
+    /// Regions.
+    pub regions: Causes,
+    /// Verbs that were under way at other nodes; they run to their end there, and nobody is told.
+    pub verbs: Causes,
+    /// Shared memory that was charged to the sessions, in bytes.
+    pub memory_bytes: Causes,
+}
+
 /// One lane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaneStatus {
@@ -92,6 +114,10 @@ pub struct LaneStatus {
     pub sleeps: u64,
     /// CPU time of the lane's thread, in nanoseconds.
     pub cpu_ns: u64,
+    /// Longest round that found work, in nanoseconds; for how long at most frames, links and other applications waited. Time in which
+    /// the system ran somebody else on the lane's core counts.
+    #[serde(default)]
+    pub longest_round_ns: u64,
 }
 
 /// One port.

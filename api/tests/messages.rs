@@ -13,8 +13,8 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread, Transport},
     status::{
-        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
-        VerbStatus,
+        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus,
+        ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -71,6 +71,7 @@ fn status() -> NodeStatus {
             busy_loops: 2,
             sleeps: 3,
             cpu_ns: 4,
+            longest_round_ns: 5,
         }],
         ports: vec![PortStatus {
             name: "p0".into(),
@@ -130,6 +131,11 @@ fn status() -> NodeStatus {
         },
         sessions: 1,
         sessions_detached: causes(),
+        violations: causes(),
+        reclaimed: ReclaimedStatus {
+            pipes: causes(),
+            ..ReclaimedStatus::default()
+        },
         peers_refused: causes(),
         events: 9,
         omitted: 0,

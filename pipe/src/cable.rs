@@ -114,7 +114,7 @@ impl CableEnd {
         let from_b = PipeMemory::create(&spec)?;
         let page_fd = memfd::create(WHAT, PAGE_BYTES, false)?;
         let page = map_page(page_fd.as_fd())?;
-        memfd::seal(WHAT, page_fd.as_fd(), false)?;
+        memfd::seal(WHAT, page_fd.as_fd(), memfd::Writers::Stay)?;
         let (event_a, event_b) = EventFd::pair().map_err(|source| PipeError::System {
             what: WHAT,
             call: "socketpair",

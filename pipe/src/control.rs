@@ -60,7 +60,11 @@ impl Control {
         let quanta = quanta(capacity, direction);
         let memfd = memfd::create(WHAT, Self::bytes(quanta), false)?;
         let control = Self::map(std::os::fd::AsFd::as_fd(&memfd), quanta)?;
-        memfd::seal(WHAT, std::os::fd::AsFd::as_fd(&memfd), false)?;
+        memfd::seal(
+            WHAT,
+            std::os::fd::AsFd::as_fd(&memfd),
+            memfd::Writers::UntilMapped,
+        )?;
         let header = control.mapping.u64s(0, 4);
         header[0].store(MAGIC, Ordering::Relaxed);
         header[1].store(capacity, Ordering::Relaxed);

@@ -44,7 +44,8 @@
 //! The daemon trusts no application. Every word that an application can write is read once, judged, and then used; a word that no
 //! honest application writes is a [`Violation`], which ends that application's session and touches nothing else. Cursors of the daemon's own
 //! are kept in private memory and only ever written to shared memory. The sizes of all memory are sealed, so no page can vanish under
-//! the daemon; what an RX pipe carries is sealed against writing by the application.
+//! the daemon; what an RX pipe carries is sealed against writing by the application, and everything else against holes ([`end_writers`])
+//! before the daemon touches it.
 //!
 //! # `unsafe`
 //!
@@ -113,6 +114,8 @@ pub mod session;
 
 #[cfg(not(loom))]
 pub use error::PipeError;
+#[cfg(not(loom))]
+pub use memfd::end_writers;
 #[cfg(not(loom))]
 pub use memory::PipeMemory;
 #[cfg(not(loom))]

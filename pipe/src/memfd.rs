@@ -17,10 +17,20 @@ pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Bytes of an ordinary page.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// With these no process can change the size again, so mapped pages never vanish (no SIGBUS), nor lift the seals.
-const SIZE_SEALS: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
+/// With these no process can change the size again, so mapped pages never vanish (no SIGBUS). No seal can be lifted.
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// Until when whoever receives a memfd may map it writable. As long as he may, he may punch holes into it too, and who touches a page
+/// while a hole is made waits until it is: as long as the file is large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writers {
+    /// For good; for small memory, or a trusted receiver.
+    Stay,
+    /// Not at all: he can only read. Writable mappings made before stay so.
+    None,
+    /// Until [`end_writers`].
+    UntilMapped,
+}
 
 /// Makes a memfd of `bytes` with every page allocated now, its size sealed. `seal` must still be called.
 pub(crate) fn create(what: &'static str, bytes: u64, huge: bool) -> Result<OwnedFd, PipeError> {
@@ -36,19 +46,33 @@ pub(crate) fn create(what: &'static str, bytes: u64, huge: bool) -> Result<Owned
     Ok(memfd)
 }
 
-/// Seals the size. With `writers_end`, also forbids every later writable mapping, `write` and hole: who receives the memfd can only
-/// read it, while writable mappings made before stay so.
+/// Seals the size, and what `writers` says.
 pub(crate) fn seal(
     what: &'static str,
     memfd: BorrowedFd<'_>,
-    writers_end: bool,
+    writers: Writers,
 ) -> Result<(), PipeError> {
-    let seals = if writers_end {
-        SIZE_SEALS | SealFlags::FUTURE_WRITE
-    } else {
-        SIZE_SEALS
+    let seals = match writers {
+        Writers::Stay => SIZE_SEALS | SealFlags::SEAL,
+        Writers::None => SIZE_SEALS | SealFlags::FUTURE_WRITE | SealFlags::SEAL,
+        Writers::UntilMapped => SIZE_SEALS,
     };
     fcntl_add_seals(memfd, seals).map_err(PipeError::system(what, "fcntl(F_ADD_SEALS)"))
+}
+
+/// Takes from everybody the right to map `memfd` writable, to write to it by system calls, and to make holes in it. Mappings that are there
+/// stay writable. For the memory of pipes and regions, once it is mapped by whom it was made for.
+///
+/// # Errors
+/// [`PipeError::System`] if somebody has sealed it against that.
+pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
+    const WHAT: &str = "shared memory";
+    let seals = fcntl_get_seals(memfd).map_err(PipeError::system(WHAT, "fcntl(F_GET_SEALS)"))?;
+    if seals.contains(SealFlags::FUTURE_WRITE) {
+        return Ok(());
+    }
+    fcntl_add_seals(memfd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
+        .map_err(PipeError::system(WHAT, "fcntl(F_ADD_SEALS)"))
 }
 
 /// Checks that a received descriptor is a memfd of exactly `bytes` whose size is sealed. Returns the size of its pages.

@@ -203,7 +203,12 @@ fn create_data(
     let page_bytes = if huge { HUGE_PAGE_BYTES } else { PAGE_BYTES };
     // Mapped before it is sealed: the seal leaves existing writable mappings alone.
     let ring = map_data(memfd.as_fd(), capacity_bytes, page_bytes, Access::ReadWrite)?;
-    memfd::seal(WHAT, memfd.as_fd(), read_only)?;
+    let writers = if read_only {
+        memfd::Writers::None
+    } else {
+        memfd::Writers::UntilMapped
+    };
+    memfd::seal(WHAT, memfd.as_fd(), writers)?;
     Ok((ring, memfd))
 }
 

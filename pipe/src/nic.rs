@@ -3,6 +3,7 @@
 use crate::{
     Direction, PipeMemory, Refused, Violation,
     consumer::{Consumer, Span},
+    control::DO_NOT_SEND,
     counters::Group,
     cursor::accept_bytes,
     memory::Shared,
@@ -376,7 +377,9 @@ impl NicPipe {
             }
             if self.direction == Direction::Tx {
                 // What was never received has no reason to be given back: only an RX/TX pipe's application marks packets.
-                return self.check(Err(Violation::Mark));
+                return self.check(Err(Violation::Mark {
+                    found: span.len | DO_NOT_SEND,
+                }));
             }
             self.consumer.next = span.end();
             self.counters.tx_discarded += 1;

@@ -1,5 +1,13 @@
 //! What an application's half of a TX pipe refused.
 
+use crate::{
+    cursor::accept_count,
+    violation::{Cursor, Violation},
+};
+
+/// Packets that can have been refused between two looks: an hour of as many as a core can count.
+const GROWTH_MAX: u64 = 1 << 42;
+
 /// Packets that never entered a TX pipe because its port could not send them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
@@ -10,18 +18,48 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What came since `before`. Counts only grow; where one seems to have shrunk, somebody lies and nothing came.
-    #[must_use]
-    pub const fn since(self, before: Self) -> Self {
-        Self {
-            too_short: self.too_short.saturating_sub(before.too_short),
-            too_long: self.too_long.saturating_sub(before.too_long),
-        }
+    /// What came since `before`.
+    ///
+    /// # Errors
+    /// [`Violation`] if a count shrank, or grew faster than packets can be refused: it would spoil every sum that it went into.
+    pub fn since(self, before: Self) -> Result<Self, Violation> {
+        let grown = |found, least: u64| {
+            let most = least.saturating_add(GROWTH_MAX);
+            accept_count(Cursor::Refused, found, least, most).map(|found| found - least)
+        };
+        Ok(Self {
+            too_short: grown(self.too_short, before.too_short)?,
+            too_long: grown(self.too_long, before.too_long)?,
+        })
     }
 
     /// Both counts increased by those of `more`.
     pub const fn add(&mut self, more: Self) {
         self.too_short = self.too_short.saturating_add(more.too_short);
         self.too_long = self.too_long.saturating_add(more.too_long);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_nobody_can_have_reached_are_lies() {
+        let counts = |too_short, too_long| Refused {
+            too_short,
+            too_long,
+        };
+        let more = counts(7, 9).since(counts(7, 4));
+        assert_eq!(more, Ok(counts(0, 5)));
+        assert!(counts(6, 9).since(counts(7, 4)).is_err());
+        let said = counts(u64::MAX, 0)
+            .since(counts(1, 0))
+            .map_err(|lie| lie.to_string());
+        assert!(
+            said.is_err_and(
+                |said| said.contains("count of refused packets is 18446744073709551615")
+            )
+        );
     }
 }

@@ -41,7 +41,7 @@ impl RegionMemory {
         let mapped_bytes = mapped_bytes(size_bytes)?;
         let memfd = memfd::create(WHAT, mapped_bytes, false)?;
         let mapping = map(memfd.as_fd(), mapped_bytes)?;
-        memfd::seal(WHAT, memfd.as_fd(), false)?;
+        memfd::seal(WHAT, memfd.as_fd(), memfd::Writers::UntilMapped)?;
         let region = Self {
             mapping,
             size_bytes,

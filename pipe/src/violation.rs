@@ -35,7 +35,10 @@ pub enum Violation {
         most: u64,
     },
     /// A packet of a TX pipe is marked not to be sent, which is for RX/TX pipes.
-    Mark,
+    Mark {
+        /// The length word found.
+        found: u32,
+    },
     /// A mailbox slot names a pipe that the session cannot have.
     PipeNumber {
         /// The number found.
@@ -44,7 +47,12 @@ pub enum Violation {
         limit: u64,
     },
     /// A mailbox is full although it has a slot for every pipe: its reader cleared pending words without taking the slots.
-    MailboxFull,
+    MailboxFull {
+        /// Slots taken, by the reader's count.
+        taken: u64,
+        /// Slots written.
+        written: u64,
+    },
 }
 
 /// A shared counter that only its writer moves.
@@ -63,6 +71,33 @@ pub enum Cursor {
     MailboxWritten,
     /// Count of slots taken from a mailbox.
     MailboxTaken,
+    /// Count of packets that the application's half of a TX pipe refused.
+    Refused,
+}
+
+impl Violation {
+    /// Every [`Violation::cause`].
+    pub const CAUSES: [&str; 6] = [
+        "mailbox_full",
+        "mark",
+        "misaligned",
+        "out_of_range",
+        "packet_length",
+        "pipe_number",
+    ];
+
+    /// The kind of lie in one word, under which violations are counted.
+    #[must_use]
+    pub const fn cause(&self) -> &'static str {
+        match self {
+            Self::Misaligned { .. } => "misaligned",
+            Self::OutOfRange { .. } => "out_of_range",
+            Self::PacketLength { .. } => "packet_length",
+            Self::Mark { .. } => "mark",
+            Self::PipeNumber { .. } => "pipe_number",
+            Self::MailboxFull { .. } => "mailbox_full",
+        }
+    }
 }
 
 impl fmt::Display for Cursor {
@@ -74,6 +109,7 @@ impl fmt::Display for Cursor {
             Self::TxTail => "transmit tail",
             Self::MailboxWritten => "mailbox's written count",
             Self::MailboxTaken => "mailbox's taken count",
+            Self::Refused => "count of refused packets",
         })
     }
 }
@@ -104,8 +140,9 @@ impl fmt::Display for Violation {
                     "shared memory: a packet's length is {found} bytes, expected 1 to {most}"
                 )
             }
-            Self::Mark => f.write_str(
-                "shared memory: a packet of a TX pipe is marked not to be sent, which is for RX/TX pipes",
+            Self::Mark { found } => write!(
+                f,
+                "shared memory: a length word of a TX pipe is {found:#x}, marked not to be sent, which is for RX/TX pipes"
             ),
             Self::PipeNumber { found, limit } => {
                 write!(
@@ -113,9 +150,10 @@ impl fmt::Display for Violation {
                     "shared memory: a mailbox names pipe {found}, expected less than {limit}"
                 )
             }
-            Self::MailboxFull => {
-                f.write_str("shared memory: a mailbox is full, though it has a slot for every pipe")
-            }
+            Self::MailboxFull { taken, written } => write!(
+                f,
+                "shared memory: mailbox's taken count is {taken} with {written} written: it is full, though it has a slot for every pipe"
+            ),
         }
     }
 }

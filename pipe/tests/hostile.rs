@@ -334,7 +334,12 @@ fn each_lie_is_called_by_its_name() {
     let mut nic = NicPipe::new(ours);
     pwrite(theirs.fds()[0], &(64_u32 | 1 << 31).to_le_bytes(), LENGTHS).unwrap();
     pwrite(theirs.fds()[0], &word(64), TAIL).unwrap();
-    assert_eq!(nic.peek_tx(), Err(Violation::Mark));
+    assert_eq!(
+        nic.peek_tx(),
+        Err(Violation::Mark {
+            found: 64 | 1 << 31
+        })
+    );
     // A tail that goes back after it was accepted.
     let (ours, theirs) = memories(Direction::Tx, CAPACITY_BYTES);
     let mut nic = NicPipe::new(ours);

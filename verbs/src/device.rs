@@ -346,15 +346,14 @@ impl Device {
             size_bytes,
             rights,
         };
-        let (reply, fds) = self
-            .client
-            .borrow_mut()
-            .request(&request, &format!("register region `{name}`"))?;
+        let what = format!("register region `{name}`");
+        let (reply, fds) = self.client.borrow_mut().request(&request, &what)?;
         let Reply::Region { rkey, size_bytes } = reply else {
             return Err(unexpected("RegisterRegion", &reply));
         };
         let [memory] = take_fds(fds)?;
         let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
+        self.client.borrow_mut().done(&Request::Mapped, &what)?;
         Ok(Region::new(name, rkey, memory))
     }
 
@@ -402,6 +401,7 @@ impl Device {
         };
         let memory =
             PipeMemory::open(take_fds(fds)?, direction(kind), capacity_bytes).map_err(foreign)?;
+        self.client.borrow_mut().done(&Request::Mapped, &what)?;
         let mut session = self.session.borrow_mut();
         let Some(receives) = session.receives.get_mut(id as usize) else {
             return Err(Error::Unintelligible(format!(

@@ -33,6 +33,11 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
     section(&mut text, "verbs", verbs(theme, status));
     section(
         &mut text,
+        "applications that ended, and what was taken back from them",
+        ended(theme, status),
+    );
+    section(
+        &mut text,
         "drops, refusals and failures (those that are not zero)",
         losses(theme, status),
     );
@@ -93,7 +98,14 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 
 fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
     let mut table = theme.table(&[
-        "lane", "core", "idle", "rounds", "busy", "sleeps", "CPU time",
+        "lane",
+        "core",
+        "idle",
+        "rounds",
+        "busy",
+        "sleeps",
+        "CPU time",
+        "longest round",
     ]);
     for lane in lanes {
         table.add_row([
@@ -107,6 +119,7 @@ fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
             number(lane.busy_loops),
             number(lane.sleeps),
             Cell::new(duration(lane.cpu_ns)),
+            Cell::new(duration(lane.longest_round_ns)),
         ]);
     }
     table
@@ -299,13 +312,48 @@ fn losses(theme: Theme, status: &NodeStatus) -> Table {
         );
     }
     add("verbs".into(), "refused here", &status.verbs.refused);
+    add(
+        "shared memory".into(),
+        "application detached",
+        &status.violations,
+    );
     add("socket".into(), "turned away", &status.peers_refused);
+    table
+}
+
+fn ended(theme: Theme, status: &NodeStatus) -> Table {
+    let mut table = theme.table(&[
+        "how",
+        "sessions",
+        "pipes",
+        "bindings",
+        "regions",
+        "verbs under way",
+        "memory",
+    ]);
+    let reclaimed = &status.reclaimed;
+    let ended = status.sessions_detached.iter();
+    for (how, &sessions) in ended.filter(|(_, sessions)| **sessions > 0) {
+        let count = |causes: &Causes| causes.get(how).copied().unwrap_or(0);
+        table.add_row([
+            Cell::new(how),
+            number(sessions),
+            number(count(&reclaimed.pipes)),
+            number(count(&reclaimed.bindings)),
+            number(count(&reclaimed.regions)),
+            number(count(&reclaimed.verbs)),
+            Cell::new(bytes(count(&reclaimed.memory_bytes))).set_alignment(CellAlignment::Right),
+        ]);
+    }
     table
 }
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::{guid::Guid, status::VerbStatus};
+    use covalent_api::{
+        guid::Guid,
+        status::{ReclaimedStatus, VerbStatus},
+    };
 
     use super::*;
 
@@ -331,6 +379,7 @@ mod tests {
                 busy_loops: 10,
                 sleeps: 3,
                 cpu_ns: 5_000_000,
+                longest_round_ns: 770_000,
             }],
             ports: vec![PortStatus {
                 name: "p0".into(),
@@ -387,7 +436,14 @@ mod tests {
                 ..VerbStatus::default()
             },
             sessions: 2,
-            sessions_detached: Causes::new(),
+            sessions_detached: causes(&[("closed", 0), ("process_ended", 21)]),
+            violations: causes(&[("misaligned", 3)]),
+            reclaimed: ReclaimedStatus {
+                pipes: causes(&[("process_ended", 1042)]),
+                bindings: causes(&[("process_ended", 4096)]),
+                memory_bytes: causes(&[("process_ended", 68 << 20)]),
+                ..ReclaimedStatus::default()
+            },
             peers_refused: Causes::new(),
             events: 0,
             omitted: 0,
@@ -411,6 +467,12 @@ mod tests {
             "too_long",
             "carrier_lost",
             "stale_epoch",
+            "770.0 µs",
+            "process_ended",
+            "1 042",
+            "4 096",
+            "68.0 MiB",
+            "misaligned",
         ] {
             assert!(text.contains(wanted), "`{wanted}` is missing in:\n{text}");
         }

@@ -2,7 +2,7 @@
 
 use covalent_api::status::LaneStatus;
 
-use super::series::{Label, Object, Series};
+use super::series::{Label, Object, Series, seconds};
 
 fn labels(lane: &LaneStatus) -> Vec<Label> {
     vec![Label::new("lane", lane.lane.to_string())]
@@ -43,6 +43,11 @@ pub(super) const LANE: Object<LaneStatus> = Object {
             "covalent_lane_cpu_seconds_total",
             "CPU time of the lane's thread.",
             |it| it.cpu_ns,
+        ),
+        Series::gauge(
+            "covalent_lane_longest_round_seconds",
+            "Longest round that found work.",
+            |it| seconds(it.longest_round_ns),
         ),
     ],
 };

@@ -44,6 +44,36 @@ pub(super) const NODE: Object<NodeStatus> = Object {
             |it| &it.sessions_detached,
         ),
         Series::causes(
+            "covalent_node_violations_total",
+            "Sessions detached for what they wrote into shared memory, by what that was.",
+            |it| &it.violations,
+        ),
+        Series::causes(
+            "covalent_node_reclaimed_pipes_total",
+            "Pipes taken back from sessions that ended, by cause of their end.",
+            |it| &it.reclaimed.pipes,
+        ),
+        Series::causes(
+            "covalent_node_reclaimed_bindings_total",
+            "Bindings, with their steering rules, taken back from sessions that ended, by cause of their end.",
+            |it| &it.reclaimed.bindings,
+        ),
+        Series::causes(
+            "covalent_node_reclaimed_regions_total",
+            "Regions taken back from sessions that ended, by cause of their end.",
+            |it| &it.reclaimed.regions,
+        ),
+        Series::causes(
+            "covalent_node_reclaimed_verbs_total",
+            "Verbs under way at other nodes whose session ended, by cause of its end.",
+            |it| &it.reclaimed.verbs,
+        ),
+        Series::causes(
+            "covalent_node_reclaimed_bytes_total",
+            "Shared memory that was charged to sessions that ended, by cause of their end.",
+            |it| &it.reclaimed.memory_bytes,
+        ),
+        Series::causes(
             "covalent_node_peers_refused_total",
             "Socket peers turned away, by cause.",
             |it| &it.peers_refused,

@@ -156,7 +156,9 @@ pub enum Report {
     Violation {
         /// The session.
         session: u64,
-        /// What was found.
+        /// What kind of lie, as [`covalent_pipe::Violation::cause`] has it.
+        cause: &'static str,
+        /// What was found, and where.
         reason: String,
     },
     /// A port cannot be used any more.
@@ -184,6 +186,10 @@ pub enum Answer {
 pub struct Released {
     /// Pipes, with their mappings.
     pub pipes: Vec<NicPipe>,
+    /// Bindings that they had.
+    pub bindings: u32,
+    /// Verbs under way at other nodes, of which nobody is told any more.
+    pub verbs: u32,
     /// Regions, with their mappings.
     pub regions: Vec<RegionMemory>,
     /// The session's rings.

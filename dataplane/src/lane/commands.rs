@@ -8,7 +8,7 @@ use covalent_api::{
 
 use super::{
     Lane,
-    command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Released, Report},
+    command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Report},
     core::Core,
     pacer::Pacer,
     port_slot::BindRefusal,
@@ -18,8 +18,11 @@ use crate::flow::{Claim, ClaimRefusal, JoinRefusal};
 
 impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
-    /// and ticks waiting for longer than one command takes.
+    /// and ticks waiting for longer than one command takes, or a bounded part of one that takes bindings back.
     pub(super) fn take_order(&mut self) -> usize {
+        if self.go_on_releasing() {
+            return 1;
+        }
         // Cheaper than an attempt to take one, and this is asked in every round.
         if self.orders.is_empty() {
             return 0;
@@ -27,17 +30,26 @@ impl Lane {
         let Some(Order { ticket, command }) = self.orders.pop() else {
             return 0;
         };
-        let result = self.obey(command);
-        self.core.outbox.push(Report::Answer { ticket, result });
+        let result = self.obey(ticket, command);
+        if let Some(result) = result.transpose() {
+            self.core.outbox.push(Report::Answer { ticket, result });
+        }
         1
     }
 
-    fn obey(&mut self, command: Command) -> Result<Answer, String> {
+    /// `None`: it is under way, and is answered when it has ended.
+    fn obey(&mut self, ticket: u64, command: Command) -> Result<Option<Answer>, String> {
         match command {
             Command::Attach(new) => self.attach(*new),
-            Command::Detach { session } => return self.detach(session),
+            Command::Detach { session } => {
+                self.detach(ticket, session)?;
+                return Ok(None);
+            }
             Command::OpenPipe(new) => self.open_pipe(*new)?,
-            Command::ClosePipe { session, pipe } => return self.close_pipe(session, pipe),
+            Command::ClosePipe { session, pipe } => {
+                self.close_pipe(ticket, session, pipe)?;
+                return Ok(None);
+            }
             Command::Bind {
                 session,
                 pipe,
@@ -62,10 +74,10 @@ impl Lane {
                 }
                 self.watch_carriers();
             }
-            Command::Snapshot => return Ok(Answer::Snapshot(Box::new(self.snapshot()))),
+            Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::Stop => self.stopping = true,
         }
-        Ok(Answer::Done)
+        Ok(Some(Answer::Done))
     }
 
     fn attach(&mut self, new: NewSession) {
@@ -91,78 +103,6 @@ impl Lane {
             }
         }
         Ok(())
-    }
-
-    fn close_pipe(&mut self, session: u64, pipe: u32) -> Result<Answer, String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
-        let mut released = Released::default();
-        self.release_pipe(slot, &mut released);
-        Ok(Answer::Released(Box::new(released)))
-    }
-
-    fn detach(&mut self, session: u64) -> Result<Answer, String> {
-        let slot = self.core.session_slot(session)?;
-        let mut released = Released::default();
-        let pipes: Vec<usize> = self
-            .core
-            .pipes
-            .iter()
-            .filter(|(_, pipe)| pipe.session == slot)
-            .map(|(pipe, _)| pipe)
-            .collect();
-        for pipe in pipes {
-            self.release_pipe(pipe, &mut released);
-        }
-        self.disown_verbs(slot);
-        released.regions = self.core.engine.remove_session(session);
-        if let Some(session) = self.core.sessions.remove(slot) {
-            released.session = Some(session.rings);
-            released.wakes = Some([session.to_application, session.to_lane]);
-        }
-        Ok(Answer::Released(Box::new(released)))
-    }
-
-    /// Forgets who asked for the verbs under way of the session in slot `session`. The exchanges run to their end; only nobody is
-    /// told, in particular not who opens the next pipe for completions and numbers verbs anew.
-    fn disown_verbs(&mut self, session: usize) {
-        let pending = &mut self.core.pending;
-        self.node.cancel_interest(|token| {
-            pending
-                .get_mut(token)
-                .is_some_and(|pending| pending.session == session)
-        });
-        self.core.completed += pending.remove_session(session) as u64;
-        if let Some(owner) = self.core.sessions.get_mut(session) {
-            owner.outstanding = 0;
-        }
-    }
-
-    fn release_pipe(&mut self, slot: usize, released: &mut Released) {
-        self.collect_refusals(slot);
-        let Some(pipe) = self.core.pipes.remove(slot) else {
-            return;
-        };
-        for port in &mut self.ports {
-            if pipe.port.is_none_or(|index| index == port.index) {
-                for matches in &pipe.bindings {
-                    port.unbind(matches, slot, &self.settings.policy);
-                }
-            }
-        }
-        self.core.touched.retain(|&touched| touched != slot);
-        self.core.sources.retain(|&source| source != slot);
-        if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
-            self.disown_verbs(pipe.session);
-        }
-        if let Some(owner) = self.core.sessions.get_mut(pipe.session) {
-            if let Some(place) = owner.pipes.get_mut(pipe.number as usize) {
-                *place = None;
-            }
-            if owner.completions == Some(slot) {
-                owner.completions = None;
-            }
-        }
-        released.pipes.push(pipe.nic);
     }
 
     fn bind(
@@ -271,7 +211,7 @@ impl Lane {
 }
 
 impl Core {
-    fn session_slot(&self, session: u64) -> Result<usize, String> {
+    pub(super) fn session_slot(&self, session: u64) -> Result<usize, String> {
         self.sessions
             .iter()
             .find(|(_, candidate)| candidate.session == session)
@@ -279,7 +219,7 @@ impl Core {
             .ok_or_else(|| format!("session {session} is gone"))
     }
 
-    fn pipe_slot(&self, session: u64, pipe: u32) -> Result<usize, String> {
+    pub(super) fn pipe_slot(&self, session: u64, pipe: u32) -> Result<usize, String> {
         let slot = self.session_slot(session)?;
         self.sessions
             .get(slot)

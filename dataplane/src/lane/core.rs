@@ -89,8 +89,7 @@ impl Core {
                 self.touched.push(slot);
             }
         } else if let Some(violation) = pipe.nic.violation() {
-            let session = pipe.session;
-            self.violate(session, violation);
+            self.violate_pipe(slot, violation);
         }
         fitted
     }
@@ -155,15 +154,31 @@ impl Core {
         }
     }
 
-    /// Stops serving the session in slot `session` and reports why. Nobody else notices.
+    /// Stops serving the session in slot `session`, for a word in its session memory, and reports why. Nobody else notices.
     pub fn violate(&mut self, session: usize, violation: Violation) {
+        self.expel(session, violation, || violation.to_string());
+    }
+
+    /// As [`Core::violate`], for a word in the memory of the pipe in `slot`.
+    pub fn violate_pipe(&mut self, slot: usize, violation: Violation) {
+        let Some(pipe) = self.pipes.get(slot) else {
+            return;
+        };
+        let (session, number, kind) = (pipe.session, pipe.number, pipe.kind);
+        self.expel(session, violation, || {
+            format!("pipe {number} ({kind:?}): {violation}")
+        });
+    }
+
+    fn expel(&mut self, session: usize, violation: Violation, reason: impl Fn() -> String) {
         let Some(session) = self.sessions.get_mut(session) else {
             return;
         };
-        if !std::mem::replace(&mut session.violated, true) {
+        if !std::mem::replace(&mut session.ignored, true) {
             self.outbox.push(Report::Violation {
                 session: session.session,
-                reason: violation.to_string(),
+                cause: violation.cause(),
+                reason: reason(),
             });
         }
     }

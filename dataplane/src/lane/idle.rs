@@ -136,7 +136,7 @@ impl Lane {
                 .core
                 .sessions
                 .iter()
-                .any(|(_, session)| !session.violated && session.rings.doorbell_waits())
+                .any(|(_, session)| !session.ignored && session.rings.doorbell_waits())
     }
 
     /// How long it is until the first pipe that is kept to a rate may send again.

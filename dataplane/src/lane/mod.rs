@@ -18,6 +18,7 @@ mod pacer;
 mod pending;
 mod port_slot;
 mod receive;
+mod release;
 mod snapshot;
 mod stamp;
 mod table;
@@ -40,6 +41,7 @@ use self::{
     outbox::Outbox,
     pending::PendingTable,
     port_slot::{Policy, PortSlot},
+    release::Release,
     table::Slots,
 };
 use crate::{
@@ -83,6 +85,8 @@ pub struct Lane {
     node: Node,
     core: Core,
     orders: Arc<Mailbox<Order>>,
+    /// What is being taken back, if that needs more than one round.
+    release: Option<Release>,
     idler: Idler,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
@@ -92,6 +96,7 @@ pub struct Lane {
     loops: u64,
     busy_loops: u64,
     sleeps: u64,
+    longest_round: Duration,
     stopping: bool,
 }
 
@@ -162,9 +167,11 @@ impl Lane {
             node,
             core,
             orders,
+            release: None,
             loops: 0,
             busy_loops: 0,
             sleeps: 0,
+            longest_round: Duration::ZERO,
             stopping: false,
         })
     }
@@ -204,7 +211,10 @@ impl Lane {
         self.flush();
         self.core.outbox.flush();
         self.loops += 1;
-        self.busy_loops += u64::from(work > 0);
+        if work > 0 {
+            self.busy_loops += 1;
+            self.longest_round = self.longest_round.max(self.core.now.elapsed());
+        }
         if !self.stopping {
             self.rest(work, waits_for_port);
         }

@@ -54,6 +54,7 @@ impl Lane {
             busy_loops: self.busy_loops,
             sleeps: self.sleeps,
             cpu_ns: thread_cpu_ns(),
+            longest_round_ns: nanoseconds(self.longest_round),
         }
     }
 
@@ -70,8 +71,13 @@ impl Lane {
             return;
         };
         let refused = pipe.nic.refused();
-        port.refused.add(refused.since(pipe.refused));
-        pipe.refused = refused;
+        match refused.since(pipe.refused) {
+            Ok(more) => {
+                port.refused.add(more);
+                pipe.refused = refused;
+            }
+            Err(violation) => self.core.violate_pipe(slot, violation),
+        }
     }
 
     fn port_status(&self, slot: &PortSlot) -> PortStatus {

@@ -23,8 +23,8 @@ pub struct LaneSession {
     pub to_lane: EventFd,
     /// Nothing more will come through [`LaneSession::to_lane`].
     pub wake_broken: bool,
-    /// It wrote what no correct application writes: nothing of it is read any more.
-    pub violated: bool,
+    /// Nothing of it is read any more: it wrote what no correct application writes, or it is being detached.
+    pub ignored: bool,
     /// Its pipes: their slot in the lane's table, by number.
     pub pipes: Vec<Option<usize>>,
     /// The slot of its pipe for verb completions.
@@ -134,7 +134,7 @@ impl From<NewSession> for LaneSession {
             to_application: new.to_application,
             to_lane: new.to_lane,
             wake_broken: false,
-            violated: false,
+            ignored: false,
             pipes: Vec::new(),
             completions: None,
             outstanding: 0,

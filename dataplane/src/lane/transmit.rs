@@ -32,7 +32,7 @@ impl Lane {
                     .core
                     .sessions
                     .get_mut(session)
-                    .filter(|owner| !owner.violated)
+                    .filter(|owner| !owner.ignored)
                 else {
                     break;
                 };
@@ -42,7 +42,7 @@ impl Lane {
                         // A bell of a pipe that was closed meanwhile is late, not wrong.
                         let pipe = owner.pipes.get(number as usize).copied().flatten();
                         if let Some(slot) = pipe {
-                            self.answer_doorbell(session, slot);
+                            self.answer_doorbell(slot);
                         }
                     }
                     Ok(None) => break,
@@ -53,7 +53,7 @@ impl Lane {
         taken
     }
 
-    fn answer_doorbell(&mut self, session: usize, slot: usize) {
+    fn answer_doorbell(&mut self, slot: usize) {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return;
         };
@@ -63,7 +63,7 @@ impl Lane {
                 self.core.wake_owner(slot);
             }
             Ok(None) => {}
-            Err(violation) => return self.core.violate(session, violation),
+            Err(violation) => return self.core.violate_pipe(slot, violation),
         }
         self.core.queue_source(slot);
     }
@@ -86,7 +86,7 @@ impl Lane {
                 .core
                 .sessions
                 .get(session)
-                .is_none_or(|session| session.violated)
+                .is_none_or(|session| session.ignored)
             {
                 pipe.queued = false;
                 continue;
@@ -179,8 +179,7 @@ impl Lane {
                     };
                 }
                 Err(violation) => {
-                    let session = pipe.session;
-                    self.core.violate(session, violation);
+                    self.core.violate_pipe(slot, violation);
                     return (moved, Served::Empty);
                 }
             }

@@ -79,7 +79,7 @@ impl Lane {
             }
             Ok(None) => return Ok(false),
             Err(violation) => {
-                core.violate(session, violation);
+                core.violate_pipe(slot, violation);
                 return Ok(false);
             }
         };

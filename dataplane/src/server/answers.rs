@@ -27,6 +27,8 @@ pub enum Pending {
     Detach {
         /// The session.
         session: u64,
+        /// Why, as it is counted.
+        class: &'static str,
         /// Why, for people.
         reason: String,
     },
@@ -112,11 +114,16 @@ impl Server {
                     self.refuse(client, reason);
                 }
             },
-            Pending::Detach { session, reason } => {
+            Pending::Detach {
+                session,
+                class,
+                reason,
+            } => {
                 let released = match result {
                     Ok(Answer::Released(released)) => *released,
                     _ => Released::default(),
                 };
+                self.count_reclaimed(session, class, &released);
                 self.sessions.remove(&session);
                 self.raise(EventKind::Detached {
                     session,
@@ -130,6 +137,23 @@ impl Server {
                     self.status_part(round, *snapshot);
                 }
             }
+        }
+    }
+
+    fn count_reclaimed(&mut self, session: u64, class: &str, released: &Released) {
+        let memory_bytes = self
+            .sessions
+            .get(&session)
+            .map_or(0, |record| record.quota.memory_bytes());
+        let reclaimed = &mut self.reclaimed;
+        for (causes, count) in [
+            (&mut reclaimed.pipes, released.pipes.len() as u64),
+            (&mut reclaimed.bindings, released.bindings.into()),
+            (&mut reclaimed.regions, released.regions.len() as u64),
+            (&mut reclaimed.verbs, released.verbs.into()),
+            (&mut reclaimed.memory_bytes, memory_bytes),
+        ] {
+            *causes.entry(class.to_owned()).or_default() += count;
         }
     }
 
@@ -151,8 +175,8 @@ impl Server {
         None
     }
 
-    /// Gives back what was taken for a command that was refused.
-    fn undo(&mut self, change: Change) {
+    /// Takes back what was noted for a command that was refused, or never given. Memory that was handed out stays charged.
+    pub(super) fn undo(&mut self, change: Change) {
         match change {
             Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
             Change::Attached { session } => {
@@ -160,14 +184,13 @@ impl Server {
             }
             Change::Opened { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
-                    record.forget_pipe(number);
+                    record.close_pipe(number);
                 }
             }
             Change::Bound { session, number } => self.forget_binding(session, number),
             Change::Registered { session, region } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.regions.retain(|other| other.rkey != region.rkey);
-                    record.quota.give_region(region.size_bytes);
                 }
             }
         }

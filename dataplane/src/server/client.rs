@@ -13,7 +13,7 @@ use covalent_api::{
 };
 use covalent_pipe::seqpacket::{Connection, Credentials, SeqpacketError};
 
-use super::{outgoing::Outgoing, places::HELLO_TIMEOUT};
+use super::{handover::Unmapped, outgoing::Outgoing, places::HELLO_TIMEOUT};
 
 /// A client: an application, `covalent-control`, the CLI.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub struct Client {
     pub session: Option<u64>,
     /// A request of it is being carried out by a lane: the next one waits.
     pub busy: bool,
+    /// What was handed over and is not mapped yet, as far as is known.
+    pub unmapped: Option<Unmapped>,
     /// It is to be closed once what waits for it is sent.
     pub closing: bool,
     outgoing: Outgoing,
@@ -62,6 +64,7 @@ impl Client {
             subscribed: false,
             session: None,
             busy: false,
+            unmapped: None,
             closing: false,
             outgoing: Outgoing::default(),
         }

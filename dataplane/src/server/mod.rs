@@ -7,6 +7,7 @@ pub mod admission;
 mod answers;
 mod client;
 mod events;
+mod handover;
 mod lane_link;
 mod outgoing;
 mod places;
@@ -28,9 +29,12 @@ use covalent_api::{
     event::EventKind,
     guid::Guid,
     request::{PortBrief, Reply},
-    status::Causes,
+    status::{Causes, ReclaimedStatus},
 };
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_pipe::{
+    Violation,
+    seqpacket::{Connection, Listener},
+};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -57,6 +61,9 @@ use crate::{
 const ACCEPTS_PER_ROUND: usize = 16;
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a session ends, as its end is counted.
+const ENDS: [&str; 3] = ["closed", "process_ended", "violation"];
 
 /// What the host thread is told at start.
 pub struct ServerParts {
@@ -103,6 +110,8 @@ pub struct Server {
     descriptors_refused: bool,
     events: u64,
     detached: Causes,
+    violations: Causes,
+    reclaimed: ReclaimedStatus,
     peers_refused: Causes,
     buffer: Vec<u8>,
 }
@@ -134,7 +143,15 @@ impl Server {
             accept_at: None,
             descriptors_refused,
             events: 0,
-            detached: zero(&["closed", "process_ended", "violation"]),
+            detached: zero(&ENDS),
+            violations: zero(&Violation::CAUSES),
+            reclaimed: ReclaimedStatus {
+                pipes: zero(&ENDS),
+                bindings: zero(&ENDS),
+                regions: zero(&ENDS),
+                verbs: zero(&ENDS),
+                memory_bytes: zero(&ENDS),
+            },
             peers_refused: zero(&[
                 "bad_message",
                 "credentials",
@@ -461,7 +478,11 @@ impl Server {
                     Report::Event(kind) => self.raise(kind),
                     // A gap in the sequence tells subscribers.
                     Report::EventsLost(lost) => self.events += lost,
-                    Report::Violation { session, reason } => self.expel(session, reason),
+                    Report::Violation {
+                        session,
+                        cause,
+                        reason,
+                    } => self.expel(session, cause, reason),
                     Report::PortGone { port, reason } => {
                         error!(
                             port = self.ports[usize::from(port)].name,
@@ -475,14 +496,16 @@ impl Server {
     }
 
     /// Ends a session that lied in shared memory.
-    fn expel(&mut self, session: u64, reason: String) {
-        warn!(session, reason, "an application is detached");
+    fn expel(&mut self, session: u64, cause: &'static str, reason: String) {
         let Some(record) = self.sessions.get(&session) else {
             return;
         };
         let number = record.client;
+        // Without a client it has hung up meanwhile, and is being detached for that.
         if let Some(client) = self.clients.get_mut(&number) {
+            warn!(session, cause, reason, "an application is detached");
             client.refuse(format!("detached: {reason}"));
+            *self.violations.entry(cause.to_owned()).or_default() += 1;
         }
         self.remove_client(number, "violation", Some(reason));
     }
@@ -498,7 +521,11 @@ impl Server {
         self.order(
             lane,
             Command::Detach { session },
-            Pending::Detach { session, reason },
+            Pending::Detach {
+                session,
+                class,
+                reason,
+            },
         );
     }
 

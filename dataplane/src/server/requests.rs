@@ -22,6 +22,7 @@ use covalent_pipe::{
 use super::{
     Server,
     answers::{Change, Pending},
+    handover::Unmapped,
 };
 use crate::{
     lane::command::{Command, NewPipe, NewRegion, NewSession},
@@ -88,6 +89,9 @@ impl Server {
     }
 
     fn try_handle(&mut self, client: u64, request: Request) -> Result<(), Refused> {
+        if request != Request::Mapped {
+            self.forgo_unmapped(client);
+        }
         match request {
             Request::Hello { .. } => Err("this connection has said `hello` already".to_owned()),
             Request::OpenSession { lane } => self.open_session(client, lane),
@@ -109,6 +113,7 @@ impl Server {
                 size_bytes,
                 rights,
             } => self.register(client, name, size_bytes, rights),
+            Request::Mapped => self.mapped(client),
             Request::Status => {
                 self.begin_status(client);
                 Ok(())
@@ -223,7 +228,7 @@ impl Server {
             capacity_bytes,
             pages,
         });
-        let (memory, fds) = match made {
+        let (memory, [fds, kept]) = match made {
             Ok(made) => made,
             Err(reason) => {
                 record.quota.give_pipe(capacity_bytes);
@@ -257,14 +262,13 @@ impl Server {
             capacity_bytes,
             nic,
         }));
-        self.ask(
-            client,
+        let unmapped = Unmapped {
             lane,
             command,
-            reply,
-            fds,
-            Change::Opened { session, number },
-        );
+            change: Change::Opened { session, number },
+            memory: kept,
+        };
+        self.hand_over(client, &reply, fds, unmapped);
         Ok(())
     }
 
@@ -446,11 +450,14 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
-        let (memory, fd) = match RegionMemory::create(size_bytes) {
+        let made = RegionMemory::create(size_bytes)
+            .map_err(|error| error.to_string())
+            .and_then(|(memory, fd)| Ok((memory, fd.try_clone().map_err(no_descriptors)?, fd)));
+        let (memory, fd, kept) = match made {
             Ok(made) => made,
-            Err(error) => {
+            Err(reason) => {
                 record.quota.give_region(size_bytes);
-                return Err(error.to_string());
+                return Err(reason);
             }
         };
         let region = RegionStatus {
@@ -469,14 +476,13 @@ impl Server {
             memory,
         }));
         let reply = Reply::Region { rkey, size_bytes };
-        self.ask(
-            client,
+        let unmapped = Unmapped {
             lane,
             command,
-            reply,
-            vec![fd],
-            Change::Registered { session, region },
-        );
+            change: Change::Registered { session, region },
+            memory: vec![kept],
+        };
+        self.hand_over(client, &reply, vec![fd], unmapped);
         Ok(())
     }
 
@@ -501,7 +507,7 @@ impl Server {
     }
 
     /// Gives a command to a lane; the client hears `reply` when it is done.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         client: u64,
         lane: u32,
@@ -588,11 +594,14 @@ impl Server {
     }
 }
 
-fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, Vec<OwnedFd>), Refused> {
+/// The memory of a pipe, and its descriptors twice: to hand over and to keep.
+fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, [Vec<OwnedFd>; 2]), Refused> {
     let memory = PipeMemory::create(spec).map_err(|error| error.to_string())?;
-    let mut fds = Vec::with_capacity(2);
-    for fd in memory.fds() {
-        fds.push(fd.try_clone_to_owned().map_err(no_descriptors)?);
+    let mut fds = [Vec::with_capacity(2), Vec::with_capacity(2)];
+    for clones in &mut fds {
+        for fd in memory.fds() {
+            clones.push(fd.try_clone_to_owned().map_err(no_descriptors)?);
+        }
     }
     Ok((memory, fds))
 }

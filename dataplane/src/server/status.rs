@@ -80,6 +80,8 @@ impl Server {
             verbs: parts.verbs,
             sessions: self.sessions.len() as u64,
             sessions_detached: self.detached.clone(),
+            violations: self.violations.clone(),
+            reclaimed: self.reclaimed.clone(),
             peers_refused: self.peers_refused.clone(),
             events: self.events,
             omitted: 0,

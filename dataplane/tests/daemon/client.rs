@@ -150,10 +150,9 @@ impl App {
             PipeKind::RxBytes => Direction::RxBytes,
         };
         let fds: [OwnedFd; 2] = fds.try_into().expect("two descriptors");
-        (
-            pipe,
-            PipeMemory::open(fds, direction, CAPACITY_BYTES).expect("pipe memory"),
-        )
+        let memory = PipeMemory::open(fds, direction, CAPACITY_BYTES).expect("pipe memory");
+        self.client.done(&Request::Mapped);
+        (pipe, memory)
     }
 
     pub fn rx(&mut self, port: Option<&str>) -> (u32, RxPipe) {
@@ -203,10 +202,9 @@ impl App {
             panic!("{reply:?}")
         };
         let fd = fds.pop().expect("one descriptor");
-        (
-            rkey,
-            RegionMemory::open(fd, size_bytes).expect("region memory"),
-        )
+        let memory = RegionMemory::open(fd, size_bytes).expect("region memory");
+        self.client.done(&Request::Mapped);
+        (rkey, memory)
     }
 
     /// Rings the doorbell of `pipe`, waking the lane if it sleeps.

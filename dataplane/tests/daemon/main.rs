@@ -5,11 +5,12 @@ mod client;
 mod flows;
 mod namespace;
 mod node;
+mod noise;
 
 mod af_xdp;
 mod captures;
 mod command;
-mod hostile;
+mod handover;
 mod idle;
 mod malformed;
 mod misses;

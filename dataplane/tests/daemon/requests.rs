@@ -154,6 +154,7 @@ fn impossible_requests_are_refused_with_their_reason() {
         spread: None,
     });
     client.ask(&open(PipeKind::Rx, CAPACITY_BYTES, None));
+    client.done(&Request::Mapped);
     let most = client.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
     assert!(most.contains("pipes_per_session_max"), "{most}");
     client.done(&Request::ClosePipe { pipe: rx });
@@ -175,6 +176,7 @@ fn impossible_requests_are_refused_with_their_reason() {
             .contains("multiple of 8")
     );
     client.ask(&register("bank", 64));
+    client.done(&Request::Mapped);
     let mut other = App::attach(&node.config.socket_path());
     assert!(
         other
@@ -340,6 +342,7 @@ fn a_status_of_many_pipes_fits() {
             capacity_bytes: 64 << 10,
             port: None,
         });
+        app.client.done(&Request::Mapped);
     }
     let status = app.client.status();
     assert_eq!(status.pipes.len() as u64 + status.omitted, 400);

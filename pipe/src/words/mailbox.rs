@@ -61,7 +61,10 @@ impl Poster {
             return Ok(false);
         }
         if !self.has_room(mailbox)? {
-            return Err(Violation::MailboxFull);
+            return Err(Violation::MailboxFull {
+                taken: self.taken_seen,
+                written: self.written,
+            });
         }
         self.write(mailbox, pipe, value);
         Ok(true)

@@ -1,0 +1,173 @@
+//! Taking back what an application held, a bounded part in each round.
+//!
+//! A session may have thousands of bindings, and each is a system call in the kernel below each of its ports. So these commands take as
+//! many rounds as they need, while packets, links and other applications are served in each. No other command begins meanwhile: whoever
+//! asks later for the same frames or names finds them free.
+
+use covalent_api::request::PipeKind;
+
+use super::{
+    Lane,
+    command::{Answer, Released, Report},
+};
+
+/// Steps of one round: a binding taken back on one port, or a pipe let go.
+const STEPS_PER_ROUND: usize = 64;
+
+/// A command under way that takes something back.
+#[derive(Debug)]
+pub(super) struct Release {
+    ticket: u64,
+    /// Slots of the pipes that are still to go.
+    pipes: Vec<usize>,
+    /// Slot of the session, if that goes too.
+    session: Option<usize>,
+    released: Released,
+}
+
+impl Lane {
+    /// Begins to take back a pipe.
+    ///
+    /// # Errors
+    /// It is not there; nothing is changed.
+    pub(super) fn close_pipe(
+        &mut self,
+        ticket: u64,
+        session: u64,
+        pipe: u32,
+    ) -> Result<(), String> {
+        let slot = self.core.pipe_slot(session, pipe)?;
+        self.begin(ticket, vec![slot], None);
+        Ok(())
+    }
+
+    /// Begins to take back a session with all that it holds.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) fn detach(&mut self, ticket: u64, session: u64) -> Result<(), String> {
+        let slot = self.core.session_slot(session)?;
+        if let Some(leaving) = self.core.sessions.get_mut(slot) {
+            leaving.ignored = true;
+        }
+        let pipes = self
+            .core
+            .pipes
+            .iter()
+            .filter(|(_, pipe)| pipe.session == slot)
+            .map(|(pipe, _)| pipe)
+            .collect();
+        self.begin(ticket, pipes, Some(slot));
+        Ok(())
+    }
+
+    fn begin(&mut self, ticket: u64, pipes: Vec<usize>, session: Option<usize>) {
+        self.release = Some(Release {
+            ticket,
+            pipes,
+            session,
+            released: Released::default(),
+        });
+        self.go_on_releasing();
+    }
+
+    /// Does this round's part of the release under way. Returns whether there was one.
+    pub(super) fn go_on_releasing(&mut self) -> bool {
+        let Some(mut release) = self.release.take() else {
+            return false;
+        };
+        let mut steps = 0;
+        while let Some(&pipe) = release.pipes.last() {
+            if steps >= STEPS_PER_ROUND {
+                self.release = Some(release);
+                return true;
+            }
+            steps += 1;
+            match self.unbind_last(pipe) {
+                0 => {
+                    self.release_pipe(pipe, &mut release.released);
+                    release.pipes.pop();
+                }
+                unbound => {
+                    steps += unbound;
+                    release.released.bindings += 1;
+                }
+            }
+        }
+        self.finish(release);
+        true
+    }
+
+    /// Takes back the last binding of the pipe in `slot` and returns on how many ports: 0 if none is left.
+    fn unbind_last(&mut self, slot: usize) -> usize {
+        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+            return 0;
+        };
+        let Some(matches) = pipe.bindings.pop() else {
+            return 0;
+        };
+        let on = pipe.port;
+        let mut unbound = 0;
+        for port in &mut self.ports {
+            if on.is_none_or(|index| index == port.index) {
+                port.unbind(&matches, slot, &self.settings.policy);
+                unbound += 1;
+            }
+        }
+        unbound
+    }
+
+    fn release_pipe(&mut self, slot: usize, released: &mut Released) {
+        self.collect_refusals(slot);
+        let Some(pipe) = self.core.pipes.remove(slot) else {
+            return;
+        };
+        self.core.touched.retain(|&touched| touched != slot);
+        self.core.sources.retain(|&source| source != slot);
+        if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
+            released.verbs += self.disown_verbs(pipe.session);
+        }
+        if let Some(owner) = self.core.sessions.get_mut(pipe.session) {
+            if let Some(place) = owner.pipes.get_mut(pipe.number as usize) {
+                *place = None;
+            }
+            if owner.completions == Some(slot) {
+                owner.completions = None;
+            }
+        }
+        released.pipes.push(pipe.nic);
+    }
+
+    /// Forgets who asked for the verbs under way of the session in slot `session`, and returns how many there were. The exchanges run to
+    /// their end; only nobody is told, in particular not who opens the next pipe for completions and numbers verbs anew.
+    fn disown_verbs(&mut self, session: usize) -> u32 {
+        let pending = &mut self.core.pending;
+        self.node.cancel_interest(|token| {
+            pending
+                .get_mut(token)
+                .is_some_and(|pending| pending.session == session)
+        });
+        let disowned = pending.remove_session(session);
+        self.core.completed += disowned as u64;
+        if let Some(owner) = self.core.sessions.get_mut(session) {
+            owner.outstanding = 0;
+        }
+        disowned as u32
+    }
+
+    fn finish(&mut self, release: Release) {
+        let mut released = release.released;
+        if let Some(session) = release
+            .session
+            .and_then(|slot| self.core.sessions.remove(slot))
+        {
+            released.regions = self.core.engine.remove_session(session.session);
+            released.session = Some(session.rings);
+            released.wakes = Some([session.to_application, session.to_lane]);
+        }
+        self.core.outbox.push(Report::Answer {
+            ticket: release.ticket,
+            result: Ok(Answer::Released(Box::new(released))),
+        });
+    }
+}

@@ -1,0 +1,92 @@
+//! Memory is handed over, mapped, sealed, and only then served.
+
+use std::os::fd::OwnedFd;
+
+use covalent_api::{
+    request::{PipeKind, Reply, Request, Rights},
+    rule::Match,
+};
+use covalent_pipe::{Direction, PipeMemory, app::TxPipe};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals};
+
+use super::{
+    client::{App, CAPACITY_BYTES},
+    node::{Node, pair},
+    streams::numbered,
+};
+
+fn open(app: &mut App, kind: PipeKind) -> (u32, [OwnedFd; 2]) {
+    let (reply, fds) = app.client.ask(&Request::OpenPipe {
+        kind,
+        capacity_bytes: CAPACITY_BYTES,
+        port: Some("p0".to_owned()),
+    });
+    let Reply::Pipe { pipe, .. } = reply else {
+        panic!("{reply:?}")
+    };
+    (pipe, fds.try_into().expect("two descriptors"))
+}
+
+fn can_make_a_hole(memory: &OwnedFd) -> bool {
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(memory, hole, 4096, 4096).is_ok()
+}
+
+/// A hole in a large file takes the kernel many milliseconds, and who touches a page of it meanwhile waits: here, the lane.
+#[test]
+fn nobody_makes_holes_in_what_the_daemon_serves() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut receiver = App::attach(&b.config.socket_path());
+    let (rx_pipe, mut rx) = receiver.rx(None);
+    receiver.bind(rx_pipe, Match::Any);
+    let mut app = App::attach(&a.config.socket_path());
+    let (pipe, fds) = open(&mut app, PipeKind::Tx);
+    let kept = fds
+        .each_ref()
+        .map(|fd| fd.try_clone().expect("a descriptor"));
+    assert!(kept.iter().all(can_make_a_hole), "nobody serves it yet");
+    let memory = PipeMemory::open(fds, Direction::Tx, CAPACITY_BYTES).expect("pipe memory");
+    let mut tx = TxPipe::new(memory).expect("a TX pipe");
+    app.client.done(&Request::Mapped);
+    assert!(!kept.iter().any(can_make_a_hole));
+    // The mapping is as good as before.
+    app.send(pipe, &mut tx, &numbered(1, 100));
+    assert_eq!(receiver.receive(rx_pipe, &mut rx, 1), [numbered(1, 100)]);
+
+    let (reply, fds) = app.client.ask(&Request::RegisterRegion {
+        name: "bank".to_owned(),
+        size_bytes: CAPACITY_BYTES,
+        rights: Rights::ALL,
+    });
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    app.client.done(&Request::Mapped);
+    assert!(!can_make_a_hole(&fds[0]));
+}
+
+#[test]
+fn what_is_not_mapped_is_not_served_and_closed_by_the_next_request() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut app = App::attach(&node.config.socket_path());
+    assert!(app.client.refused(&Request::Mapped).contains("open a pipe"));
+    let (pipe, fds) = open(&mut app, PipeKind::Rx);
+    assert!(node.status().pipes.is_empty());
+    let reason = app.client.refused(&Request::Bind {
+        pipe,
+        matches: Match::Any,
+        spread: None,
+    });
+    assert!(reason.contains("no pipe"), "{reason}");
+    assert!(app.client.refused(&Request::Mapped).contains("open a pipe"));
+    // Who seals it against sealing has no pipe either.
+    let (_, sealed) = open(&mut app, PipeKind::Tx);
+    fcntl_add_seals(&sealed[0], SealFlags::SEAL).expect("nobody has, so far");
+    assert!(app.client.refused(&Request::Mapped).contains("F_ADD_SEALS"));
+    assert!(app.client.status().pipes.is_empty());
+    drop((fds, sealed));
+    // Its number and name are free.
+    let (again, _rx) = app.rx(None);
+    assert_eq!(again, pipe);
+    app.register("bank", 64);
+}

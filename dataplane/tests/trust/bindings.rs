@@ -1,0 +1,101 @@
+//! Sessions with as many bindings as there may be.
+
+use std::net::Ipv4Addr;
+
+use covalent_api::{
+    request::Request,
+    rule::{Match, Transport},
+};
+
+use super::{
+    client::App,
+    holdings::Holdings,
+    namespace::with_veth,
+    node::{self, Node, eventually, pair_on_a_cable, pair_on_af_xdp},
+    turn,
+};
+
+/// As many as one session may have.
+const BINDINGS: u32 = 4096;
+
+/// Bindings that a lane takes back in one round at most: some 100 µs of system calls.
+const PER_ROUND_MAX: u32 = 64;
+
+/// Binds as much as one session may, in equal parts exact and by prefix, which cost most.
+fn bind_all(node: &Node) -> App {
+    let mut app = App::attach(&node.socket());
+    let (pipe, _rx) = app.rx(None);
+    for number in 0..BINDINGS {
+        let address = Ipv4Addr::from_bits(0x0a00_0000 | number << 4);
+        let matches = if number % 2 == 0 {
+            Match::Destination {
+                transport: Transport::Udp,
+                dst: address.into(),
+                dst_port: 9,
+            }
+        } else {
+            Match::Prefix {
+                dst: format!("{address}/28").parse().expect("a prefix"),
+            }
+        };
+        app.bind(pipe, matches);
+    }
+    app
+}
+
+/// Has `end` take everything back, and fails unless the lane did that in as many rounds as it should. Prints the longest of all.
+fn check_rounds(node: &Node, on: &str, what: &str, end: impl FnOnce()) {
+    let lane = || node.status().lanes.remove(0);
+    let taken_back = || node.status().pipes.len();
+    let before = lane();
+    end();
+    eventually("the pipe is gone", || taken_back() == 0);
+    let after = lane();
+    eprintln!(
+        "{on}: {what} with {BINDINGS} bindings took {} rounds; longest round {} ns before and {} ns after",
+        after.busy_loops - before.busy_loops,
+        before.longest_round_ns,
+        after.longest_round_ns
+    );
+    assert!(after.busy_loops - before.busy_loops >= u64::from(BINDINGS / PER_ROUND_MAX));
+}
+
+/// `rules`: how many the kernel below has then.
+fn check(on: &str, node: &Node, rules: u32) {
+    let held = || Holdings::of(node.pid()).rules;
+    let before = held();
+    let mut app = bind_all(node);
+    assert_eq!(held(), before + rules as usize);
+    check_rounds(node, on, "a pipe", || {
+        app.client.done(&Request::ClosePipe { pipe: 0 });
+    });
+    let (pipe, _rx) = app.rx(None);
+    app.bind(pipe, Match::Any);
+    drop(app);
+    let app = bind_all(node);
+    check_rounds(node, on, "a session", || drop(app));
+    assert_eq!(held(), before);
+    // Those of the closed pipe were not left behind by a session.
+    assert_eq!(
+        node.status().reclaimed.bindings["closed"],
+        u64::from(BINDINGS) + 1
+    );
+}
+
+#[test]
+fn thousands_of_bindings_are_taken_back_over_many_rounds() {
+    let _turn = turn::take();
+    let dir = node::place();
+    let (a, _b) = pair_on_a_cable(dir.path());
+    check("cable", &a, 0);
+}
+
+#[test]
+fn thousands_of_rules_are_taken_out_of_the_kernel_over_many_rounds() {
+    let _turn = turn::take();
+    with_veth(|| {
+        let dir = node::place();
+        let (a, _b) = pair_on_af_xdp(dir.path());
+        check("AF_XDP", &a, BINDINGS);
+    });
+}

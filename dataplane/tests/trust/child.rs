@@ -1,0 +1,125 @@
+//! Applications in processes of their own: this test program again, told to run one of its ignored tests.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Lines},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use nix::unistd::Pid;
+
+use super::node::unprivileged;
+
+const SOCKET: &str = "COVALENT_TEST_SOCKET";
+const ARGUMENT: &str = "COVALENT_TEST_ARGUMENT";
+const TOLD: &str = "told: ";
+
+/// A child process, killed when this is dropped.
+pub struct Application {
+    process: Child,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Application {
+    /// Starts the ignored test `role` for the daemon at `socket`.
+    pub fn start(role: &str, socket: PathBuf, argument: &str) -> Self {
+        Self::spawn(&mut Command::new(program()), role, socket, argument)
+    }
+
+    /// As [`Application::start`], as a user without rights if this process may become one.
+    pub fn start_as_nobody(role: &str, socket: PathBuf, argument: &str) -> Self {
+        let mut command = Command::new(program());
+        if let Some(group) = unprivileged() {
+            command.uid(group.gid.as_raw()).gid(group.gid.as_raw());
+        }
+        Self::spawn(&mut command, role, socket, argument)
+    }
+
+    fn spawn(command: &mut Command, role: &str, socket: PathBuf, argument: &str) -> Self {
+        let mut process = command
+            .args([
+                "--exact",
+                role,
+                "--ignored",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(SOCKET, socket)
+            .env(ARGUMENT, argument)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("a child");
+        let output = process.stdout.take().expect("its output");
+        Self {
+            process,
+            output: BufReader::new(output).lines(),
+        }
+    }
+
+    /// The next thing that it says by [`tell`]; `None` if it ends.
+    pub fn hear(&mut self) -> Option<String> {
+        self.output
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once(TOLD)?.1.to_owned()))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
+    }
+
+    /// Tells it to stop, and gives the last that it has to say.
+    pub fn stop(self) -> Option<String> {
+        self.stop_and_hear().pop()
+    }
+
+    /// Tells it to stop, by the end of its input, and gives everything that it has to say. It must end well.
+    pub fn stop_and_hear(mut self) -> Vec<String> {
+        drop(self.process.stdin.take());
+        let mut told = Vec::new();
+        while let Some(more) = self.hear() {
+            told.push(more);
+        }
+        let status = self.process.wait().expect("a child");
+        assert!(
+            status.success(),
+            "an application of the test failed: {status}"
+        );
+        told
+    }
+
+    /// Kills it with SIGKILL and waits for its end.
+    pub fn kill(mut self) {
+        self.process.kill().expect("SIGKILL");
+        self.process.wait().expect("it ends");
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn program() -> PathBuf {
+    env::current_exe().expect("this test")
+}
+
+/// What a child was told: its daemon's socket and its argument. `None` in a process that is no child, which has nothing to do.
+pub fn orders() -> Option<(PathBuf, String)> {
+    let socket = env::var_os(SOCKET)?;
+    Some((socket.into(), env::var(ARGUMENT).unwrap_or_default()))
+}
+
+/// Says something to the parent.
+#[allow(clippy::print_stdout, reason = "the parent reads it")]
+pub fn tell(what: &str) {
+    println!("{TOLD}{what}");
+}

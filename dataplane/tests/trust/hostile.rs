@@ -1,0 +1,193 @@
+//! An application that lies in shared memory is detached with a reason; nobody else notices.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    child::Application,
+    honest::{Honest, Progress},
+    namespace::with_veth,
+    node::{self, Node, pair_on_a_cable, pair_on_af_xdp},
+    noise::Noise,
+    seeds::Seeds,
+    turn,
+    witness::{Detached, Witness},
+};
+
+/// How long one look at the throughput lasts, with an offender or without.
+const WINDOW: Duration = Duration::from_millis(250);
+
+/// The least part of their throughput that the honest ones keep, measured against the lesser of what they have alone and beside a
+/// process that only burns CPU time.
+const KEPT_MIN: f64 = 0.5;
+
+/// Seeds more than the time allows, if the honest did not keep so much so far.
+const MORE_SEEDS: u32 = 8;
+
+/// Longest round of a lane, and longest wait for an answer, on a machine where more processes want to run than it has cores: what the
+/// system's scheduler takes is in it. A lane that waits for an offender waits for ever.
+const ROUND_MAX: Duration = Duration::from_millis(200);
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// What a reason names: a word, and then its value.
+const WORDS: [&str; 8] = [
+    "head is ",
+    "tail is ",
+    "a packet's length is ",
+    "a length word of a TX pipe is ",
+    "mailbox's written count is ",
+    "mailbox's taken count is ",
+    "a mailbox names pipe ",
+    "count of refused packets is ",
+];
+
+/// What one window came to.
+struct Window {
+    progress: Progress,
+    slowest_answer: Duration,
+}
+
+fn watch(nodes: [&Node; 2], honest: &Honest) -> Window {
+    let mut slowest_answer = Duration::ZERO;
+    let before = honest.progress(&nodes[0].status());
+    let end = Instant::now() + WINDOW;
+    let mut clients = nodes.map(Node::client);
+    while Instant::now() < end {
+        for client in &mut clients {
+            let asked = Instant::now();
+            client.status();
+            slowest_answer = slowest_answer.max(asked.elapsed());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Window {
+        progress: honest.progress(&clients[0].status()).since(before),
+        slowest_answer,
+    }
+}
+
+/// Whether `reason` names a word and its value.
+fn names_word_and_value(reason: &str) -> bool {
+    let said = reason.split_once("shared memory: ").map(|(_, said)| said);
+    WORDS.iter().any(|word| {
+        let value = said.and_then(|said| said.split_once(word));
+        value.is_some_and(|(_, value)| value.starts_with(|first: char| first.is_ascii_digit()))
+    })
+}
+
+fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
+    let witnesses = [Witness::start(&a), Witness::start(&b)];
+    let honest = Honest::start(&a, &b);
+    let (mut alone, mut beside_burner, mut beside_offender) = (Vec::new(), Vec::new(), Vec::new());
+    let mut slowest_answer = Duration::ZERO;
+    let mut ends = Vec::new();
+    let mut kept = [0.0; 2];
+    // Who else uses the machine may come and go meanwhile: some more looks then.
+    let mut more = MORE_SEEDS;
+    while !seeds.is_over() || kept.iter().any(|&kept| kept < KEPT_MIN) && more > 0 {
+        more -= u32::from(seeds.is_over());
+        let mut noise = Noise::new(seeds.draw());
+        for target in [&a, &b] {
+            alone.push(watch([&a, &b], &honest).progress);
+            let mut burner = Application::start("offender::burner", target.socket(), "");
+            burner.hear().expect("it is ready");
+            beside_burner.push(watch([&a, &b], &honest).progress);
+            burner.stop();
+            let seed = noise.next().to_string();
+            let mut offender = Application::start("offender::offender", target.socket(), &seed);
+            offender.hear().expect("it is ready");
+            let window = watch([&a, &b], &honest);
+            beside_offender.push(window.progress);
+            slowest_answer = slowest_answer.max(window.slowest_answer);
+            ends.extend(offender.stop_and_hear());
+        }
+        a.check_lives();
+        b.check_lives();
+        // The system gives its cores to whom it likes for a while, and cores that nobody keeps busy take time to wake, so one window may
+        // show anything. An offender that holds a lane up does so in every window: in its best one too.
+        let usual = [&alone, &beside_burner].map(|windows| Progress::median(windows));
+        kept = Progress::best(&beside_offender).part_of(usual[0].least_of(usual[1]));
+    }
+    honest.stop();
+    let statuses = [a.status(), b.status()];
+    a.disable_port();
+    b.disable_port();
+    let witnessed: Vec<Detached> = witnesses.into_iter().flat_map(Witness::detached).collect();
+
+    let detached: Vec<&str> = ends
+        .iter()
+        .filter_map(|end| end.strip_prefix("detached: "))
+        .collect();
+    for reason in &detached {
+        assert!(names_word_and_value(reason), "{reason}");
+        assert!(
+            witnessed.iter().any(|heard| heard.reason == *reason),
+            "no event tells of {reason}"
+        );
+    }
+    let violations: u64 = statuses
+        .iter()
+        .map(|status| status.sessions_detached["violation"])
+        .sum();
+    let by_cause: u64 = statuses
+        .iter()
+        .flat_map(|status| status.violations.values())
+        .sum();
+    let logged: usize = [&a, &b]
+        .iter()
+        .map(|node| node.log().matches("an application is detached").count())
+        .sum();
+    let rounds = statuses
+        .each_ref()
+        .map(|status| Duration::from_nanos(status.lanes[0].longest_round_ns));
+    let [usual_alone, usual_beside_burner, usual] =
+        [&alone, &beside_burner, &beside_offender].map(|windows| Progress::median(windows));
+    eprintln!(
+        "{} lives of offenders, {} told why they were detached, {violations} detached: {:?} and {:?}\n\
+         frames and verbs of the honest, medians: {:.2?} of what they had beside a burner, {:.2?} of what they had alone; best {kept:.2?}\n\
+         longest rounds {rounds:?}, slowest answer {slowest_answer:?}",
+        ends.len(),
+        detached.len(),
+        statuses[0].violations,
+        statuses[1].violations,
+        usual.part_of(usual_beside_burner),
+        usual.part_of(usual_alone),
+    );
+    assert_eq!(violations, by_cause);
+    // An offender that does not listen is not told.
+    assert!(detached.len() as u64 <= violations);
+    assert_eq!(violations as usize, logged);
+    assert!(
+        detached.len() > 10 && detached.len() * 2 > ends.len(),
+        "too few lies were found out"
+    );
+    for status in &statuses {
+        assert_eq!(
+            (status.sessions, status.pipes.len(), status.regions.len()),
+            (0, 0, 0)
+        );
+    }
+    assert!(rounds.iter().all(|&round| round < ROUND_MAX), "{rounds:?}");
+    assert!(slowest_answer < ANSWER_MAX, "{slowest_answer:?}");
+    assert!(kept.iter().all(|&kept| kept > KEPT_MIN), "{kept:?}");
+}
+
+#[test]
+fn garbage_in_every_shared_word_harms_nobody_else() {
+    let _turn = turn::take();
+    let dir = node::place();
+    let (a, b) = pair_on_a_cable(dir.path());
+    attack(a, b, &mut Seeds::for_about(Duration::from_secs(5)));
+}
+
+#[test]
+fn garbage_in_every_shared_word_harms_nobody_else_on_af_xdp() {
+    let _turn = turn::take();
+    with_veth(|| {
+        let dir = node::place();
+        let (a, b) = pair_on_af_xdp(dir.path());
+        attack(a, b, &mut Seeds::for_about(Duration::from_secs(5)));
+    });
+}

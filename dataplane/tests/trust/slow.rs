@@ -1,0 +1,201 @@
+//! An application that does not take what it gets harms itself alone.
+
+use std::{
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    request::{PipeKind, Reply, Request},
+    rule::Match,
+};
+use covalent_pipe::app::RxPipe;
+use covalent_protocol::{Mode, verb::Verb};
+use nix::sys::signal::{Signal, kill};
+
+use super::{
+    child::{Application, orders, tell},
+    client::{App, Verbs},
+    honest::{BAIT, Honest, Progress, stop_word},
+    namespace::with_veth,
+    node::{self, Node, PATIENCE, pair_on_a_cable, pair_on_af_xdp},
+    turn,
+};
+
+/// How long one look at the throughput lasts.
+const WINDOW: Duration = Duration::from_millis(250);
+/// Looks with and without the slow one.
+const ROUNDS: usize = 3;
+/// Times that a way of being slow is tried at most.
+const TRIES: usize = 4;
+/// The least part of its throughput that a neighbour of a slow application keeps.
+const KEPT_MIN: f64 = 0.5;
+
+/// Ways of being slow.
+const WAYS: [&str; 4] = [
+    "frees_nothing",
+    "takes_no_notification",
+    "reads_no_completion",
+    "is_stopped",
+];
+
+/// Attaches, gets frames and completions, and is slow in the way of its argument.
+#[test]
+#[ignore = "the body of a child process"]
+fn dawdler() {
+    let Some((socket, way)) = orders() else {
+        return;
+    };
+    let stop = stop_word();
+    let mut app = App::attach(&socket);
+    let (reply, fds) = app.client.ask(&Request::OpenPipe {
+        kind: PipeKind::Rx,
+        capacity_bytes: 64 * 1024,
+        port: Some("p0".to_owned()),
+    });
+    let Reply::Pipe { pipe, .. } = reply else {
+        panic!("{reply:?}")
+    };
+    let fds = fds.try_into().expect("two descriptors");
+    let memory = covalent_pipe::PipeMemory::open(fds, covalent_pipe::Direction::Rx, 64 * 1024);
+    let mut rx = RxPipe::new(memory.expect("pipe memory")).expect("an RX pipe");
+    app.client.done(&Request::Mapped);
+    app.bind(pipe, Match::EtherType { ethertype: BAIT });
+    let (rkey, _memory) = app.register("slow", 64);
+    let session = app.session;
+    let mut verbs = Verbs::new(app);
+    tell(&format!("{session} {pipe}"));
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match way.as_str() {
+            "reads_no_completion" => {
+                let verb = Verb::FetchAdd { delta: 1 };
+                if verbs.post(0, Mode::OnePhase, number, rkey, 0, verb) {
+                    number += 1;
+                } else {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            // Frees what it gets, and never looks who is told of what.
+            "takes_no_notification" => {
+                if let Some(batch) = rx.recv() {
+                    batch.free_all();
+                } else if rx.wait_for_more() {
+                    verbs.app.ring(pipe);
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+            _ => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn watch(a: &Node, honest: &Honest) -> Progress {
+    let before = honest.progress(&a.status());
+    thread::sleep(WINDOW);
+    honest.progress(&a.status()).since(before)
+}
+
+/// What the daemon of `node` counts of one pipe: packets placed, and dropped as `full`. No other pipe dropped any.
+fn placed_and_full(node: &Node, session: u64, pipe: u32) -> (u64, u64) {
+    let status = node.status();
+    let found = status
+        .pipes
+        .iter()
+        .find(|found| (found.session, found.pipe) == (session, pipe));
+    let found = found.expect("the slow one is still attached");
+    let others = status.pipes.iter().filter(|other| other.session != session);
+    let dropped: u64 = others.map(|other| other.drops["full"]).sum();
+    assert_eq!(dropped, 0, "a neighbour's frames were dropped");
+    (found.rx_packets, found.drops["full"])
+}
+
+/// Neighbours of a slow application, and without it: parts of their frames and verbs that they keep.
+fn parts_kept(a: &Node, honest: &Honest, way: &str) -> [f64; 2] {
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let mut told = Vec::new();
+    for _ in 0..ROUNDS {
+        alone.push(watch(a, honest));
+        // On the node and the port where the neighbour's stream ends.
+        let mut dawdler = Application::start("slow::dawdler", a.socket(), way);
+        let ready = dawdler.hear().expect("it is ready");
+        let (session, pipe) = ready.split_once(' ').expect("a session and a pipe");
+        let (session, pipe) = (
+            session.parse().expect("a number"),
+            pipe.parse().expect("a number"),
+        );
+        if way == "is_stopped" {
+            kill(dawdler.pid(), Signal::SIGSTOP).expect("it runs");
+        }
+        let is_full = matches!(way, "frees_nothing" | "is_stopped");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (placed, full) = placed_and_full(a, session, pipe);
+            if placed > 0 && (full > 0 || !is_full) {
+                break;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{way}: {placed} placed, {full} full"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+        // From here on it harms whom it harms.
+        beside.push(watch(a, honest));
+        told.push(placed_and_full(a, session, pipe));
+        if way == "is_stopped" {
+            kill(dawdler.pid(), Signal::SIGCONT).expect("it is stopped");
+        }
+        dawdler.stop();
+    }
+    let alone = Progress::median(&alone);
+    let usual = Progress::median(&beside).part_of(alone);
+    let kept = Progress::best(&beside).part_of(alone);
+    eprintln!(
+        "{way}: neighbours keep {usual:.2?} of their frames and verbs (best {kept:.2?}); (placed, full) of its pipe: {told:?}"
+    );
+    kept
+}
+
+fn dawdle(mut a: Node, mut b: Node) {
+    let honest = Honest::start(&a, &b);
+    for way in WAYS {
+        // Who else uses the machine may come and go meanwhile. A neighbour that is held up is held up each time.
+        let held_up = (0..TRIES).all(|_| {
+            let kept = parts_kept(&a, &honest, way);
+            kept.iter().any(|&kept| kept < KEPT_MIN)
+        });
+        assert!(!held_up, "{way}: its neighbours are held up");
+    }
+    // Byte for byte, nothing lost: the neighbours check.
+    honest.stop();
+    for node in [&mut a, &mut b] {
+        node.check_lives();
+        assert_eq!(
+            node.status().sessions_detached["violation"],
+            0,
+            "to be slow is no offence"
+        );
+    }
+    let links = a.status().links;
+    assert!(links.iter().all(|link| link.ups == 1), "{links:?}");
+}
+
+#[test]
+fn a_slow_application_harms_itself_alone() {
+    let _turn = turn::take();
+    let dir = node::place();
+    let (a, b) = pair_on_a_cable(dir.path());
+    dawdle(a, b);
+}
+
+#[test]
+fn a_slow_application_harms_itself_alone_on_af_xdp() {
+    let _turn = turn::take();
+    with_veth(|| {
+        let dir = node::place();
+        let (a, b) = pair_on_af_xdp(dir.path());
+        dawdle(a, b);
+    });
+}
