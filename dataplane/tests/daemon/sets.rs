@@ -251,6 +251,7 @@ fn a_set_has_an_end() {
         let covalent_api::request::Reply::Pipe { pipe, .. } = reply.0 else {
             panic!("{reply:?}")
         };
+        app.client.done(&Request::Mapped);
         pipe
     };
     let pipes: Vec<u32> = (0..=SPREAD_PIPES_MAX).map(|_| small()).collect();

@@ -346,8 +346,8 @@ fn opener() {
             let Reply::Pipe { pipe, .. } = reply else {
                 panic!("{reply:?}")
             };
-            // Three words tell what it is.
-            assert_empty(&fds[0], &[(0, 24)]);
+            // Four words tell what it is.
+            assert_empty(&fds[0], &[(0, 32)]);
             assert_empty(&fds[1], &[]);
             client.done(&Request::Mapped);
             client.done(&Request::ClosePipe { pipe });
