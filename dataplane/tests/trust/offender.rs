@@ -222,7 +222,7 @@ impl Life {
                     return;
                 }
                 let length = if pipe.kind == PipeKind::Tx {
-                    match noise.below(48) {
+                    match noise.below(16) {
                         0 => noise.below(64) as u32 + 1,
                         1 => noise.below(3000) as u32 + 1,
                         _ => 60 + noise.below(1400) as u32,
