@@ -28,8 +28,8 @@ const MORE_SEEDS: u32 = 8;
 
 /// Longest round of a lane, and longest wait for an answer, on a machine where more processes want to run than it has cores: what the
 /// system's scheduler takes is in it. A lane that waits for an offender waits for ever.
-const ROUND_MAX: Duration = Duration::from_millis(200);
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+const ROUND_MAX: Duration = Duration::from_millis(500);
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// What a reason names: a word, and then its value.
 const WORDS: [&str; 8] = [
