@@ -44,12 +44,7 @@ impl End {
         Self::open(&stage.b, cores.far, "b0", arguments)
     }
 
-    fn open(
-        namespace: &Namespace,
-        core: usize,
-        interface: &str,
-        arguments: &Wire,
-    ) -> Result<Self> {
+    fn open(namespace: &Namespace, core: usize, interface: &str, arguments: &Wire) -> Result<Self> {
         namespace.enter()?;
         pin(core)?;
         Ok(Self {

@@ -42,8 +42,10 @@ impl DataRing {
             MFdFlags::empty()
         };
         let make = |name, flags: MFdFlags, bytes: usize| -> Result<OwnedFd> {
-            let fd = memfd_create(name, flags | MFdFlags::MFD_CLOEXEC).context("making memory for a ring")?;
-            nix::unistd::ftruncate(&fd, i64::try_from(bytes)?).context("making memory for a ring")?;
+            let fd = memfd_create(name, flags | MFdFlags::MFD_CLOEXEC)
+                .context("making memory for a ring")?;
+            nix::unistd::ftruncate(&fd, i64::try_from(bytes)?)
+                .context("making memory for a ring")?;
             Ok(fd)
         };
         let fds = vec![
@@ -92,7 +94,11 @@ impl DataRing {
         for quantum in whole {
             // SAFETY: `quantum_at` points at 64 bytes of the mapping, which is no Rust object's memory but this ring's. The consumer does
             // not touch them: it keeps to what `produced` says, and the producer places only beyond that.
-            unsafe { self.quantum_at(at).cast::<[u8; QUANTUM_BYTES]>().write(*quantum) };
+            unsafe {
+                self.quantum_at(at)
+                    .cast::<[u8; QUANTUM_BYTES]>()
+                    .write(*quantum)
+            };
             at += 1;
         }
         if !rest.is_empty() {

@@ -126,7 +126,9 @@ pub fn cases(options: &Pipes) -> Vec<Case> {
     all.into_iter()
         .flat_map(|(test, sizes)| sizes.into_iter().map(move |size| Case { test, size }))
         .filter(|case| options.tests.is_empty() || options.tests.contains(&asked(case.test)))
-        .filter(|case| options.sizes.is_empty() || options.sizes.iter().any(|size| named(size, case.size)))
+        .filter(|case| {
+            options.sizes.is_empty() || options.sizes.iter().any(|size| named(size, case.size))
+        })
         .collect()
 }
 
@@ -171,7 +173,11 @@ mod tests {
         );
         assert_eq!(
             cases_of(&["--tests", "stream", "--sizes", "4096,1048576"]),
-            ["stream, 4096 B", "stream, 1 MiB", "stream, unbatched, 4096 B"]
+            [
+                "stream, 4096 B",
+                "stream, 1 MiB",
+                "stream, unbatched, 4096 B"
+            ]
         );
     }
 }

@@ -145,7 +145,12 @@ mod tests {
         };
         let echo = outcome(Test::Echo, &tallies);
         assert_eq!(
-            (echo.figure, echo.daemon_cores, echo.application_cores, echo.other_cores),
+            (
+                echo.figure,
+                echo.daemon_cores,
+                echo.application_cores,
+                echo.other_cores
+            ),
             (2.0, 1.0, 0.5, 0.1)
         );
         assert_eq!(outcome(Test::OneWay, &tallies).figure, 3.0);

@@ -26,20 +26,104 @@ struct Goal {
 const UP_TO_4_KIB: &[u32] = &[16, 64, 256, 1 << 10, 4 << 10];
 
 const GOALS: &[Goal] = &[
-    goal("memif", Test::Echo, &[64], 4.0, "64 B echo: at least 4 times DPDK memif"),
-    goal("memif-zero-copy", Test::Echo, &[64], 2.0, "64 B echo: at least 2 times DPDK memif, zero-copy"),
-    goal("vhost", Test::Echo, &[64], 3.0, "64 B echo: at least 3 times DPDK vhost"),
-    goal("aeron", Test::OneWay, &[64], 2.0, "64 B stream, one way: at least 2 times Aeron IPC"),
-    goal("iceoryx2", Test::Echo, &[64], 5.0, "64 B echo: at least 5 times iceoryx2"),
-    goal(LIMIT, Test::Echo, &[64], 0.7, "64 B echo: at least 0.70 of the bare ring"),
-    goal(LIMIT, Test::OneWay, &[64], 0.7, "64 B one way: at least 0.70 of the bare ring"),
-    goal("unix", Test::Stream, UP_TO_4_KIB, 5.0, "messages up to 4 KiB, batched: at least 5 times a Unix socket"),
-    goal("tcp", Test::Stream, UP_TO_4_KIB, 5.0, "messages up to 4 KiB, batched: at least 5 times TCP loopback"),
-    goal("unix", Test::StreamUnbatched, UP_TO_4_KIB, 5.0, "messages up to 4 KiB, unbatched: at least 5 times a Unix socket"),
-    goal("tcp", Test::StreamUnbatched, UP_TO_4_KIB, 5.0, "messages up to 4 KiB, unbatched: at least 5 times TCP loopback"),
-    goal("unix", Test::Stream, &[1 << 20], 2.0, "messages of 1 MiB: at least 2 times a Unix socket"),
-    goal("tcp", Test::Stream, &[1 << 20], 2.0, "messages of 1 MiB: at least 2 times TCP loopback"),
-    goal("aeron", Test::RoundTrip, &[64], 1.0, "round trip of 64 B: at or below Aeron IPC"),
+    goal(
+        "memif",
+        Test::Echo,
+        &[64],
+        4.0,
+        "64 B echo: at least 4 times DPDK memif",
+    ),
+    goal(
+        "memif-zero-copy",
+        Test::Echo,
+        &[64],
+        2.0,
+        "64 B echo: at least 2 times DPDK memif, zero-copy",
+    ),
+    goal(
+        "vhost",
+        Test::Echo,
+        &[64],
+        3.0,
+        "64 B echo: at least 3 times DPDK vhost",
+    ),
+    goal(
+        "aeron",
+        Test::OneWay,
+        &[64],
+        2.0,
+        "64 B stream, one way: at least 2 times Aeron IPC",
+    ),
+    goal(
+        "iceoryx2",
+        Test::Echo,
+        &[64],
+        5.0,
+        "64 B echo: at least 5 times iceoryx2",
+    ),
+    goal(
+        LIMIT,
+        Test::Echo,
+        &[64],
+        0.7,
+        "64 B echo: at least 0.70 of the bare ring",
+    ),
+    goal(
+        LIMIT,
+        Test::OneWay,
+        &[64],
+        0.7,
+        "64 B one way: at least 0.70 of the bare ring",
+    ),
+    goal(
+        "unix",
+        Test::Stream,
+        UP_TO_4_KIB,
+        5.0,
+        "messages up to 4 KiB, batched: at least 5 times a Unix socket",
+    ),
+    goal(
+        "tcp",
+        Test::Stream,
+        UP_TO_4_KIB,
+        5.0,
+        "messages up to 4 KiB, batched: at least 5 times TCP loopback",
+    ),
+    goal(
+        "unix",
+        Test::StreamUnbatched,
+        UP_TO_4_KIB,
+        5.0,
+        "messages up to 4 KiB, unbatched: at least 5 times a Unix socket",
+    ),
+    goal(
+        "tcp",
+        Test::StreamUnbatched,
+        UP_TO_4_KIB,
+        5.0,
+        "messages up to 4 KiB, unbatched: at least 5 times TCP loopback",
+    ),
+    goal(
+        "unix",
+        Test::Stream,
+        &[1 << 20],
+        2.0,
+        "messages of 1 MiB: at least 2 times a Unix socket",
+    ),
+    goal(
+        "tcp",
+        Test::Stream,
+        &[1 << 20],
+        2.0,
+        "messages of 1 MiB: at least 2 times TCP loopback",
+    ),
+    goal(
+        "aeron",
+        Test::RoundTrip,
+        &[64],
+        1.0,
+        "round trip of 64 B: at or below Aeron IPC",
+    ),
 ];
 
 const fn goal(
@@ -149,7 +233,10 @@ mod tests {
         assert_eq!(memif.worst.map(|worst| worst.ratio), Some(5.0));
         assert_eq!(memif.met, Some(true));
         let ring = verdict(&goals, "echo: at least 0.70");
-        assert_eq!(ring.worst.map(|worst| (worst.ours, worst.theirs)), Some((55.0, 75.0)));
+        assert_eq!(
+            ring.worst.map(|worst| (worst.ours, worst.theirs)),
+            Some((55.0, 75.0))
+        );
         assert_eq!(ring.met, Some(true));
         assert_eq!(verdict(&goals, "vhost").met, None);
     }

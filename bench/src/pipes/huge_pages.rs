@@ -23,8 +23,9 @@ impl HugePages {
     fn reserve_at(place: PathBuf, wanted: u64) -> Result<Self> {
         let read = |name: &str| -> Result<u64> {
             let path = place.join(name);
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("reading {}: this kernel has no 2 MiB pages", path.display()))?;
+            let text = fs::read_to_string(&path).with_context(|| {
+                format!("reading {}: this kernel has no 2 MiB pages", path.display())
+            })?;
             text.trim()
                 .parse()
                 .with_context(|| format!("{} holds {text:?}", path.display()))
@@ -38,7 +39,10 @@ impl HugePages {
         }
         let path = place.join("nr_hugepages");
         fs::write(&path, (before + wanted - free).to_string()).with_context(|| {
-            format!("reserving {wanted} huge pages at {}: it needs root", path.display())
+            format!(
+                "reserving {wanted} huge pages at {}: it needs root",
+                path.display()
+            )
         })?;
         let now = read("free_hugepages")?;
         let reserved = Self {
@@ -47,7 +51,9 @@ impl HugePages {
         };
         if now < wanted {
             // Dropping what is reserved gives it back.
-            bail!("the kernel has {now} free huge pages of {wanted}: memory is too scattered or too full");
+            bail!(
+                "the kernel has {now} free huge pages of {wanted}: memory is too scattered or too full"
+            );
         }
         Ok(reserved)
     }

@@ -27,7 +27,6 @@ mod testpmd;
 use std::{
     fs,
     io::{IsTerminal, Write},
-    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -41,7 +40,7 @@ use crate::{
     stop::{self, Stopped},
     summary::Summary,
 };
-use case::{Case, Size, Test};
+use case::{Case, Test};
 use contestant::{Contestant, Description, Ours, Outcome};
 use huge_pages::HugePages;
 use pair::Company;
@@ -94,13 +93,22 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     let windows = [WARM_UP, slice];
     let pair = |join| {
         let cores = [cores.near, cores.far];
-        Box::new(TestpmdPair::new(join, cores, company.folder(), windows, &mix))
-            as Box<dyn Contestant>
+        Box::new(TestpmdPair::new(
+            join,
+            cores,
+            company.folder(),
+            windows,
+            &mix,
+        )) as Box<dyn Contestant>
     };
     let mut all = ours(&company, &part, cores.far, &setup);
     all.extend([Join::Memif, Join::MemifZeroCopy, Join::Vhost].map(pair));
     all.retain(|contestant| {
-        options.only.is_empty() || options.only.iter().any(|name| contestant.name().contains(name))
+        options.only.is_empty()
+            || options
+                .only
+                .iter()
+                .any(|name| contestant.name().contains(name))
     });
     ensure!(!all.is_empty(), "no contestant has such a name");
     let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
@@ -108,7 +116,10 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     let mut results = field.results(host, setup);
     results.goals = goals::judge(&results);
     tell(&results, options)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met != Some(false)))
+    Ok(results
+        .goals
+        .iter()
+        .all(|verdict| verdict.met != Some(false)))
 }
 
 /// Writes the page and the plots in it.
@@ -151,7 +162,9 @@ fn ours<'a>(
         setup.page_bytes,
         peers::BURST
     );
-    let pipe = format!("{ring}; of streams at least three batches; one packet carries a batch of messages");
+    let pipe = format!(
+        "{ring}; of streams at least three batches; one packet carries a batch of messages"
+    );
     let kernel = format!("Linux {}", Host::look().kernel);
     let sockets = peers::socket_tuning();
     let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
@@ -160,7 +173,11 @@ fn ours<'a>(
             goals::LIMIT,
             Means::Ring,
             PACKETS,
-            described("a bare ring of 64 B quanta and nothing else: the machine's limit", version, &ring),
+            described(
+                "a bare ring of 64 B quanta and nothing else: the machine's limit",
+                version,
+                &ring,
+            ),
         ),
         contestant(
             goals::OURS,
@@ -189,16 +206,34 @@ fn ours<'a>(
             Means::Aeron,
             PACKETS,
             peers::aeron_version().and_then(|version| {
-                described("Aeron IPC, C driver and client", &version, &peers::aeron_tuning())
+                described(
+                    "Aeron IPC, C driver and client",
+                    &version,
+                    &peers::aeron_tuning(),
+                )
             }),
         ),
-        contestant("unix", Means::Unix, MESSAGES, described("Unix stream socket", &kernel, &sockets)),
-        contestant("tcp", Means::Tcp, MESSAGES, described("TCP over the loopback interface", &kernel, &sockets)),
+        contestant(
+            "unix",
+            Means::Unix,
+            MESSAGES,
+            described("Unix stream socket", &kernel, &sockets),
+        ),
+        contestant(
+            "tcp",
+            Means::Tcp,
+            MESSAGES,
+            described("TCP over the loopback interface", &kernel, &sockets),
+        ),
     ]
 }
 
 fn setup(options: &Pipes, cores: Cores, mix: &Mix) -> Setup {
-    let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
     let governor = format!(
         "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor",
         cores.near
@@ -296,14 +331,25 @@ impl<'a> Field<'a> {
     fn play(&mut self, cases: &[Case], rounds: u32) -> Result<()> {
         let turns = self
             .present()
-            .map(|player| cases.iter().filter(|case| player.contestant.takes(**case)).count())
+            .map(|player| {
+                cases
+                    .iter()
+                    .filter(|case| player.contestant.takes(**case))
+                    .count()
+            })
             .sum::<usize>() as u64
             * u64::from(rounds);
         let progress = Progress::new(turns);
         for round in 1..=rounds {
             for &case in cases {
-                for player in self.present().filter(|player| player.contestant.takes(case)) {
-                    progress.step(&format!("round {round} of {rounds}: {}, {case}", player.entry.name));
+                for player in self
+                    .present()
+                    .filter(|player| player.contestant.takes(case))
+                {
+                    progress.step(&format!(
+                        "round {round} of {rounds}: {}, {case}",
+                        player.entry.name
+                    ));
                     stop::check()?;
                     match player.contestant.run(case) {
                         Ok(outcome) => player.outcomes.push((case, outcome)),
@@ -341,7 +387,9 @@ impl<'a> Field<'a> {
             goals: Vec::new(),
         };
         for player in self.players {
-            results.figures.extend(figures(&player.entry.name, &player.outcomes));
+            results
+                .figures
+                .extend(figures(&player.entry.name, &player.outcomes));
             results.contestants.push(player.entry);
         }
         results
@@ -428,6 +476,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipes::case::Size;
 
     #[test]
     fn outcomes_are_put_together_by_case() {
@@ -451,9 +500,16 @@ mod tests {
         assert_eq!(figures.len(), 2);
         assert_eq!(figures[0].case, case(64));
         assert_eq!(
-            (figures[0].figure.min, figures[0].figure.median, figures[0].figure.max),
+            (
+                figures[0].figure.min,
+                figures[0].figure.median,
+                figures[0].figure.max
+            ),
             (5.0, 7.0, 9.0)
         );
-        assert_eq!((figures[0].daemon_cores, figures[1].figure.median), (0.7, 3.0));
+        assert_eq!(
+            (figures[0].daemon_cores, figures[1].figure.median),
+            (0.7, 3.0)
+        );
     }
 }

@@ -99,7 +99,10 @@ fn head(out: &mut String, results: &Results) {
         ),
         (
             "rings of pipes and of the bare ring",
-            format!("{} KiB in pages of {} bytes", setup.ring_kib, setup.page_bytes),
+            format!(
+                "{} KiB in pages of {} bytes",
+                setup.ring_kib, setup.page_bytes
+            ),
         ),
         (
             "transparent huge pages",
@@ -107,7 +110,10 @@ fn head(out: &mut String, results: &Results) {
         ),
         (
             "each repetition",
-            format!("{} ms, after {} ms to warm up", setup.slice_ms, setup.warm_up_ms),
+            format!(
+                "{} ms, after {} ms to warm up",
+                setup.slice_ms, setup.warm_up_ms
+            ),
         ),
         ("mix of packets", setup.mix.clone()),
         ("measured", format!("`{}`", told_command(&host.command))),
@@ -125,9 +131,10 @@ fn told_command(command: &[String]) -> String {
     let program = words
         .next()
         .map(|program| {
-            Path::new(program)
-                .file_name()
-                .map_or_else(|| program.clone(), |name| name.to_string_lossy().into_owned())
+            Path::new(program).file_name().map_or_else(
+                || program.clone(),
+                |name| name.to_string_lossy().into_owned(),
+            )
         })
         .unwrap_or_default();
     [program]

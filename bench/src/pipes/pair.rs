@@ -53,10 +53,14 @@ pub struct Tallies {
 impl Company {
     /// A folder and a socket in it.
     pub fn gather() -> Result<Self> {
-        // In memory where there is such a place: some peers keep their rings in files.
-        let folder = tempfile::tempdir_in("/dev/shm")
-            .or_else(|_| tempfile::tempdir())
-            .context("making a folder for the measurement")?;
+        // In memory where there is such a place, unless told otherwise: some peers keep their rings in files.
+        let in_memory = Path::new("/dev/shm");
+        let folder = if std::env::var_os("TMPDIR").is_none() && in_memory.is_dir() {
+            tempfile::tempdir_in(in_memory)
+        } else {
+            tempfile::tempdir()
+        }
+        .context("making a folder for the measurement")?;
         let listener = Listener::bind(&folder.path().join("bench.sock"))
             .context("listening for the measurement's processes")?;
         listener
@@ -74,13 +78,19 @@ impl Company {
         self.folder.path()
     }
 
-    /// Measures once: `part` is the near side's, from which the others' are made.
+    /// Measures once, and removes what the processes leave behind: `part` is the near side's, from which the others' are made.
     pub fn measure(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let part = Part {
             folder: pair_folder.path().to_owned(),
             ..part.clone()
         };
+        let tallies = self.measure_in(&part, far_core, with_aid);
+        remove_shared_memory(&part.shared_memory_prefix());
+        tallies
+    }
+
+    fn measure_in(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
         let mut aid = with_aid
             .then(|| {
                 let aid = Part {
@@ -91,7 +101,7 @@ impl Company {
                 self.start(&aid, &[])
             })
             .transpose()?;
-        let mut near = self.start(&part, &[])?;
+        let mut near = self.start(part, &[])?;
         let far_part = Part {
             side: Side::Far,
             core: Some(far_core),
@@ -99,25 +109,20 @@ impl Company {
             ..part.clone()
         };
         let mut far = self.start(&far_part, &near.fds)?;
+        // A socket that is open here too would not end with the far side.
+        near.fds.clear();
         for player in aid.iter_mut().chain([&mut far, &mut near]) {
             player.order(&Order::Go)?;
         }
         let patience = part.warm_up + part.slice + PATIENCE;
         let (near, far) = if part.case.test.counted_far() {
             let counted = far.done(patience)?;
-            near.order(&Order::Stop)?;
-            (near.done(PATIENCE)?, counted)
+            (near.end()?, counted)
         } else {
             let counted = near.done(patience)?;
-            far.order(&Order::Stop)?;
-            (counted, far.done(PATIENCE)?)
+            (counted, far.end()?)
         };
-        let aid = aid
-            .map(|mut aid| {
-                aid.order(&Order::Stop)?;
-                aid.done(PATIENCE)
-            })
-            .transpose()?;
+        let aid = aid.map(|mut aid| aid.end()).transpose()?;
         Ok(Tallies { near, far, aid })
     }
 
@@ -169,6 +174,17 @@ impl Company {
     }
 }
 
+/// Removes shared memory whose name begins with `prefix`: some peers leave some behind by design.
+fn remove_shared_memory(prefix: &str) {
+    let left = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    for entry in left {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            // Somebody else may have removed it just now.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// One process. It ends with this value.
 #[derive(Debug)]
 struct Player {
@@ -192,6 +208,13 @@ impl Player {
             .with_context(|| format!("telling {} what to do", self.name))
     }
 
+    /// Ends it; what it counted.
+    fn end(&mut self) -> Result<Tally> {
+        // One whose socket ended with the other side has ended already, and said what it counted before.
+        let _ = self.order(&Order::Stop);
+        self.done(PATIENCE)
+    }
+
     fn done(&mut self, patience: Duration) -> Result<Tally> {
         match self.hear(patience)? {
             (Word::Done(tally), _) => Ok(tally),
@@ -208,7 +231,11 @@ impl Player {
         {
             stop::check()?;
             if Instant::now() > deadline {
-                bail!("{} said nothing for {patience:?}: {}", self.name, self.log());
+                bail!(
+                    "{} said nothing for {patience:?}: {}",
+                    self.name,
+                    self.log()
+                );
             }
         }
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];

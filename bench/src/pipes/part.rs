@@ -64,6 +64,17 @@ pub struct Part {
     pub note: String,
 }
 
+impl Part {
+    /// How the names of this pair's shared memory begin, if it has names.
+    pub fn shared_memory_prefix(&self) -> String {
+        let name = self.folder.file_name().unwrap_or_default();
+        format!(
+            "covalent_bench_{}_",
+            name.to_string_lossy().trim_start_matches('.')
+        )
+    }
+}
+
 /// From the measurement to a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {

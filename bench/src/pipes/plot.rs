@@ -60,7 +60,8 @@ pub fn sweep(results: &Results, test: Test) -> Result<Option<String>> {
         return Ok(None);
     }
     let mut svg = String::new();
-    draw(results, test, &sizes, &mut svg).map_err(|problem| anyhow!("drawing a plot: {problem}"))?;
+    draw(results, test, &sizes, &mut svg)
+        .map_err(|problem| anyhow!("drawing a plot: {problem}"))?;
     Ok(Some(svg))
 }
 
@@ -125,12 +126,17 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
         chart.draw_series(LineSeries::new(line, colour.stroke_width(width)))?;
         for (at, figure) in points {
             let along = SegmentValue::CenterOf(at);
-            let spread = [(along.clone(), figure.figure.min), (along.clone(), figure.figure.max)];
+            let spread = [
+                (along.clone(), figure.figure.min),
+                (along.clone(), figure.figure.max),
+            ];
             chart.draw_series([PathElement::new(spread, colour.stroke_width(1))])?;
             let centre = EmptyElement::at((along, figure.figure.median));
             match shape {
                 Shape::Square => chart.draw_series([centre + square(colour.filled())])?,
-                Shape::OpenSquare => chart.draw_series([centre + square(colour.stroke_width(2))])?,
+                Shape::OpenSquare => {
+                    chart.draw_series([centre + square(colour.stroke_width(2))])?
+                }
                 Shape::Circle => {
                     chart.draw_series([centre + Circle::new((0, 0), 4, colour.filled())])?
                 }
@@ -227,16 +233,28 @@ fn mark_of(name: &str, otherwise: usize) -> (RGBColor, Shape) {
         // Never in the same plot as DPDK.
         "unix" => 2,
         "tcp" => 3,
-        name => ORDER.iter().position(|known| *known == name).unwrap_or(otherwise),
+        name => ORDER
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or(otherwise),
     };
     MARKS[at % MARKS.len()]
 }
 
 /// Whole steps of 1, 2 and 5 around everything that is drawn.
 fn bounds(results: &Results, test: Test) -> (f64, f64) {
-    let figures = || results.figures.iter().filter(|figure| figure.case.test == test);
-    let low = figures().map(|figure| figure.figure.min).fold(f64::MAX, f64::min);
-    let high = figures().map(|figure| figure.figure.max).fold(0.0, f64::max);
+    let figures = || {
+        results
+            .figures
+            .iter()
+            .filter(|figure| figure.case.test == test)
+    };
+    let low = figures()
+        .map(|figure| figure.figure.min)
+        .fold(f64::MAX, f64::min);
+    let high = figures()
+        .map(|figure| figure.figure.max)
+        .fold(0.0, f64::max);
     let (low, high) = (low.max(1e-6), high.max(1e-5));
     let step = |figure: f64, up: bool| {
         let decade = 10_f64.powf(figure.log10().floor());
@@ -289,7 +307,10 @@ mod tests {
 
     #[test]
     fn one_size_is_no_sweep() {
-        assert_eq!(sweep(&example(), Test::RoundTrip).expect("no problem"), None);
+        assert_eq!(
+            sweep(&example(), Test::RoundTrip).expect("no problem"),
+            None
+        );
     }
 
     #[test]
@@ -301,7 +322,15 @@ mod tests {
 
     #[test]
     fn contestants_of_one_plot_look_different() {
-        let packets = [LIMIT, OURS, "memif", "memif-zero-copy", "vhost", "iceoryx2", "aeron"];
+        let packets = [
+            LIMIT,
+            OURS,
+            "memif",
+            "memif-zero-copy",
+            "vhost",
+            "iceoryx2",
+            "aeron",
+        ];
         let streams = [OURS, "unix", "tcp"];
         for plot in [&packets[..], &streams] {
             for (at, one) in plot.iter().enumerate() {

@@ -170,8 +170,7 @@ impl Results {
 }
 
 fn last_in(folder: &Path) -> Result<PathBuf> {
-    let entries =
-        fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| {
@@ -286,7 +285,9 @@ mod tests {
     #[test]
     fn what_is_no_result_is_named() {
         let folder = tempfile::tempdir().expect("a directory");
-        let problem = Results::read_from(folder.path()).expect_err("empty").to_string();
+        let problem = Results::read_from(folder.path())
+            .expect_err("empty")
+            .to_string();
         assert!(problem.contains("covalent-bench pipes"), "{problem}");
         let path = folder.path().join("pipes-1.json");
         fs::write(&path, "{\"name\": \"rx\"}").expect("written");

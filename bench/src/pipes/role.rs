@@ -117,9 +117,10 @@ fn play_over(connection: &Arc<Connection>) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     thread::spawn({
         let (connection, stop) = (Arc::clone(connection), Arc::clone(&stop));
-        // Whatever the measurement says now means stop, and so does its end.
+        // Whatever the measurement says now means stop, and so does its end. It is taken out of the socket: closing one with something
+        // unread in it makes the kernel drop what was said before.
         move || {
-            let _ = connection.wait(None);
+            let _ = hear(&connection);
             stop.store(true, Ordering::Relaxed);
         }
     });

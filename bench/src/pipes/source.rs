@@ -45,7 +45,9 @@ impl Source {
             let length = match size {
                 Size::Bytes(length) => length as usize,
                 Size::Mix => {
-                    let frame = frames.get(at % frames.len().max(1)).context("there is no frame")?;
+                    let frame = frames
+                        .get(at % frames.len().max(1))
+                        .context("there is no frame")?;
                     chunk[..frame.len()].copy_from_slice(frame);
                     chunk[TOUCHED] = BEFORE;
                     frame.len()
@@ -97,11 +99,17 @@ impl Mix {
         for place in &places {
             let found = frames(&folders(place))?;
             if !found.is_empty() {
-                return Ok(Self::of(&format!("captures in {}", place.display()), &found));
+                return Ok(Self::of(
+                    &format!("captures in {}", place.display()),
+                    &found,
+                ));
             }
         }
         if let Some(place) = named {
-            bail!("there is no capture in {} or in a folder of it", place.display());
+            bail!(
+                "there is no capture in {} or in a folder of it",
+                place.display()
+            );
         }
         let built_in: Vec<Vec<u8>> = sample::captures()
             .into_iter()
@@ -144,7 +152,11 @@ impl Mix {
         let mut lengths: Vec<usize> = self.frames.iter().map(Vec::len).collect();
         lengths.sort_unstable();
         (0..parts)
-            .filter_map(|part| lengths.get((2 * part + 1) * lengths.len() / (2 * parts)).copied())
+            .filter_map(|part| {
+                lengths
+                    .get((2 * part + 1) * lengths.len() / (2 * parts))
+                    .copied()
+            })
             .collect()
     }
 }
@@ -204,16 +216,28 @@ mod tests {
         let all: Vec<Vec<u8>> = (0..3 * CHUNKS).map(|at| vec![0; 60 + at / 16]).collect();
         let mix = Mix::of("test", &all);
         assert_eq!(mix.frames.len(), CHUNKS);
-        assert_eq!(mix.frames.last().map(Vec::len), all.get(3 * CHUNKS - 3).map(Vec::len));
+        assert_eq!(
+            mix.frames.last().map(Vec::len),
+            all.get(3 * CHUNKS - 3).map(Vec::len)
+        );
         let classes = mix.classes(4);
         assert_eq!(classes, [156, 348, 540, 732]);
-        assert!((443.0..445.0).contains(&mix.mean_bytes()), "{}", mix.mean_bytes());
+        assert!(
+            (443.0..445.0).contains(&mix.mean_bytes()),
+            "{}",
+            mix.mean_bytes()
+        );
     }
 
     #[test]
     fn without_captures_there_is_the_sample() {
         let empty = tempfile::tempdir().expect("a directory");
-        let problem = Mix::load(Some(empty.path())).expect_err("nothing there").to_string();
-        assert!(problem.contains(&empty.path().display().to_string()), "{problem}");
+        let problem = Mix::load(Some(empty.path()))
+            .expect_err("nothing there")
+            .to_string();
+        assert!(
+            problem.contains(&empty.path().display().to_string()),
+            "{problem}"
+        );
     }
 }

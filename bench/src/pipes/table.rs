@@ -26,7 +26,13 @@ pub fn table(results: &Results) -> String {
         if sizes.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "{} ({}, medians of {})", test.title(), test.unit(), results.setup.rounds);
+        let _ = writeln!(
+            out,
+            "{} ({}, medians of {})",
+            test.title(),
+            test.unit(),
+            results.setup.rounds
+        );
         let _ = write!(out, "  {:<16}", "");
         for size in &sizes {
             let _ = write!(out, " {size:>9}");
@@ -40,7 +46,11 @@ pub fn table(results: &Results) -> String {
                 match results.figure(&entry.name, case) {
                     Some(figure) => {
                         let _ = write!(out, " {:>9}", short(figure.figure.median));
-                        cores = [figure.daemon_cores, figure.application_cores, figure.other_cores];
+                        cores = [
+                            figure.daemon_cores,
+                            figure.application_cores,
+                            figure.other_cores,
+                        ];
                     }
                     None => {
                         let _ = write!(out, " {:>9}", "–");
@@ -60,7 +70,12 @@ pub fn table(results: &Results) -> String {
             let _ = writeln!(out, "not there: {}: {reason}", entry.name);
         }
         if let Some(failure) = entry.failures.first() {
-            let _ = writeln!(out, "failed {} times: {}: {failure}", entry.failures.len(), entry.name);
+            let _ = writeln!(
+                out,
+                "failed {} times: {}: {failure}",
+                entry.failures.len(),
+                entry.name
+            );
         }
     }
     for verdict in &results.goals {
@@ -106,8 +121,14 @@ pub fn line(verdict: &Verdict) -> String {
 /// How many goals are met.
 pub fn count(goals: &[Verdict]) -> String {
     let measured = goals.iter().filter(|verdict| verdict.met.is_some()).count();
-    let met = goals.iter().filter(|verdict| verdict.met == Some(true)).count();
-    format!("{met} of {measured} goals met; {} not measured", goals.len() - measured)
+    let met = goals
+        .iter()
+        .filter(|verdict| verdict.met == Some(true))
+        .count();
+    format!(
+        "{met} of {measured} goals met; {} not measured",
+        goals.len() - measured
+    )
 }
 
 /// Three significant figures.

@@ -128,9 +128,9 @@ impl<'a> Meter<'a> {
         let Phase::Over(mut tally) = self.phase else {
             return Tally::default();
         };
-        tally.round_trip_us = self
-            .round_trips
-            .map_or(0.0, |histogram| histogram.value_at_quantile(0.5) as f64 / 1e3);
+        tally.round_trip_us = self.round_trips.map_or(0.0, |histogram| {
+            histogram.value_at_quantile(0.5) as f64 / 1e3
+        });
         tally
     }
 
@@ -156,7 +156,8 @@ impl<'a> Meter<'a> {
 /// Processor time that this process has taken, in seconds.
 fn cpu_seconds() -> f64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
-        let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
         seconds(usage.user_time()) + seconds(usage.system_time())
     })
 }
@@ -185,7 +186,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         let tally = meter.finish(count, count * 10);
-        assert!(tally.count > 0 && tally.count < count, "{tally:?} of {count}");
+        assert!(
+            tally.count > 0 && tally.count < count,
+            "{tally:?} of {count}"
+        );
         assert_eq!(tally.bytes, tally.count * 10);
         assert!(tally.seconds >= 0.005, "{tally:?}");
         assert!((0.299..0.302).contains(&tally.round_trip_us), "{tally:?}");

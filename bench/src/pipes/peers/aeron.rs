@@ -58,7 +58,8 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
     if part.side == Side::Aid {
         return driver(folder);
     }
-    let aeron = Aeron::connect_dir(folder).map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
+    let aeron =
+        Aeron::connect_dir(folder).map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
     let channel = CString::new(CHANNEL)?;
     let [there, back] = STREAMS;
     let (out, from) = if part.side == Side::Near {
@@ -106,7 +107,9 @@ fn driver(folder: &str) -> Result<Prepared> {
         .set_dir(&folder)
         .and_then(|_| context.set_dir_delete_on_start(true))
         .and_then(|_| context.set_dir_delete_on_shutdown(true))
-        .and_then(|_| context.set_threading_mode(aeron_threading_mode_enum::AERON_THREADING_MODE_SHARED))
+        .and_then(|_| {
+            context.set_threading_mode(aeron_threading_mode_enum::AERON_THREADING_MODE_SHARED)
+        })
         .and_then(|_| context.set_shared_idle_strategy(&sleep))
         .and_then(|_| context.set_shared_idle_strategy_init_args(&sleep_time))
         .and_then(|_| context.set_term_buffer_sparse_file(false))
@@ -145,7 +148,9 @@ fn put(
     match out.try_claim_owned(length) {
         Ok(mut claim) => {
             fill(claim.data());
-            claim.commit().map_err(|error| anyhow!("Aeron: {error:?}"))?;
+            claim
+                .commit()
+                .map_err(|error| anyhow!("Aeron: {error:?}"))?;
             Ok(true)
         }
         Err(error) if error.is_retryable() => Ok(false),
@@ -286,12 +291,11 @@ fn ask(
             };
             sent?;
             let mut byte = None;
-            let came = stage.await_some(|| {
-                match poll(back, |packet| byte = Some(packet[TOUCHED])) {
+            let came =
+                stage.await_some(|| match poll(back, |packet| byte = Some(packet[TOUCHED])) {
                     Ok(0) => None,
                     came => Some(came),
-                }
-            });
+                });
             let Some(came) = came else {
                 return Ok(stage.meter.finish(trips, 0));
             };

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use iceoryx2::{
     config::Config,
     node::{Node, NodeBuilder},
@@ -90,10 +90,8 @@ fn node(part: &Part) -> Result<Node<ipc::Service>> {
     let folder = part.folder.as_os_str().as_encoded_bytes();
     let root = Path::new(folder).map_err(|error| anyhow!("a folder for iceoryx2: {error:?}"))?;
     config.global.set_root_path(&root);
-    let name = part.folder.file_name().context("a folder has a name")?;
-    let prefix = [&b"covalent_bench_"[..], name.as_encoded_bytes()].concat();
-    config.global.prefix =
-        FileName::new(&prefix).map_err(|error| anyhow!("a prefix for iceoryx2: {error:?}"))?;
+    config.global.prefix = FileName::new(part.shared_memory_prefix().as_bytes())
+        .map_err(|error| anyhow!("a prefix for iceoryx2: {error:?}"))?;
     NodeBuilder::new()
         .config(&config)
         .signal_handling_mode(SignalHandlingMode::Disabled)
@@ -104,7 +102,11 @@ fn node(part: &Part) -> Result<Node<ipc::Service>> {
 macro_rules! service {
     ($node:expr, $name:expr) => {
         $node
-            .service_builder(&$name.try_into().map_err(|error| anyhow!("a name: {error:?}"))?)
+            .service_builder(
+                &$name
+                    .try_into()
+                    .map_err(|error| anyhow!("a name: {error:?}"))?,
+            )
             .publish_subscribe::<[u8]>()
             .max_publishers(1)
             .max_subscribers(1)

@@ -3,6 +3,8 @@
 //! A message is its length in bytes (a little-endian `u32`) and then as many bytes. Whoever receives it finds its end by its length and
 //! touches one byte of it.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, bail};
 
 use crate::pipes::case::{Case, Size, Test};
@@ -66,15 +68,21 @@ impl Messages {
         }
     }
 
-    /// The next one, without its prefix.
+    /// Where the next one lies, without its prefix.
     #[inline]
-    pub fn next_message(&mut self) -> &[u8] {
+    pub fn next_place(&mut self) -> Range<usize> {
         if self.next + self.message_bytes > self.pool.len() {
             self.next = 0;
         }
         let start = self.next;
         self.next += self.message_bytes.next_multiple_of(64);
-        &self.pool[start..start + self.message_bytes]
+        start..start + self.message_bytes
+    }
+
+    /// The bytes at a place.
+    #[inline]
+    pub fn at(&self, place: Range<usize>) -> &[u8] {
+        &self.pool[place]
     }
 
     /// Its prefix.
@@ -89,7 +97,8 @@ impl Messages {
         for room in target.chunks_exact_mut(PREFIX_BYTES + self.message_bytes) {
             let (head, body) = room.split_at_mut(PREFIX_BYTES);
             head.copy_from_slice(&prefix);
-            body.copy_from_slice(self.next_message());
+            let place = self.next_place();
+            body.copy_from_slice(self.at(place));
         }
     }
 }
@@ -168,7 +177,8 @@ mod tests {
     fn messages_never_run_over_the_pool() {
         let mut messages = Messages::new(3 << 20);
         for _ in 0..5 {
-            assert_eq!(messages.next_message().len(), 3 << 20);
+            let place = messages.next_place();
+            assert_eq!(messages.at(place).len(), 3 << 20);
         }
     }
 }

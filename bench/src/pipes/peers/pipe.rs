@@ -43,7 +43,9 @@ fn capacity_bytes(part: &Part) -> Result<u64> {
         return Ok(part.ring_bytes);
     }
     let batch_bytes = Sending::of(part.case)?.batch_bytes() as u64;
-    Ok(part.ring_bytes.max((batch_bytes * MESSAGES_IN_RING).next_power_of_two()))
+    Ok(part
+        .ring_bytes
+        .max((batch_bytes * MESSAGES_IN_RING).next_power_of_two()))
 }
 
 fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepared> {

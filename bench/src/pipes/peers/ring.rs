@@ -72,7 +72,8 @@ fn send(
     echo: bool,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
-    let burst_quanta = BURST as u64 * quanta(source.lengths().iter().copied().max().unwrap_or(0).into());
+    let burst_quanta =
+        BURST as u64 * quanta(source.lengths().iter().copied().max().unwrap_or(0).into());
     let all = source.lengths().to_vec();
     let mut returning = Lengths::new(&all);
     let (mut tail, mut freed) = (0, 0);
@@ -101,7 +102,9 @@ fn send(
         freed = consumed;
     }
     ensure!(wrong == 0, "{wrong} packets came back wrong");
-    Ok(stage.meter.finish(if echo { returned } else { sent }, bytes))
+    Ok(stage
+        .meter
+        .finish(if echo { returned } else { sent }, bytes))
 }
 
 fn receive(
@@ -133,7 +136,10 @@ fn receive(
         }
         show(ring.consumed(), head);
     }
-    ensure!(change || touched == count, "{count} packets add up to {touched}");
+    ensure!(
+        change || touched == count,
+        "{count} packets add up to {touched}"
+    );
     Ok(stage.meter.finish(count, bytes))
 }
 

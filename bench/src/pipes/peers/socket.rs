@@ -82,7 +82,10 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
             near_side(part, near, far.into())
         }
         (means, Side::Far) => {
-            let fd = fds.into_iter().next().context("the other end was not handed over")?;
+            let fd = fds
+                .into_iter()
+                .next()
+                .context("the other end was not handed over")?;
             match means {
                 Means::Unix => far_side(part, UnixStream::from(fd)),
                 _ => far_side(part, TcpStream::from(fd)),
@@ -152,10 +155,15 @@ fn send<S: Stream>(
     let gather = sending.message_bytes >= GATHERED_FROM_BYTES || sending.per_batch == 1;
     while stage.meter.goes_on(sent, 0) {
         let written = if gather {
-            (0..sending.per_batch).try_for_each(|_| {
-                let message = messages.next_message();
-                write_all_vectored(socket, &mut [IoSlice::new(&prefix), IoSlice::new(message)])
-            })
+            let places: Vec<_> = (0..sending.per_batch)
+                .map(|_| messages.next_place())
+                .collect();
+            let mut slices: Vec<_> = places
+                .into_iter()
+                .flat_map(|place| [&prefix[..], messages.at(place)])
+                .map(IoSlice::new)
+                .collect();
+            write_all_vectored(socket, &mut slices)
         } else {
             messages.fill(&mut batch);
             socket.write_all(&batch)
@@ -189,11 +197,7 @@ fn write_all_vectored(socket: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -
     Ok(())
 }
 
-fn receive<S: Stream>(
-    socket: &mut S,
-    buffer_bytes: usize,
-    mut stage: Stage<'_>,
-) -> Result<Tally> {
+fn receive<S: Stream>(socket: &mut S, buffer_bytes: usize, mut stage: Stage<'_>) -> Result<Tally> {
     let mut buffer = vec![0; buffer_bytes + PREFIX_BYTES];
     let mut filled = 0;
     let mut received = Received::default();
@@ -223,7 +227,9 @@ fn ask<S: Stream>(socket: &mut S, source: &mut Source, mut stage: Stage<'_>) -> 
         for _ in 0..TRIPS_PER_LOOK {
             let packet = source.next_packet();
             answer.resize(packet.len(), 0);
-            if !write_polling(socket, packet, &stage)? || !read_polling(socket, &mut answer, &stage)? {
+            if !write_polling(socket, packet, &stage)?
+                || !read_polling(socket, &mut answer, &stage)?
+            {
                 return Ok(stage.meter.finish(trips, 0));
             }
             wrong += u64::from(answer[TOUCHED] != AFTER);

@@ -117,7 +117,11 @@ impl<'a> TestpmdPair<'a> {
         let mut arguments = vec![
             // The main thread only waits for commands.
             format!("--lcores=0@{main},1@{worker}"),
-            format!("--file-prefix=covalent-bench-{}-{}-{far}", std::process::id(), self.name()),
+            format!(
+                "--file-prefix=covalent-bench-{}-{}-{far}",
+                std::process::id(),
+                self.name()
+            ),
             "--in-memory".to_owned(),
             "-m".to_owned(),
             MEMORY_MIB.to_string(),
@@ -157,7 +161,6 @@ impl<'a> TestpmdPair<'a> {
             (start(false)?, far)
         };
         far.tell("set fwd macswap")?;
-        far.tell("start")?;
         near.tell("set fwd io")?;
         near.wait_for_link()?;
         Ok([near, far])
@@ -193,8 +196,9 @@ impl Contestant for TestpmdPair<'_> {
     }
 
     fn prepare(&mut self) -> Result<Description> {
-        let found = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file()));
+        let found = std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
+        });
         ensure!(
             found,
             "there is no {PROGRAM}: install the package {PACKAGE} (`make bench` does)"
@@ -226,6 +230,7 @@ impl Contestant for TestpmdPair<'_> {
             None => self.start()?,
         };
         let [near, far] = &mut running;
+        far.tell("start")?;
         self.begin(near, case.size)?;
         stop::sleep(self.warm_up)?;
         near.packets_per_second()?;
@@ -239,8 +244,12 @@ impl Contestant for TestpmdPair<'_> {
             application_cores: (far.cpu_seconds()? - before.2) / seconds,
             other_cores: 0.0,
         };
-        near.tell("stop")?;
         near.tell("set flush_rx on")?;
+        // Stopped, they sleep until the next case: nobody else's core is taken meanwhile.
+        for side in [near, far] {
+            side.tell("stop")?;
+            side.wait_until_done()?;
+        }
         ensure!(outcome.figure > 0.0, "no packet came back");
         self.running = Some(running);
         Ok(outcome)
@@ -278,20 +287,43 @@ mod tests {
     fn each_side_polls_on_its_own_core_and_waits_on_the_others() {
         let mix = mix();
         let windows = [Duration::ZERO; 2];
-        let pair = TestpmdPair::new(Join::MemifZeroCopy, [4, 6], Path::new("/run/x"), windows, &mix);
+        let pair = TestpmdPair::new(
+            Join::MemifZeroCopy,
+            [4, 6],
+            Path::new("/run/x"),
+            windows,
+            &mix,
+        );
         let (near, far) = (pair.command(false), pair.command(true));
-        assert!(near.contains("--lcores=0@6,1@4") && far.contains("--lcores=0@4,1@6"), "{near} {far}");
-        assert!(near.contains("role=client,zero-copy=yes") && near.contains("--single-file-segments"));
+        assert!(
+            near.contains("--lcores=0@6,1@4") && far.contains("--lcores=0@4,1@6"),
+            "{near} {far}"
+        );
+        assert!(
+            near.contains("role=client,zero-copy=yes") && near.contains("--single-file-segments")
+        );
         assert!(far.contains("role=server") && !far.contains("--single-file-segments"));
         let vhost = TestpmdPair::new(Join::Vhost, [0, 1], Path::new("/run/x"), windows, &mix);
-        assert!(vhost.command(false).contains("net_vhost0") && vhost.command(true).contains("net_virtio_user0"));
+        assert!(
+            vhost.command(false).contains("net_vhost0")
+                && vhost.command(true).contains("net_virtio_user0")
+        );
     }
 
     #[test]
     fn only_echoes_are_measured() {
         let mix = mix();
-        let pair = TestpmdPair::new(Join::Memif, [0, 1], Path::new("/run/x"), [Duration::ZERO; 2], &mix);
-        let case = |test| Case { test, size: Size::Mix };
+        let pair = TestpmdPair::new(
+            Join::Memif,
+            [0, 1],
+            Path::new("/run/x"),
+            [Duration::ZERO; 2],
+            &mix,
+        );
+        let case = |test| Case {
+            test,
+            size: Size::Mix,
+        };
         assert!(pair.takes(case(Test::Echo)) && !pair.takes(case(Test::OneWay)));
     }
 }

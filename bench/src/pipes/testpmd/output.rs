@@ -15,6 +15,11 @@ pub fn link_is_up(line: &str) -> Option<bool> {
     }
 }
 
+/// `Some` of the last line of `stop`.
+pub fn is_done(line: &str) -> Option<()> {
+    (line.trim() == "Done.").then_some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,8 +46,16 @@ mod tests {
     }
 
     #[test]
+    fn forwarding_is_over_when_it_is_done() {
+        let stop = "Telling cores to ...stop\nWaiting for lcores to finish...\n\nDone.\n";
+        assert_eq!(stop.lines().filter_map(is_done).count(), 1);
+        assert_eq!(is_done("Done"), None);
+    }
+
+    #[test]
     fn links_are_up_or_down() {
-        let info = "Link status: up\nLink speed: 10 Gbps\nLink status: down\nLink duplex: full-duplex";
+        let info =
+            "Link status: up\nLink speed: 10 Gbps\nLink status: down\nLink duplex: full-duplex";
         let links: Vec<bool> = info.lines().filter_map(link_is_up).collect();
         assert_eq!(links, [true, false]);
     }

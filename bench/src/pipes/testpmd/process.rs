@@ -58,7 +58,10 @@ impl Testpmd {
         thread::spawn(move || {
             for line in BufReader::new(output).split(b'\n') {
                 let Ok(line) = line else { return };
-                if teller.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                if teller
+                    .send(String::from_utf8_lossy(&line).into_owned())
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -81,7 +84,10 @@ impl Testpmd {
         let input = self.input.as_mut().context("its input is a pipe")?;
         let told = writeln!(input, "{command}").and_then(|()| input.flush());
         if let Err(error) = told {
-            bail!("testpmd does not take `{command}`: {error}: {}", self.words());
+            bail!(
+                "testpmd does not take `{command}`: {error}: {}",
+                self.words()
+            );
         }
         Ok(())
     }
@@ -105,6 +111,11 @@ impl Testpmd {
     pub fn packets_per_second(&mut self) -> Result<f64> {
         self.tell("show port stats 0")?;
         self.wait_for("its rate", output::packets_per_second)
+    }
+
+    /// Waits until it has stopped forwarding.
+    pub fn wait_until_done(&mut self) -> Result<()> {
+        self.wait_for("that it stopped", output::is_done)
     }
 
     /// Processor time that it has taken, in seconds.
