@@ -83,7 +83,10 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
     // Ring and pipe: echo and one way at two sizes; pipe and both sockets: two streams at two sizes; all four: the round trip.
     assert_eq!(figures.len(), 2 * 4 + 3 * 4 + 4);
     for figure in figures {
-        assert!(figure["figure"]["median"].as_f64().unwrap() > 0.0, "{figure}");
+        assert!(
+            figure["figure"]["median"].as_f64().unwrap() > 0.0,
+            "{figure}"
+        );
     }
     assert_eq!(entries(temporary.path()), Vec::<String>::new());
 }

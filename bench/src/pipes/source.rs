@@ -28,28 +28,39 @@ pub const BEFORE: u8 = 1;
 /// What it is when it comes back.
 pub const AFTER: u8 = 2;
 
+/// Bytes of a quantum.
+const QUANTUM_BYTES: usize = 64;
+
+/// A buffer.
+type Chunk = [[u8; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES];
+
 /// Packets to be sent, over and over.
+///
+/// Tables of a size that is known and a power of two: finding the next packet costs next to nothing, so that what is measured is what
+/// becomes of it.
 #[derive(Debug)]
 pub struct Source {
-    bytes: Vec<u8>,
-    lengths: Vec<u16>,
+    chunks: Box<[Chunk; CHUNKS]>,
+    lengths: Box<[u16; CHUNKS]>,
     next: usize,
 }
 
 impl Source {
     /// Packets of one size, or the mix of `frames`.
     pub fn new(size: Size, frames: &[Vec<u8>]) -> Result<Self> {
-        let mut bytes = vec![BEFORE; CHUNKS * CHUNK_BYTES];
+        let chunk = [[BEFORE; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES];
+        let mut chunks = vec![chunk; CHUNKS];
         let mut lengths = Vec::with_capacity(CHUNKS);
-        for (at, chunk) in bytes.chunks_exact_mut(CHUNK_BYTES).enumerate() {
+        for (at, chunk) in chunks.iter_mut().enumerate() {
             let length = match size {
                 Size::Bytes(length) => length as usize,
                 Size::Mix => {
                     let frame = frames
                         .get(at % frames.len().max(1))
                         .context("there is no frame")?;
-                    chunk[..frame.len()].copy_from_slice(frame);
-                    chunk[TOUCHED] = BEFORE;
+                    let bytes = chunk.as_flattened_mut();
+                    bytes[..frame.len()].copy_from_slice(frame);
+                    bytes[TOUCHED] = BEFORE;
                     frame.len()
                 }
             };
@@ -58,9 +69,10 @@ impl Source {
             }
             lengths.push(length as u16);
         }
+        let as_many = "as many as there are chunks";
         Ok(Self {
-            bytes,
-            lengths,
+            chunks: chunks.try_into().ok().context(as_many)?,
+            lengths: lengths.try_into().ok().context(as_many)?,
             next: 0,
         })
     }
@@ -68,15 +80,55 @@ impl Source {
     /// The next packet.
     #[inline]
     pub fn next_packet(&mut self) -> &[u8] {
-        let start = self.next * CHUNK_BYTES;
-        let length = usize::from(self.lengths[self.next]);
-        self.next = (self.next + 1) % CHUNKS;
-        &self.bytes[start..start + length]
+        let at = self.step();
+        &self.chunks[at].as_flattened()[..usize::from(self.lengths[at])]
     }
 
-    /// The lengths of the packets, in their order; after the last the first comes again.
-    pub fn lengths(&self) -> &[u16] {
-        &self.lengths
+    /// The next packet in whole quanta; what lies behind its end is no part of it.
+    #[inline]
+    pub fn next_quanta(&mut self) -> &[[u8; QUANTUM_BYTES]] {
+        let at = self.step();
+        &self.chunks[at][..usize::from(self.lengths[at]).div_ceil(QUANTUM_BYTES)]
+    }
+
+    /// How many quanta each packet takes, in their order; after the last the first comes again.
+    pub fn quanta(&self) -> Quanta {
+        Quanta {
+            quanta: Box::new(
+                self.lengths
+                    .map(|length| length.div_ceil(QUANTUM_BYTES as u16) as u8),
+            ),
+            next: 0,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> usize {
+        let at = self.next % CHUNKS;
+        self.next = at + 1;
+        at
+    }
+}
+
+/// The sizes of a source's packets in quanta, over and over.
+#[derive(Debug)]
+pub struct Quanta {
+    quanta: Box<[u8; CHUNKS]>,
+    next: usize,
+}
+
+impl Quanta {
+    /// Those of the next packet.
+    #[inline]
+    pub fn next_quanta(&mut self) -> u64 {
+        let at = self.next % CHUNKS;
+        self.next = at + 1;
+        u64::from(self.quanta[at])
+    }
+
+    /// Those of the largest.
+    pub fn most(&self) -> u64 {
+        u64::from(self.quanta.iter().copied().max().unwrap_or(0))
     }
 }
 
@@ -208,7 +260,10 @@ mod tests {
         let packet = source.next_packet();
         assert_eq!((packet.len(), packet[TOUCHED], packet[0]), (60, BEFORE, 7));
         assert_eq!(source.next_packet().len(), 1500);
-        assert_eq!(source.lengths()[..3], [60, 1500, 60]);
+        assert_eq!(source.next_quanta().len(), 1);
+        let mut quanta = source.quanta();
+        let sizes = [(); 3].map(|()| quanta.next_quanta());
+        assert_eq!((sizes, quanta.most()), ([1, 24, 1], 24));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{
     ffi::CString,
-    hint,
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
@@ -208,7 +207,6 @@ fn send(
         for _ in 0..BURST {
             let packet = source.next_packet();
             if !put(out, packet.len(), copy(packet))? {
-                hint::spin_loop();
                 break;
             }
             sent += 1;
@@ -220,14 +218,11 @@ fn send(
 fn receive(from: &AeronSubscription, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
     while stage.meter.goes_on(count, bytes) {
-        let fragments = poll(from, |packet| {
+        poll(from, |packet| {
             touched += u64::from(packet[TOUCHED]);
             bytes += packet.len() as u64;
             count += 1;
         })?;
-        if fragments == 0 {
-            hint::spin_loop();
-        }
     }
     ensure!(touched == count, "{count} packets add up to {touched}");
     Ok(stage.meter.finish(count, bytes))
@@ -242,7 +237,7 @@ fn echo(
     let mut failed = None;
     while stage.meter.goes_on(count, bytes) {
         let stop = stage.stop;
-        let fragments = poll(from, |packet| {
+        poll(from, |packet| {
             loop {
                 let sent = put(back, packet.len(), |room| {
                     room.copy_from_slice(packet);
@@ -251,7 +246,7 @@ fn echo(
                 match sent {
                     Ok(true) => break,
                     Ok(false) if stop.load(Ordering::Relaxed) => break,
-                    Ok(false) => hint::spin_loop(),
+                    Ok(false) => {}
                     Err(error) => {
                         failed = Some(error);
                         break;
@@ -263,9 +258,6 @@ fn echo(
         })?;
         if let Some(error) = failed.take() {
             return Err(error);
-        }
-        if fragments == 0 {
-            hint::spin_loop();
         }
     }
     Ok(stage.meter.finish(count, bytes))

@@ -1,6 +1,6 @@
 //! Covalent's pipes: the daemon's half in one process, the application's in the other, as `covalentd` and an application have them.
 
-use std::{hint, os::fd::OwnedFd, time::Instant};
+use std::{os::fd::OwnedFd, time::Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use covalent_pipe::{
@@ -184,7 +184,6 @@ fn echo(pipe: &mut RxTxPipe, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
     while stage.meter.goes_on(count, bytes) {
         let Some(mut batch) = pipe.recv_mut() else {
-            hint::spin_loop();
             continue;
         };
         let mut packets = 0;
@@ -208,7 +207,6 @@ fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes, mut touched) = (0, 0, 0);
     while stage.meter.goes_on(count, bytes) {
         let Some(batch) = pipe.recv() else {
-            hint::spin_loop();
             continue;
         };
         let mut packets = 0;
@@ -238,7 +236,7 @@ fn send_messages(
                 nic.publish();
                 sent += sending.per_batch as u64;
             }
-            Err(PushRefusal::Full) => hint::spin_loop(),
+            Err(PushRefusal::Full) => {}
             // The ring holds several, so there is no other refusal.
             Err(_) => break,
         }
@@ -250,7 +248,6 @@ fn receive_messages(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
     let mut received = Received::default();
     while stage.meter.goes_on(received.count, received.bytes) {
         let Some(batch) = pipe.recv() else {
-            hint::spin_loop();
             continue;
         };
         let mut packets = 0;

@@ -1,17 +1,17 @@
 //! The bare ring: the machine's limit.
 
-use std::{hint, os::fd::OwnedFd, time::Instant};
+use std::{os::fd::OwnedFd, time::Instant};
 
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    bare::data_ring::{DataRing, look, quanta, show},
+    bare::data_ring::{DataRing, look, show},
     pipes::{
         case::Test,
         part::{Part, Side},
         peers::{BURST, TRIPS_PER_LOOK},
         role::{Prepared, Stage, source},
-        source::{AFTER, Source, TOUCHED},
+        source::{AFTER, Quanta, Source, TOUCHED},
         tally::Tally,
     },
 };
@@ -36,32 +36,10 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
         (Side::Far, Test::Echo | Test::OneWay | Test::RoundTrip) => {
             let mut ring = DataRing::open(&fds, bytes)?;
             Ok(Prepared::plain(move |stage| {
-                receive(&mut ring, source.lengths(), test != Test::OneWay, stage)
+                receive(&mut ring, source.quanta(), test != Test::OneWay, stage)
             }))
         }
         _ => bail!("the bare ring has no such part"),
-    }
-}
-
-/// Lengths in the order in which packets come, over and over.
-struct Lengths<'a> {
-    lengths: &'a [u16],
-    next: usize,
-}
-
-impl<'a> Lengths<'a> {
-    const fn new(lengths: &'a [u16]) -> Self {
-        Self { lengths, next: 0 }
-    }
-
-    #[inline]
-    fn next_length(&mut self) -> usize {
-        let length = usize::from(self.lengths[self.next]);
-        self.next += 1;
-        if self.next == self.lengths.len() {
-            self.next = 0;
-        }
-        length
     }
 }
 
@@ -72,19 +50,14 @@ fn send(
     echo: bool,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
-    let burst_quanta =
-        BURST as u64 * quanta(source.lengths().iter().copied().max().unwrap_or(0).into());
-    let all = source.lengths().to_vec();
-    let mut returning = Lengths::new(&all);
+    let mut returning = source.quanta();
+    let burst_quanta = BURST as u64 * returning.most();
     let (mut tail, mut freed) = (0, 0);
-    let (mut sent, mut returned, mut bytes, mut wrong) = (0, 0, 0, 0);
-    while stage
-        .meter
-        .goes_on(if echo { returned } else { sent }, bytes)
-    {
+    let (mut sent, mut returned, mut wrong) = (0, 0, 0);
+    while stage.meter.goes_on(if echo { returned } else { sent }, 0) {
         if tail + burst_quanta - freed <= ring.quanta() {
             for _ in 0..BURST {
-                tail = ring.place(tail, source.next_packet());
+                tail = ring.place(tail, source.next_quanta());
             }
             sent += BURST as u64;
             show(ring.produced(), tail);
@@ -93,35 +66,26 @@ fn send(
         if echo {
             while freed < consumed {
                 wrong += u64::from(ring.byte(freed, TOUCHED) != AFTER);
-                let length = returning.next_length();
-                freed += quanta(length);
-                bytes += length as u64;
+                freed += returning.next_quanta();
                 returned += 1;
             }
         }
         freed = consumed;
     }
     ensure!(wrong == 0, "{wrong} packets came back wrong");
-    Ok(stage
-        .meter
-        .finish(if echo { returned } else { sent }, bytes))
+    Ok(stage.meter.finish(if echo { returned } else { sent }, 0))
 }
 
 fn receive(
     ring: &mut DataRing,
-    lengths: &[u16],
+    mut quanta: Quanta,
     change: bool,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
-    let mut lengths = Lengths::new(lengths);
     let mut head = 0;
-    let (mut count, mut bytes, mut touched) = (0, 0, 0);
-    while stage.meter.goes_on(count, bytes) {
+    let (mut count, mut touched) = (0, 0);
+    while stage.meter.goes_on(count, 0) {
         let tail = look(ring.produced());
-        if tail == head {
-            hint::spin_loop();
-            continue;
-        }
         let before = count;
         while head < tail && count - before < BURST as u64 {
             if change {
@@ -129,18 +93,18 @@ fn receive(
             } else {
                 touched += u64::from(ring.byte(head, TOUCHED));
             }
-            let length = lengths.next_length();
-            head += quanta(length);
-            bytes += length as u64;
+            head += quanta.next_quanta();
             count += 1;
         }
-        show(ring.consumed(), head);
+        if count > before {
+            show(ring.consumed(), head);
+        }
     }
     ensure!(
         change || touched == count,
         "{count} packets add up to {touched}"
     );
-    Ok(stage.meter.finish(count, bytes))
+    Ok(stage.meter.finish(count, 0))
 }
 
 fn ask(ring: &mut DataRing, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
@@ -149,7 +113,7 @@ fn ask(ring: &mut DataRing, source: &mut Source, mut stage: Stage<'_>) -> Result
         let before = Instant::now();
         for _ in 0..TRIPS_PER_LOOK {
             let at = tail;
-            tail = ring.place(tail, source.next_packet());
+            tail = ring.place(tail, source.next_quanta());
             show(ring.produced(), tail);
             if stage
                 .await_some(|| (look(ring.consumed()) == tail).then_some(()))
