@@ -245,7 +245,9 @@ mod tests {
     fn packets_come_again_after_the_last() {
         let mut source = Source::new(Size::Bytes(100), &[]).expect("a size that fits");
         let first = source.next_packet().as_ptr();
-        for _ in 1..CHUNKS {
+        let second = source.next_packet().as_ptr();
+        assert_eq!(second.addr(), first.addr() + CHUNK_BYTES);
+        for _ in 2..CHUNKS {
             assert_eq!(source.next_packet().len(), 100);
         }
         assert_eq!(source.next_packet().as_ptr(), first);
