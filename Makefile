@@ -17,7 +17,11 @@ INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions soak bench clean
+# Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
+BENCH_CMAKE_VERSION = 4.4.4
+BENCH_CMAKE = target/bench-tools/bin/cmake
+
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions soak bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -92,8 +96,26 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 
-bench: build     ## Our side and the bare peers, in one run, with raw results in bench/results (as root)
-	@target/release/covalent-bench all --results bench/results
+# Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
+bench: build bench-peers ## Our side and its peers, in one run, with raw results in bench/results (as root)
+	@status=0; \
+	target/release/covalent-bench all --results bench/results || status=$$?; \
+	target/release/covalent-bench pipes --results bench/results || status=$$?; \
+	exit $$status
+
+bench-page:      ## Makes docs/performance.md and its plots from the last result in bench/results
+	@target/release/covalent-bench page
+
+# iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
+bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
+	@scripts/install-packages build bench
+	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
+
+$(BENCH_CMAKE):
+	@scripts/install-packages bench
+	@echo "installing: CMake $(BENCH_CMAKE_VERSION) into target/bench-tools"
+	@python3 -m venv target/bench-tools
+	@target/bench-tools/bin/pip install --quiet --disable-pip-version-check cmake==$(BENCH_CMAKE_VERSION)
 
 clean:           ## Removes what was built
 	@$(CARGO) clean

@@ -2,24 +2,54 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Measures Covalent against bare AF_XDP on the same virtual cable, in turn, in one run.
+/// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
-/// It needs root, makes its own network namespaces and leaves nothing behind, also when SIGINT or SIGTERM ends it. Exit status: 0 the
-/// goal is met (with `all`: every goal), 1 it is not, 2 the measurement could not be made.
+/// It leaves nothing behind, also when SIGINT or SIGTERM ends it. Exit status: 0 the goal is met (of several: every goal), 1 it is not,
+/// 2 the measurement could not be made.
 #[derive(Debug, Parser)]
 #[command(
     name = "covalent-bench",
     version,
     after_help = "Examples:\n  \
         sudo covalent-bench all --results bench/results\n  \
-        sudo covalent-bench rtt --seconds 10 --format json"
+        sudo covalent-bench rtt --seconds 10 --format json\n  \
+        sudo covalent-bench pipes --only pipe,ring --tests echo,one-way\n  \
+        covalent-bench page bench/results/pipes-1700000000000.json"
 )]
 pub struct Arguments {
-    /// What to measure.
-    #[arg(value_enum)]
-    pub measurement: Measurement,
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// One lane receives 64-byte frames into an application's pipe: at least 0.90 of a bare receiver's rate (as root).
+    Rx(Wire),
+    /// Round trip of a fetch-and-add: below 2 times a bare echo's (as root).
+    Rtt(Wire),
+    /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
+    Idle(Wire),
+    /// The three of them, one after the other, and which came off worst (as root).
+    All(Wire),
+    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
+    Pipes(Pipes),
+    /// Writes docs/performance.md and its plots from a result of `pipes`.
+    Page(Page),
+    /// One of the processes that `pipes` starts.
+    #[command(hide = true)]
+    Role {
+        /// Where the measurement listens.
+        socket: PathBuf,
+    },
+}
+
+/// Measurements on a virtual cable.
+#[derive(Debug, Args)]
+pub struct Wire {
     /// Seconds to measure each side, shared out over the repeats.
     #[arg(long, default_value_t = 3.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
     pub seconds: f64,
@@ -29,6 +59,61 @@ pub struct Arguments {
     /// Descriptors in each AF_XDP ring of both sides: a power of two, 64 to 32768.
     #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
     pub ring_slots: u32,
+    /// The daemon to measure; without it the `covalentd` beside this program.
+    #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
+    pub covalentd: Option<PathBuf>,
+    /// How it is told.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Wire {
+    /// How long one side is measured in one repeat.
+    pub fn slice(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
+    }
+}
+
+/// Pipes against peers in shared memory and sockets.
+#[derive(Debug, Clone, Args)]
+pub struct Pipes {
+    /// How often all contestants take turns.
+    #[arg(long, default_value_t = 5, env = "COVALENT_BENCH_ROUNDS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Milliseconds that one repetition is measured, after a tenth of a second to warm up.
+    #[arg(long, default_value_t = 250, env = "COVALENT_BENCH_SLICE_MS", value_parser = clap::value_parser!(u64).range(20..=60_000))]
+    pub slice_ms: u64,
+    /// Only contestants whose name has one of these in it.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Only these tests.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TEST")]
+    pub tests: Vec<TestName>,
+    /// Only these packet and message sizes, in bytes; `mix` for the captures' mix.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES")]
+    pub sizes: Vec<String>,
+    /// Size of the packet rings of pipes and of the bare ring, in KiB: a power of two.
+    #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_KIB", value_parser = ring_kib)]
+    pub ring_kib: u64,
+    /// Pages of the rings of pipes and of the bare ring. DPDK always gets 2 MiB pages.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "small",
+        env = "COVALENT_BENCH_PAGES"
+    )]
+    pub pages: Pages,
+    /// Folder with captures for the mix; `../shared/data` if it is there, else a built-in sample.
+    #[arg(long, value_name = "DIR", env = "COVALENT_BENCH_CAPTURES")]
+    pub captures: Option<PathBuf>,
+    /// How it is told.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Args)]
+pub struct Output {
     /// How the result is printed.
     #[arg(
         long,
@@ -40,32 +125,42 @@ pub struct Arguments {
     /// Folder for the raw results, one JSON file for each run. Made if missing.
     #[arg(long, value_name = "DIR", env = "COVALENT_BENCH_RESULTS")]
     pub results: Option<PathBuf>,
-    /// The daemon to measure; without it the `covalentd` beside this program.
-    #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
-    pub covalentd: Option<PathBuf>,
     /// Measures even in a debug build.
     #[arg(long)]
     pub force_debug: bool,
 }
 
-impl Arguments {
-    /// How long one side is measured in one repeat.
-    pub fn slice(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
-    }
+/// The page to write.
+#[derive(Debug, Args)]
+pub struct Page {
+    /// A result of `pipes`; of a folder, the last one in it.
+    #[arg(default_value = "bench/results")]
+    pub results: PathBuf,
+    /// The page. Its plots go into a folder of the same name without `.md`.
+    #[arg(long, value_name = "FILE", default_value = "docs/performance.md")]
+    pub out: PathBuf,
 }
 
-/// What can be measured.
+/// What `pipes` measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Measurement {
-    /// One lane receives 64-byte frames into an application's pipe: at least 0.90 of a bare receiver's rate.
-    Rx,
-    /// Round trip of a fetch-and-add: below 2 times a bare echo's.
-    Rtt,
-    /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each.
-    Idle,
-    /// The three of them, one after the other, and which came off worst.
-    All,
+pub enum TestName {
+    /// There and back.
+    Echo,
+    /// There only.
+    OneWay,
+    /// Length-prefixed messages.
+    Stream,
+    /// One small message at a time, there and back.
+    RoundTrip,
+}
+
+/// Page sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Pages {
+    /// 4 KiB.
+    Small,
+    /// 2 MiB.
+    Huge,
 }
 
 /// How the result is printed.
@@ -88,5 +183,12 @@ fn ring_slots(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(slots) if (64..=32_768).contains(&slots) && slots.is_power_of_two() => Ok(slots),
         _ => Err("expected a power of two from 64 to 32768".to_owned()),
+    }
+}
+
+fn ring_kib(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(kib) if (16..=65_536).contains(&kib) && kib.is_power_of_two() => Ok(kib),
+        _ => Err("expected a power of two from 16 to 65536".to_owned()),
     }
 }

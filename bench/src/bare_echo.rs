@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    arguments::Arguments,
+    arguments::Wire,
     bare::Steered,
     cores::{Cores, pin},
     stage::{Namespace, Stage},
@@ -36,20 +36,15 @@ pub struct End {
 
 impl End {
     /// Opens the client's, for the calling thread, which stays there.
-    pub fn near(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Self> {
+    pub fn near(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Self> {
         Self::open(&stage.a, cores.near, "a0", arguments)
     }
 
-    fn far(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Self> {
+    fn far(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Self> {
         Self::open(&stage.b, cores.far, "b0", arguments)
     }
 
-    fn open(
-        namespace: &Namespace,
-        core: usize,
-        interface: &str,
-        arguments: &Arguments,
-    ) -> Result<Self> {
+    fn open(namespace: &Namespace, core: usize, interface: &str, arguments: &Wire) -> Result<Self> {
         namespace.enter()?;
         pin(core)?;
         Ok(Self {
@@ -81,7 +76,7 @@ impl End {
 }
 
 /// One slice of the plain client.
-pub fn slice(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Slice> {
+pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
     beside_echo(stage, cores, arguments, || {
         thread::scope(|scope| {
             join(scope.spawn(|| {
@@ -96,7 +91,7 @@ pub fn slice(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Slice
 pub fn beside_echo<T>(
     stage: &Stage,
     cores: Cores,
-    arguments: &Arguments,
+    arguments: &Wire,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let over = AtomicBool::new(false);

@@ -20,7 +20,7 @@ use std::{
 use anyhow::{Result, bail};
 
 use crate::{
-    arguments::Arguments,
+    arguments::Wire,
     bare_echo::{End, beside_echo, join},
     cores::{Cores, pin},
     stage::Stage,
@@ -31,7 +31,7 @@ use crate::{
 const CLIENT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// One slice.
-pub fn slice(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Slice> {
+pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
     let (core, shared) = cores.application_beside(cores.near);
     let desk = Desk::new(shared);
     beside_echo(stage, cores, arguments, || {

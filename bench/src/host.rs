@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine and its state at the start of the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Kernel release.
     pub kernel: String,
@@ -18,7 +18,7 @@ pub struct Host {
     /// Load average of the last minute, as the kernel writes it: what else was running.
     pub load_average: String,
     /// Version of this program.
-    pub version: &'static str,
+    pub version: String,
     /// This program's command line.
     pub command: Vec<String>,
 }
@@ -40,7 +40,7 @@ impl Host {
                 .next()
                 .unwrap_or_default()
                 .to_owned(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             command: std::env::args().collect(),
         }
     }

@@ -13,7 +13,7 @@ use nix::{time::clock_getcpuclockid, unistd::Pid};
 use serde_json::json;
 
 use crate::{
-    arguments::Arguments,
+    arguments::Wire,
     host::{Host, field},
     node::{Node, Plan, find_daemon},
     report::{Report, Setup},
@@ -44,7 +44,7 @@ impl Rest {
 }
 
 /// Measures both daemons at once.
-pub fn measure(arguments: &Arguments) -> Result<Report> {
+pub fn measure(arguments: &Wire) -> Result<Report> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let host = Host::look();
     let stage = Stage::build(2, 2)?;

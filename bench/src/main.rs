@@ -1,7 +1,7 @@
-//! `covalent-bench`: Covalent against bare AF_XDP, in one run on one virtual cable.
+//! `covalent-bench`: Covalent against its peers, in one run on one machine.
 //!
-//! Figures of a virtual cable swing with whatever else the machine does, so each run measures both sides in turn, several times, and
-//! compares medians. Nothing is compared with figures of another run or another machine.
+//! Figures swing with whatever else the machine does, so each run measures all sides in turn, several times, and compares medians.
+//! Nothing is compared with figures of another run or another machine.
 
 mod arguments;
 mod bare;
@@ -11,6 +11,7 @@ mod hand_over;
 mod host;
 mod idle;
 mod node;
+mod pipes;
 mod report;
 mod rtt;
 mod rx;
@@ -24,13 +25,13 @@ use std::{io::Write, process::ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-use arguments::{Arguments, Format, Measurement};
+use arguments::{Action, Arguments, Format, Output, Wire};
 use report::Report;
 use stop::Stopped;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
+    match run(&arguments.action) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(problem) if problem.is::<Stopped>() => {
@@ -46,12 +47,28 @@ fn main() -> ExitCode {
 }
 
 /// Whether every goal is met.
-fn run(arguments: &Arguments) -> Result<bool> {
-    if cfg!(debug_assertions) && !arguments.force_debug {
-        bail!(
-            "this is a debug build, whose figures mean nothing: build with --release, or give --force-debug"
-        );
+fn run(action: &Action) -> Result<bool> {
+    match action {
+        Action::Rx(wire) => on_the_wire(&[rx::measure], wire),
+        Action::Rtt(wire) => on_the_wire(&[rtt::measure], wire),
+        Action::Idle(wire) => on_the_wire(&[idle::measure], wire),
+        Action::All(wire) => on_the_wire(&[rx::measure, rtt::measure, idle::measure], wire),
+        Action::Pipes(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            pipes::measure(options)
+        }
+        Action::Page(page) => pipes::write_page(page).map(|()| true),
+        Action::Role { socket } => pipes::play(socket).map(|()| true),
     }
+}
+
+/// Measures one thing on a virtual cable.
+type Measure = fn(&Wire) -> Result<Report>;
+
+/// Measures several, one after the other.
+fn on_the_wire(parts: &[Measure], wire: &Wire) -> Result<bool> {
+    refuse_debug(&wire.output)?;
     if !nix::unistd::geteuid().is_root() {
         bail!(
             "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",
@@ -60,37 +77,33 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     stop::listen()?;
     let mut reports = Vec::new();
-    for measure in parts(arguments.measurement) {
-        let report = measure(arguments)?;
-        tell(&report, arguments)?;
+    for measure in parts {
+        let report = measure(wire)?;
+        tell(&report, &wire.output)?;
         reports.push(report);
     }
-    if let (Measurement::All, Format::Table) = (arguments.measurement, arguments.format) {
+    if reports.len() > 1 && wire.output.format == Format::Table {
         writeln!(std::io::stdout(), "{}", report::verdict(&reports))
             .context("writing the result")?;
     }
     Ok(reports.iter().all(|report| report.met))
 }
 
-/// Measures one thing.
-type Measure = fn(&Arguments) -> Result<Report>;
-
-fn parts(measurement: Measurement) -> &'static [Measure] {
-    const ALL: [Measure; 3] = [rx::measure, rtt::measure, idle::measure];
-    match measurement {
-        Measurement::Rx => &ALL[..1],
-        Measurement::Rtt => &ALL[1..2],
-        Measurement::Idle => &ALL[2..],
-        Measurement::All => &ALL,
+fn refuse_debug(output: &Output) -> Result<()> {
+    if cfg!(debug_assertions) && !output.force_debug {
+        bail!(
+            "this is a debug build, whose figures mean nothing: build with --release, or give --force-debug"
+        );
     }
+    Ok(())
 }
 
-fn tell(report: &Report, arguments: &Arguments) -> Result<()> {
-    if let Some(folder) = &arguments.results {
+fn tell(report: &Report, output: &Output) -> Result<()> {
+    if let Some(folder) = &output.results {
         report.write_to(folder)?;
     }
     let mut out = std::io::stdout().lock();
-    match arguments.format {
+    match output.format {
         Format::Json => writeln!(out, "{}", report.line()?),
         Format::Table => write!(out, "{}", report.table()),
     }

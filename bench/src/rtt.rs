@@ -21,7 +21,7 @@ use covalent_verbs::{
 use serde_json::json;
 
 use crate::{
-    arguments::Arguments,
+    arguments::Wire,
     bare_echo::{self, BURST, FRAME_BYTES, join},
     cores::{Cores, pin},
     hand_over,
@@ -37,7 +37,7 @@ const REGION: &str = "bench";
 const GOAL: f64 = 2.0;
 
 /// Measures all sides in turn.
-pub fn measure(arguments: &Arguments) -> Result<Report> {
+pub fn measure(arguments: &Wire) -> Result<Report> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let host = Host::look();
     let cores = Cores::choose()?;
@@ -123,7 +123,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn start(stage: &Stage, cores: Cores, arguments: &Arguments, daemon: &Path) -> Result<Self> {
+    fn start(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Result<Self> {
         let start = |name, namespace, core, interface| {
             let plan = Plan {
                 name,
@@ -149,7 +149,7 @@ impl Nodes {
         Ok(port.context("the daemon has no port")?.mode)
     }
 
-    fn slice(&self, cores: Cores, arguments: &Arguments, mode: Mode) -> Result<Slice> {
+    fn slice(&self, cores: Cores, arguments: &Wire, mode: Mode) -> Result<Slice> {
         let owner =
             Device::attach(self.b.socket(), "bench-region").context("attaching to covalentd b")?;
         let _region = owner

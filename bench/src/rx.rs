@@ -22,7 +22,7 @@ use covalent_verbs::{Device, Match, status::PortMode};
 use serde_json::json;
 
 use crate::{
-    arguments::Arguments,
+    arguments::Wire,
     bare::{Steered, open_patiently},
     bare_echo::join,
     cores::{Cores, pin, run_first},
@@ -69,7 +69,7 @@ impl Slice {
 }
 
 /// Measures both sides in turn.
-pub fn measure(arguments: &Arguments) -> Result<Report> {
+pub fn measure(arguments: &Wire) -> Result<Report> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let host = Host::look();
     let cores = Cores::choose()?;
@@ -131,7 +131,7 @@ fn side(slices: &[Slice], rate: &Summary) -> serde_json::Value {
     json!({"mpps": rate, "sent": sent, "received": received, "lost": sent - received})
 }
 
-fn bare_slice(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Slice> {
+fn bare_slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
     receive_while_sending(stage, cores, arguments, |ready, over| {
         stage.b.enter()?;
         pin(cores.far)?;
@@ -150,7 +150,7 @@ fn bare_slice(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<Slic
 fn our_slice(
     stage: &Stage,
     cores: Cores,
-    arguments: &Arguments,
+    arguments: &Wire,
     daemon: &Path,
 ) -> Result<(Slice, PortMode, Vec<String>)> {
     let plan = Plan {
@@ -201,7 +201,7 @@ fn our_slice(
 fn receive_while_sending(
     stage: &Stage,
     cores: Cores,
-    arguments: &Arguments,
+    arguments: &Wire,
     receive: impl FnOnce(Ready, &AtomicBool) -> Result<u64> + Send,
 ) -> Result<Slice> {
     let over = AtomicBool::new(false);
@@ -221,7 +221,7 @@ fn receive_while_sending(
 struct Ready(#[expect(dead_code, reason = "its end is its message")] mpsc::Sender<()>);
 
 /// Sends for one slice, then waits until what is on its way has arrived. Returns how many frames, and in what time.
-fn send(stage: &Stage, cores: Cores, arguments: &Arguments) -> Result<(u64, Duration)> {
+fn send(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<(u64, Duration)> {
     thread::scope(|scope| {
         join(scope.spawn(|| {
             stage.a.enter()?;

@@ -1,9 +1,9 @@
 //! Figures of several repeats.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The middle and the ends of some figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The middle one; of an even number, the mean of the middle two.
     pub median: f64,

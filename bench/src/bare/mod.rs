@@ -4,6 +4,7 @@
 //! the same ring sizes, bursts, `need_wakeup`, chunk size and send budget, and the same XDP program in front, so that what differs is
 //! what Covalent adds.
 
+pub mod data_ring;
 mod receiver;
 mod ring;
 mod socket;

@@ -1,0 +1,100 @@
+//! Huge pages for a measurement, given back after it.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Where the kernel keeps the number of 2 MiB pages.
+const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// Pages that were reserved. The number is what it was when this value goes.
+#[derive(Debug)]
+pub struct HugePages {
+    place: PathBuf,
+    before: Option<u64>,
+}
+
+impl HugePages {
+    /// Sees to it that `wanted` pages are free.
+    pub fn reserve(wanted: u64) -> Result<Self> {
+        Self::reserve_at(PLACE.into(), wanted)
+    }
+
+    fn reserve_at(place: PathBuf, wanted: u64) -> Result<Self> {
+        let read = |name: &str| -> Result<u64> {
+            let path = place.join(name);
+            let text = fs::read_to_string(&path).with_context(|| {
+                format!("reading {}: this kernel has no 2 MiB pages", path.display())
+            })?;
+            text.trim()
+                .parse()
+                .with_context(|| format!("{} holds {text:?}", path.display()))
+        };
+        let (before, free) = (read("nr_hugepages")?, read("free_hugepages")?);
+        if free >= wanted {
+            return Ok(Self {
+                place,
+                before: None,
+            });
+        }
+        let path = place.join("nr_hugepages");
+        fs::write(&path, (before + wanted - free).to_string()).with_context(|| {
+            format!(
+                "reserving {wanted} huge pages at {}: it needs root",
+                path.display()
+            )
+        })?;
+        let now = read("free_hugepages")?;
+        let reserved = Self {
+            place: place.clone(),
+            before: Some(before),
+        };
+        if now < wanted {
+            // Dropping what is reserved gives it back.
+            bail!(
+                "the kernel has {now} free huge pages of {wanted}: memory is too scattered or too full"
+            );
+        }
+        Ok(reserved)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            // There is nobody to tell if this fails; the pages stay reserved until somebody writes the number.
+            let _ = fs::write(self.place.join("nr_hugepages"), before.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(total: &str, free: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a directory");
+        fs::write(folder.path().join("nr_hugepages"), total).expect("written");
+        fs::write(folder.path().join("free_hugepages"), free).expect("written");
+        folder
+    }
+
+    #[test]
+    fn what_is_free_already_is_not_reserved_again() {
+        let folder = place("10\n", "8\n");
+        let pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
+        assert_eq!(pages.before, None);
+    }
+
+    #[test]
+    fn a_shortage_is_told_and_the_number_restored() {
+        let folder = place("10\n", "2\n");
+        // Free pages do not grow here, as with a kernel that has none left.
+        let problem = HugePages::reserve_at(folder.path().to_owned(), 8)
+            .expect_err("too few")
+            .to_string();
+        assert!(problem.contains("2 free huge pages of 8"), "{problem}");
+        let number = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
+        assert_eq!(number, "10");
+    }
+}

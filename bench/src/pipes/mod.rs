@@ -1,0 +1,515 @@
+//! Pipes against peers on the same machine: the same work for each packet or message, between two processes on the same two cores.
+//!
+//! ```text
+//!   near: the daemon's core                    far: the application's core
+//!   buffers ─► copied into shared memory ════► a byte of each is touched
+//!   looked at ◄════════════════════════════════ sent back
+//! ```
+//! All contestants take turns, case by case and round by round, so that whatever else the machine does hits all alike; medians are
+//! compared, and only within one run.
+
+mod case;
+mod contestant;
+mod goals;
+mod huge_pages;
+mod page;
+mod pair;
+mod part;
+mod peers;
+mod plot;
+mod results;
+mod role;
+mod source;
+mod table;
+mod tally;
+mod testpmd;
+
+use std::{
+    fs,
+    io::{IsTerminal, Write},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    arguments::{Format, Page, Pages, Pipes},
+    cores::Cores,
+    host::Host,
+    stop::{self, Stopped},
+    summary::Summary,
+};
+use case::{Case, Test};
+use contestant::{Contestant, Description, Ours, Outcome};
+use huge_pages::HugePages;
+use pair::Company;
+use part::{Means, Part, Side};
+use results::{Entry, Figure, Results, Setup};
+use source::Mix;
+use testpmd::{Join, TestpmdPair};
+
+pub use role::play;
+
+/// Before counting: caches, branch predictors and, for some peers, a first acquaintance.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
+const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
+const EVERYTHING: &[Test] = &[
+    Test::Echo,
+    Test::OneWay,
+    Test::Stream,
+    Test::StreamUnbatched,
+    Test::RoundTrip,
+];
+
+/// Measures; whether every goal that could be measured is met.
+pub fn measure(options: &Pipes) -> Result<bool> {
+    let cases = case::cases(options);
+    ensure!(!cases.is_empty(), "none of the tests has such a size");
+    let cores = Cores::choose()?;
+    let host = Host::look();
+    let company = Company::gather()?;
+    let mix = Mix::load(options.captures.as_deref())?;
+    let mix_file = company.folder().join("mix");
+    role::write_frames(&mix_file, &mix)?;
+    let slice = Duration::from_millis(options.slice_ms);
+    let huge_pages = options.pages == Pages::Huge;
+    let part = Part {
+        means: Means::Pipe,
+        side: Side::Near,
+        case: cases[0],
+        core: Some(cores.near),
+        warm_up: WARM_UP,
+        slice,
+        ring_bytes: options.ring_kib << 10,
+        huge_pages,
+        mix: mix_file,
+        folder: company.folder().to_owned(),
+        note: String::new(),
+    };
+    let setup = setup(options, cores, &mix);
+    let windows = [WARM_UP, slice];
+    let pair = |join| {
+        let cores = [cores.near, cores.far];
+        Box::new(TestpmdPair::new(
+            join,
+            cores,
+            company.folder(),
+            windows,
+            &mix,
+        )) as Box<dyn Contestant>
+    };
+    let mut all = ours(&company, &part, cores.far, &setup);
+    all.extend([Join::Memif, Join::MemifZeroCopy, Join::Vhost].map(pair));
+    all.retain(|contestant| {
+        options.only.is_empty()
+            || options
+                .only
+                .iter()
+                .any(|name| contestant.name().contains(name))
+    });
+    ensure!(!all.is_empty(), "no contestant has such a name");
+    let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
+    field.play(&cases, options.rounds)?;
+    let mut results = field.results(host, setup);
+    results.goals = goals::judge(&results);
+    tell(&results, options)?;
+    Ok(results
+        .goals
+        .iter()
+        .all(|verdict| verdict.met != Some(false)))
+}
+
+/// Writes the page and the plots in it.
+pub fn write_page(page: &Page) -> Result<()> {
+    let results = Results::read_from(&page.results)?;
+    page::write(&results, &page.out)
+}
+
+/// The contestants whose processes are this program.
+fn ours<'a>(
+    company: &'a Company,
+    part: &'a Part,
+    far_core: usize,
+    setup: &Setup,
+) -> Vec<Box<dyn Contestant + 'a>> {
+    let contestant = |name, means, tests, description| {
+        Box::new(Ours {
+            name,
+            means,
+            tests,
+            // Aeron's media driver.
+            with_aid: means == Means::Aeron,
+            description,
+            company,
+            part,
+            far_core,
+        }) as Box<dyn Contestant>
+    };
+    let described = |what: &str, version: &str, tuning: &str| {
+        Ok(Description {
+            what: what.to_owned(),
+            version: version.to_owned(),
+            tuning: tuning.to_owned(),
+            commands: Vec::new(),
+        })
+    };
+    let ring = format!(
+        "ring of {} KiB in pages of {} bytes, bursts of {}",
+        setup.ring_kib,
+        setup.page_bytes,
+        peers::BURST
+    );
+    let pipe = format!(
+        "{ring}; of streams at least three batches; one packet carries a batch of messages"
+    );
+    let kernel = format!("Linux {}", Host::look().kernel);
+    let sockets = peers::socket_tuning();
+    let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
+    vec![
+        contestant(
+            goals::LIMIT,
+            Means::Ring,
+            PACKETS,
+            described(
+                "a bare ring of 64 B quanta and nothing else: the machine's limit",
+                version,
+                &ring,
+            ),
+        ),
+        contestant(
+            goals::OURS,
+            Means::Pipe,
+            EVERYTHING,
+            described(
+                "Covalent's pipes: an RX/TX pipe for echo and round trip, an RX pipe for the others",
+                version,
+                &pipe,
+            ),
+        ),
+        contestant(
+            "iceoryx2",
+            Means::Iceoryx,
+            PACKETS,
+            peers::iceoryx_version().and_then(|version| {
+                described(
+                    "iceoryx2, publish and subscribe with loaned samples",
+                    &version,
+                    &peers::iceoryx_tuning(),
+                )
+            }),
+        ),
+        contestant(
+            "aeron",
+            Means::Aeron,
+            PACKETS,
+            peers::aeron_version().and_then(|version| {
+                described(
+                    "Aeron IPC, C driver and client",
+                    &version,
+                    &peers::aeron_tuning(),
+                )
+            }),
+        ),
+        contestant(
+            "unix",
+            Means::Unix,
+            MESSAGES,
+            described("Unix stream socket", &kernel, &sockets),
+        ),
+        contestant(
+            "tcp",
+            Means::Tcp,
+            MESSAGES,
+            described("TCP over the loopback interface", &kernel, &sockets),
+        ),
+    ]
+}
+
+fn setup(options: &Pipes, cores: Cores, mix: &Mix) -> Setup {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    let governor = format!(
+        "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor",
+        cores.near
+    );
+    Setup {
+        rounds: options.rounds,
+        slice_ms: options.slice_ms,
+        warm_up_ms: u64::try_from(WARM_UP.as_millis()).unwrap_or(u64::MAX),
+        daemon_core: cores.near,
+        application_core: cores.far,
+        ring_kib: options.ring_kib,
+        page_bytes: match options.pages {
+            Pages::Small => 4096,
+            Pages::Huge => 2 << 20,
+        },
+        governor: read(&governor),
+        transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
+            .unwrap_or_default(),
+        mix: mix.origin.clone(),
+        mix_mean_bytes: mix.mean_bytes(),
+    }
+}
+
+fn tell(results: &Results, options: &Pipes) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match options.output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")?;
+    if let Some(folder) = &options.output.results {
+        let path = results.write_to(folder)?;
+        if options.output.format == Format::Table {
+            writeln!(out, "written: {}", path.display()).context("writing the result")?;
+        }
+    }
+    Ok(())
+}
+
+/// Who takes part, and what they came to.
+struct Field<'a> {
+    players: Vec<Player<'a>>,
+    // Given back when the run is over, however it ends.
+    _huge_pages: Option<HugePages>,
+}
+
+struct Player<'a> {
+    contestant: Box<dyn Contestant + 'a>,
+    entry: Entry,
+    outcomes: Vec<(Case, Outcome)>,
+}
+
+impl<'a> Field<'a> {
+    /// Asks each whether it is ready. DPDK needs huge pages, and pipes if they are to lie in some: `ring_bytes` of them.
+    fn new(all: Vec<Box<dyn Contestant + 'a>>, cases: &[Case], ring_bytes: Option<u64>) -> Self {
+        let needed = all
+            .iter()
+            .filter(|contestant| is_dpdk(contestant.name()))
+            .filter(|contestant| cases.iter().any(|case| contestant.takes(*case)))
+            .count() as u64
+            * testpmd::HUGE_PAGES
+            + ring_bytes.map_or(0, |bytes| bytes.div_ceil(2 << 20));
+        let huge_pages = (needed > 0).then(|| HugePages::reserve(needed));
+        let players = all
+            .into_iter()
+            .map(|mut contestant| {
+                let name = contestant.name();
+                let prepared = match &huge_pages {
+                    Some(Err(problem)) if is_dpdk(name) => Err(anyhow::anyhow!("{problem:#}")),
+                    _ => contestant.prepare(),
+                };
+                let (description, absent) = match prepared {
+                    Ok(description) => (description, None),
+                    Err(problem) => (Description::default(), Some(format!("{problem:#}"))),
+                };
+                Player {
+                    contestant,
+                    entry: Entry {
+                        name: name.to_owned(),
+                        description,
+                        absent,
+                        failures: Vec::new(),
+                    },
+                    outcomes: Vec::new(),
+                }
+            })
+            .collect();
+        Self {
+            players,
+            _huge_pages: huge_pages.and_then(Result::ok),
+        }
+    }
+
+    /// All rounds of all cases.
+    fn play(&mut self, cases: &[Case], rounds: u32) -> Result<()> {
+        let turns = self
+            .present()
+            .map(|player| {
+                cases
+                    .iter()
+                    .filter(|case| player.contestant.takes(**case))
+                    .count()
+            })
+            .sum::<usize>() as u64
+            * u64::from(rounds);
+        let progress = Progress::new(turns);
+        for round in 1..=rounds {
+            for &case in cases {
+                for player in self
+                    .present()
+                    .filter(|player| player.contestant.takes(case))
+                {
+                    progress.step(&format!(
+                        "round {round} of {rounds}: {}, {case}",
+                        player.entry.name
+                    ));
+                    stop::check()?;
+                    match player.contestant.run(case) {
+                        Ok(outcome) => player.outcomes.push((case, outcome)),
+                        Err(problem) if problem.is::<Stopped>() => return Err(problem),
+                        Err(problem) => {
+                            player.contestant.rest();
+                            player.entry.failures.push(format!("{case}: {problem:#}"));
+                        }
+                    }
+                }
+            }
+            self.present().for_each(|player| player.contestant.rest());
+        }
+        progress.done();
+        Ok(())
+    }
+
+    fn present(&mut self) -> impl Iterator<Item = &mut Player<'a>> {
+        self.players
+            .iter_mut()
+            .filter(|player| player.entry.absent.is_none())
+    }
+
+    fn results(self, host: Host, setup: Setup) -> Results {
+        let began = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let mut results = Results {
+            name: results::NAME.to_owned(),
+            began_unix_s: began.as_secs(),
+            host,
+            setup,
+            contestants: Vec::new(),
+            figures: Vec::new(),
+            goals: Vec::new(),
+        };
+        for player in self.players {
+            results
+                .figures
+                .extend(figures(&player.entry.name, &player.outcomes));
+            results.contestants.push(player.entry);
+        }
+        results
+    }
+}
+
+fn is_dpdk(name: &str) -> bool {
+    name.starts_with("memif") || name == "vhost"
+}
+
+/// Outcomes put together by case.
+fn figures(contestant: &str, outcomes: &[(Case, Outcome)]) -> Vec<Figure> {
+    let mut cases: Vec<Case> = outcomes.iter().map(|(case, _)| *case).collect();
+    cases.sort_unstable();
+    cases.dedup();
+    cases
+        .into_iter()
+        .filter_map(|case| {
+            let of = |field: fn(&Outcome) -> f64| {
+                Summary::of(
+                    outcomes
+                        .iter()
+                        .filter(|(its, _)| *its == case)
+                        .map(|(_, outcome)| field(outcome))
+                        .collect(),
+                )
+            };
+            Some(Figure {
+                contestant: contestant.to_owned(),
+                case,
+                unit: case.test.unit().to_owned(),
+                figure: of(|outcome| outcome.figure)?,
+                daemon_cores: of(|outcome| outcome.daemon_cores)?.median,
+                application_cores: of(|outcome| outcome.application_cores)?.median,
+                other_cores: of(|outcome| outcome.other_cores)?.median,
+            })
+        })
+        .collect()
+}
+
+/// How far the run is: a bar on a terminal, now and then a line elsewhere.
+struct Progress {
+    bar: ProgressBar,
+    on_terminal: bool,
+}
+
+/// Steps between two lines where there is no terminal.
+const STEPS_PER_LINE: u64 = 50;
+
+impl Progress {
+    fn new(steps: u64) -> Self {
+        let on_terminal = std::io::stderr().is_terminal();
+        let bar = if on_terminal {
+            ProgressBar::new(steps)
+        } else {
+            ProgressBar::hidden()
+        };
+        bar.set_length(steps);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta:>4} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, on_terminal }
+    }
+
+    fn step(&self, message: &str) {
+        if !self.on_terminal && self.bar.position().is_multiple_of(STEPS_PER_LINE) {
+            // Nobody may be reading; that is no reason to end.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{} of {}: {message}",
+                self.bar.position(),
+                self.bar.length().unwrap_or_default()
+            );
+        }
+        self.bar.set_message(message.to_owned());
+        self.bar.inc(1);
+    }
+
+    fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipes::case::Size;
+
+    #[test]
+    fn outcomes_are_put_together_by_case() {
+        let case = |bytes| Case {
+            test: Test::Echo,
+            size: Size::Bytes(bytes),
+        };
+        let outcome = |figure| Outcome {
+            figure,
+            daemon_cores: figure / 10.0,
+            application_cores: 1.0,
+            other_cores: 0.0,
+        };
+        let outcomes = [
+            (case(128), outcome(3.0)),
+            (case(64), outcome(9.0)),
+            (case(64), outcome(5.0)),
+            (case(64), outcome(7.0)),
+        ];
+        let figures = figures("pipe", &outcomes);
+        assert_eq!(figures.len(), 2);
+        assert_eq!(figures[0].case, case(64));
+        assert_eq!(
+            (
+                figures[0].figure.min,
+                figures[0].figure.median,
+                figures[0].figure.max
+            ),
+            (5.0, 7.0, 9.0)
+        );
+        assert_eq!(
+            (figures[0].daemon_cores, figures[1].figure.median),
+            (0.7, 3.0)
+        );
+    }
+}

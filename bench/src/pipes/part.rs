@@ -1,0 +1,101 @@
+//! What a measurement and the processes that it starts say to each other.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::pipes::{case::Case, tally::Tally};
+
+/// Longest message, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// By which means the two processes are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Means {
+    /// Covalent's pipes.
+    Pipe,
+    /// A ring of bare quanta.
+    Ring,
+    /// A Unix stream socket.
+    Unix,
+    /// TCP over the loopback interface.
+    Tcp,
+    /// iceoryx2, publish and subscribe.
+    Iceoryx,
+    /// Aeron, IPC.
+    Aeron,
+}
+
+/// Which process it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// The daemon's: it begins.
+    Near,
+    /// The application's: it answers.
+    Far,
+    /// One that only makes the others possible.
+    Aid,
+}
+
+/// What a process is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Part {
+    /// How it reaches the other.
+    pub means: Means,
+    /// Which it is.
+    pub side: Side,
+    /// What is measured.
+    pub case: Case,
+    /// Its core; `None` lets it float.
+    pub core: Option<usize>,
+    /// Before counting.
+    pub warm_up: Duration,
+    /// Counting.
+    pub slice: Duration,
+    /// Size of the ring of pipes and of the bare ring, in bytes.
+    pub ring_bytes: u64,
+    /// Whether that ring is in 2 MiB pages.
+    pub huge_pages: bool,
+    /// The frames of the mix.
+    pub mix: PathBuf,
+    /// A folder for this pair's files.
+    pub folder: PathBuf,
+    /// What the near side told the far side.
+    pub note: String,
+}
+
+impl Part {
+    /// How the names of this pair's shared memory begin, if it has names.
+    pub fn shared_memory_prefix(&self) -> String {
+        let name = self.folder.file_name().unwrap_or_default();
+        format!(
+            "covalent_bench_{}_",
+            name.to_string_lossy().trim_start_matches('.')
+        )
+    }
+}
+
+/// From the measurement to a process.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The part, with the near side's descriptors for the far side beside it.
+    Prepare(Box<Part>),
+    /// Begin.
+    Go,
+    /// End.
+    Stop,
+}
+
+/// From a process to the measurement.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Word {
+    /// Everything is there; for the far side with what `note` says and the descriptors beside it.
+    Ready {
+        /// For the far side.
+        note: String,
+    },
+    /// What it counted.
+    Done(Tally),
+    /// Why it cannot.
+    Failed(String),
+}

@@ -1,0 +1,263 @@
+//! Covalent's pipes: the daemon's half in one process, the application's in the other, as `covalentd` and an application have them.
+
+use std::{os::fd::OwnedFd, time::Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use covalent_pipe::{
+    Direction, PagePolicy, PipeMemory, PipeSpec,
+    app::{RxPipe, RxTxPipe},
+    nic::{NicPipe, PushRefusal},
+};
+
+use crate::pipes::{
+    case::Test,
+    part::{Part, Side},
+    peers::{
+        BURST, TRIPS_PER_LOOK,
+        messages::{Messages, Received, Sending},
+    },
+    role::{Prepared, Stage, source},
+    source::{AFTER, Source, TOUCHED},
+    tally::Tally,
+};
+
+/// Messages that the ring of a stream holds at least.
+const MESSAGES_IN_RING: u64 = 3;
+
+/// Gets one side ready.
+pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
+    let direction = match part.case.test {
+        Test::Echo | Test::RoundTrip => Direction::RxTx,
+        Test::OneWay | Test::Stream | Test::StreamUnbatched => Direction::Rx,
+    };
+    let capacity_bytes = capacity_bytes(part)?;
+    match part.side {
+        Side::Near => near(part, direction, capacity_bytes),
+        Side::Far => far(part, fds, direction, capacity_bytes),
+        Side::Aid => bail!("pipes need no third process"),
+    }
+}
+
+fn capacity_bytes(part: &Part) -> Result<u64> {
+    if !matches!(part.case.test, Test::Stream | Test::StreamUnbatched) {
+        return Ok(part.ring_bytes);
+    }
+    let batch_bytes = Sending::of(part.case)?.batch_bytes() as u64;
+    Ok(part
+        .ring_bytes
+        .max((batch_bytes * MESSAGES_IN_RING).next_power_of_two()))
+}
+
+fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepared> {
+    let memory = PipeMemory::create(&PipeSpec {
+        direction,
+        capacity_bytes,
+        pages: if part.huge_pages {
+            PagePolicy::Require
+        } else {
+            PagePolicy::Never
+        },
+    })
+    .context("making a pipe")?;
+    let mut fds = Vec::new();
+    for fd in memory.fds() {
+        fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
+    }
+    let mut nic = NicPipe::new(memory);
+    let part = part.clone();
+    let act: crate::pipes::role::Act = match part.case.test {
+        Test::Echo => {
+            let mut source = source(&part)?;
+            Box::new(move |stage| send_and_take_back(&mut nic, &mut source, stage))
+        }
+        Test::OneWay => {
+            let mut source = source(&part)?;
+            Box::new(move |stage| Ok(send(&mut nic, &mut source, stage)))
+        }
+        Test::RoundTrip => {
+            let mut source = source(&part)?;
+            Box::new(move |stage| ask(&mut nic, &mut source, stage))
+        }
+        Test::Stream | Test::StreamUnbatched => {
+            let sending = Sending::of(part.case)?;
+            let mut messages = Messages::new(sending.message_bytes);
+            Box::new(move |stage| Ok(send_messages(&mut nic, &mut messages, sending, stage)))
+        }
+    };
+    Ok(Prepared {
+        note: String::new(),
+        fds,
+        act,
+    })
+}
+
+fn far(
+    part: &Part,
+    fds: Vec<OwnedFd>,
+    direction: Direction,
+    capacity_bytes: u64,
+) -> Result<Prepared> {
+    let fds: [OwnedFd; 2] = fds.try_into().ok().context("a pipe has two descriptors")?;
+    let memory = PipeMemory::open(fds, direction, capacity_bytes).context("opening a pipe")?;
+    Ok(match part.case.test {
+        Test::Echo | Test::RoundTrip => {
+            let mut pipe = RxTxPipe::new(memory).context("opening a pipe")?;
+            Prepared::plain(move |stage| echo(&mut pipe, stage))
+        }
+        Test::OneWay => {
+            let mut pipe = RxPipe::new(memory).context("opening a pipe")?;
+            Prepared::plain(move |stage| receive(&mut pipe, stage))
+        }
+        Test::Stream | Test::StreamUnbatched => {
+            let mut pipe = RxPipe::new(memory).context("opening a pipe")?;
+            Prepared::plain(move |stage| receive_messages(&mut pipe, stage))
+        }
+    })
+}
+
+/// The daemon's core: copies packets in, shows them, takes back what was sent and looks at the byte that the application changed.
+fn send_and_take_back(
+    nic: &mut NicPipe,
+    source: &mut Source,
+    mut stage: Stage<'_>,
+) -> Result<Tally> {
+    let (mut returned, mut bytes, mut wrong) = (0, 0, 0);
+    while stage.meter.goes_on(returned, bytes) {
+        push_burst(nic, source);
+        while let Some(packet) = nic.peek_tx()? {
+            wrong += u64::from(packet[TOUCHED] != AFTER);
+            bytes += packet.len() as u64;
+            nic.advance_tx();
+            returned += 1;
+        }
+        nic.complete_tx();
+    }
+    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    Ok(stage.meter.finish(returned, bytes))
+}
+
+fn send(nic: &mut NicPipe, source: &mut Source, mut stage: Stage<'_>) -> Tally {
+    let mut sent = 0;
+    while stage.meter.goes_on(sent, 0) {
+        sent += push_burst(nic, source);
+    }
+    stage.meter.finish(sent, 0)
+}
+
+#[inline]
+fn push_burst(nic: &mut NicPipe, source: &mut Source) -> u64 {
+    let mut pushed = 0;
+    // The packet that does not fit is dropped, as a NIC would; the next one is another.
+    while pushed < BURST as u64 && nic.push(source.next_packet()).is_ok() {
+        pushed += 1;
+    }
+    nic.publish();
+    pushed
+}
+
+fn ask(nic: &mut NicPipe, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+    let (mut trips, mut wrong) = (0, 0);
+    while stage.meter.look(trips, 0) {
+        let before = Instant::now();
+        for _ in 0..TRIPS_PER_LOOK {
+            nic.push(source.next_packet())?;
+            nic.publish();
+            let Some(byte) = stage.await_some(|| match nic.peek_tx() {
+                Ok(packet) => packet.map(|packet| Ok(packet[TOUCHED])),
+                Err(violation) => Some(Err(violation)),
+            }) else {
+                return Ok(stage.meter.finish(trips, 0));
+            };
+            wrong += u64::from(byte? != AFTER);
+            nic.advance_tx();
+            nic.complete_tx();
+            trips += 1;
+        }
+        stage.meter.time(before.elapsed() / TRIPS_PER_LOOK);
+    }
+    ensure!(wrong == 0, "{wrong} packets came back wrong");
+    Ok(stage.meter.finish(trips, 0))
+}
+
+/// The application's core: changes a byte of each packet where it lies, and sends them on.
+fn echo(pipe: &mut RxTxPipe, mut stage: Stage<'_>) -> Result<Tally> {
+    let (mut count, mut bytes) = (0, 0);
+    while stage.meter.goes_on(count, bytes) {
+        let Some(mut batch) = pipe.recv_mut() else {
+            continue;
+        };
+        let mut packets = 0;
+        while packets < BURST
+            && let Some(mut packet) = batch.next_packet()
+        {
+            packet[TOUCHED] = packet[TOUCHED].wrapping_add(1);
+            bytes += packet.len() as u64;
+            packets += 1;
+        }
+        batch.send(packets);
+        count += packets as u64;
+    }
+    if let Some(violation) = pipe.violation() {
+        bail!("{violation}");
+    }
+    Ok(stage.meter.finish(count, bytes))
+}
+
+fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
+    let (mut count, mut bytes, mut touched) = (0, 0, 0);
+    while stage.meter.goes_on(count, bytes) {
+        let Some(batch) = pipe.recv() else {
+            continue;
+        };
+        let mut packets = 0;
+        for packet in batch.iter().take(BURST) {
+            touched += u64::from(packet[TOUCHED]);
+            bytes += packet.len() as u64;
+            packets += 1;
+        }
+        batch.free(packets);
+        count += packets as u64;
+    }
+    ensure!(touched == count, "{count} packets add up to {touched}");
+    Ok(stage.meter.finish(count, bytes))
+}
+
+/// One packet carries one batch.
+fn send_messages(
+    nic: &mut NicPipe,
+    messages: &mut Messages,
+    sending: Sending,
+    mut stage: Stage<'_>,
+) -> Tally {
+    let mut sent = 0;
+    while stage.meter.goes_on(sent, 0) {
+        match nic.push_with(sending.batch_bytes(), |room| messages.fill(room)) {
+            Ok(()) => {
+                nic.publish();
+                sent += sending.per_batch as u64;
+            }
+            Err(PushRefusal::Full) => {}
+            // The ring holds several, so there is no other refusal.
+            Err(_) => break,
+        }
+    }
+    stage.meter.finish(sent, 0)
+}
+
+fn receive_messages(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
+    let mut received = Received::default();
+    while stage.meter.goes_on(received.count, received.bytes) {
+        let Some(batch) = pipe.recv() else {
+            continue;
+        };
+        let mut packets = 0;
+        for packet in batch.iter().take(BURST) {
+            let taken = received.take(packet);
+            ensure!(taken == packet.len(), "a packet ends within a message");
+            packets += 1;
+        }
+        batch.free(packets);
+    }
+    received.check()?;
+    Ok(stage.meter.finish(received.count, received.bytes))
+}

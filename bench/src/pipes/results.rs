@@ -1,0 +1,313 @@
+//! What was measured, for programs, and to make tables, plots and the page from.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host::Host,
+    pipes::{
+        case::{Case, Size, Test},
+        contestant::Description,
+        goals::Verdict,
+    },
+    summary::Summary,
+};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "pipes";
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in seconds since 1970.
+    pub began_unix_s: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// Who took part, and who did not and why.
+    pub contestants: Vec<Entry>,
+    /// What each was measured at.
+    pub figures: Vec<Figure>,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Repetitions of each case by each contestant.
+    pub rounds: u32,
+    /// Milliseconds of each repetition that were counted.
+    pub slice_ms: u64,
+    /// Milliseconds before those.
+    pub warm_up_ms: u64,
+    /// The daemon's core.
+    pub daemon_core: usize,
+    /// The application's core.
+    pub application_core: usize,
+    /// Size of the packet ring of pipes and of the bare ring, in KiB.
+    pub ring_kib: u64,
+    /// Size of its pages, in bytes.
+    pub page_bytes: u64,
+    /// Frequency governor of the daemon's core, if the machine tells.
+    pub governor: Option<String>,
+    /// The kernel's policy for transparent huge pages.
+    pub transparent_huge_pages: String,
+    /// Where the mix of packets is from.
+    pub mix: String,
+    /// Mean length of its packets, in bytes.
+    pub mix_mean_bytes: f64,
+}
+
+/// A contestant.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub description: Description,
+    /// Why it took no part, if so.
+    pub absent: Option<String>,
+    /// Repetitions that failed, and why.
+    pub failures: Vec<String>,
+}
+
+/// What a contestant was measured at in one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Whose.
+    pub contestant: String,
+    /// Of what.
+    pub case: Case,
+    /// In which unit.
+    pub unit: String,
+    /// Of all repetitions.
+    pub figure: Summary,
+    /// Median of how much of the daemon's core was taken.
+    pub daemon_cores: f64,
+    /// Of the application's.
+    pub application_cores: f64,
+    /// Of whatever core, by processes that only make the others possible.
+    pub other_cores: f64,
+}
+
+impl Results {
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`; returns where.
+    pub fn write_to(&self, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_s * 1000));
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Reads a result; of a folder, the last one in it.
+    pub fn read_from(place: &Path) -> Result<Self> {
+        let path = if place.is_dir() {
+            last_in(place)?
+        } else {
+            place.to_owned()
+        };
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let results: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a result of `pipes`", path.display()))?;
+        ensure!(
+            results.name == NAME,
+            "{} is a result of {:?}, not of `pipes`",
+            path.display(),
+            results.name
+        );
+        Ok(results)
+    }
+
+    /// What a contestant was measured at.
+    pub fn figure(&self, contestant: &str, case: Case) -> Option<&Figure> {
+        self.figures
+            .iter()
+            .find(|figure| figure.contestant == contestant && figure.case == case)
+    }
+
+    /// The sizes at which a test was made, small before large, the mix last.
+    pub fn sizes(&self, test: Test) -> Vec<Size> {
+        let mut sizes: Vec<Size> = self
+            .figures
+            .iter()
+            .filter(|figure| figure.case.test == test)
+            .map(|figure| figure.case.size)
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Who took part in a test, in the order of the contestants.
+    pub fn in_test(&self, test: Test) -> Vec<&Entry> {
+        self.contestants
+            .iter()
+            .filter(|entry| {
+                self.figures
+                    .iter()
+                    .any(|figure| figure.case.test == test && figure.contestant == entry.name)
+            })
+            .collect()
+    }
+}
+
+fn last_in(folder: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.extension().is_some_and(|end| end == "json")
+                && path
+                    .file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with(NAME))
+        })
+        .collect();
+    // Their names have the time in them, and as many digits for centuries.
+    found.sort();
+    found.pop().with_context(|| {
+        format!(
+            "there is no result of `pipes` in {}: measure with `covalent-bench pipes --results {}`",
+            folder.display(),
+            folder.display()
+        )
+    })
+}
+
+/// A run for tests: two contestants, one of them absent from some cases.
+#[cfg(test)]
+pub fn example() -> Results {
+    let figure = |contestant: &str, test, size, figures: [f64; 3]| Figure {
+        contestant: contestant.to_owned(),
+        case: Case { test, size },
+        unit: test.unit().to_owned(),
+        figure: Summary::of(figures.to_vec()).expect("figures"),
+        daemon_cores: 1.0,
+        application_cores: 0.99,
+        other_cores: 0.0,
+    };
+    let entry = |name: &str, absent: Option<&str>| Entry {
+        name: name.to_owned(),
+        description: Description {
+            what: format!("the {name}"),
+            version: "1.2".to_owned(),
+            tuning: "none".to_owned(),
+            commands: vec![format!("{name} --go")],
+        },
+        absent: absent.map(str::to_owned),
+        failures: Vec::new(),
+    };
+    let bytes = Size::Bytes;
+    let mut results = Results {
+        name: NAME.to_owned(),
+        began_unix_s: 1_790_000_000,
+        host: Host {
+            kernel: "6.1".to_owned(),
+            cpu: "Some CPU".to_owned(),
+            cores: 2,
+            memory_mib: 1024,
+            load_average: "0.10".to_owned(),
+            version: "0.1.0".to_owned(),
+            command: vec!["covalent-bench".to_owned(), "pipes".to_owned()],
+        },
+        setup: Setup {
+            rounds: 3,
+            slice_ms: 250,
+            warm_up_ms: 100,
+            daemon_core: 0,
+            application_core: 1,
+            ring_kib: 2048,
+            page_bytes: 4096,
+            governor: None,
+            transparent_huge_pages: "madvise".to_owned(),
+            mix: "built-in sample".to_owned(),
+            mix_mean_bytes: 400.0,
+        },
+        contestants: vec![
+            entry("ring", None),
+            entry("pipe", None),
+            entry("memif", None),
+            entry("aeron", Some("built without the feature `peers`")),
+        ],
+        figures: vec![
+            figure("ring", Test::Echo, bytes(64), [80.0, 70.0, 75.0]),
+            figure("pipe", Test::Echo, bytes(64), [60.0, 50.0, 55.0]),
+            figure("memif", Test::Echo, bytes(64), [10.0, 11.0, 12.0]),
+            figure("ring", Test::Echo, bytes(1518), [5.0, 6.0, 7.0]),
+            figure("pipe", Test::Echo, bytes(1518), [4.0, 4.5, 5.0]),
+            figure("memif", Test::Echo, bytes(1518), [5.5, 5.5, 5.5]),
+            figure("pipe", Test::Echo, Size::Mix, [10.0, 10.0, 10.0]),
+            figure("pipe", Test::RoundTrip, bytes(64), [0.25, 0.26, 0.24]),
+        ],
+        goals: Vec::new(),
+    };
+    results.goals = crate::pipes::goals::judge(&results);
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_the_last_one_found() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let before = example();
+        before.write_to(folder.path()).expect("written");
+        let after = Results {
+            began_unix_s: before.began_unix_s + 60,
+            ..before.clone()
+        };
+        let path = after.write_to(folder.path()).expect("written");
+        fs::write(folder.path().join("rx-1790000000000.json"), "{}").expect("written");
+        assert_eq!(Results::read_from(folder.path()).expect("read"), after);
+        assert_eq!(Results::read_from(&path).expect("read"), after);
+        assert!(!before.line().expect("JSON").contains('\n'));
+    }
+
+    #[test]
+    fn what_is_no_result_is_named() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let problem = Results::read_from(folder.path())
+            .expect_err("empty")
+            .to_string();
+        assert!(problem.contains("covalent-bench pipes"), "{problem}");
+        let path = folder.path().join("pipes-1.json");
+        fs::write(&path, "{\"name\": \"rx\"}").expect("written");
+        let problem = Results::read_from(&path).expect_err("another").to_string();
+        assert!(problem.contains("pipes-1.json"), "{problem}");
+    }
+
+    #[test]
+    fn sizes_and_contestants_of_a_test() {
+        let mut results = example();
+        results.figures.reverse();
+        assert_eq!(
+            results.sizes(Test::Echo),
+            [Size::Bytes(64), Size::Bytes(1518), Size::Mix]
+        );
+        let names: Vec<&str> = results
+            .in_test(Test::Echo)
+            .iter()
+            .map(|entry| entry.name.as_str())
+            .collect();
+        assert_eq!(names, ["ring", "pipe", "memif"]);
+    }
+}
