@@ -70,6 +70,9 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     ensure!(!cases.is_empty(), "none of the tests has such a size");
     let cores = Cores::choose()?;
     let host = Host::look();
+    let began = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let company = Company::gather()?;
     let mix = Mix::load(options.captures.as_deref())?;
     let mix_file = company.folder().join("mix");
@@ -113,7 +116,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     ensure!(!all.is_empty(), "no contestant has such a name");
     let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
     field.play(&cases, options.rounds)?;
-    let mut results = field.results(host, setup);
+    let mut results = field.results(began, host, setup);
     results.goals = goals::judge(&results);
     tell(&results, options)?;
     Ok(results
@@ -373,10 +376,7 @@ impl<'a> Field<'a> {
             .filter(|player| player.entry.absent.is_none())
     }
 
-    fn results(self, host: Host, setup: Setup) -> Results {
-        let began = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+    fn results(self, began: Duration, host: Host, setup: Setup) -> Results {
         let mut results = Results {
             name: results::NAME.to_owned(),
             began_unix_s: began.as_secs(),

@@ -107,6 +107,8 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
         .y_label_formatter(&|figure| tick(*figure))
         .x_desc(along)
         .y_desc(format!("{up} (logarithmic)"))
+        // On a logarithmic scale they would be a grey field.
+        .light_line_style(RGBColor(255, 255, 255))
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
         .draw()?;
