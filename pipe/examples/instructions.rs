@@ -59,7 +59,7 @@ fn pipe_echo(bursts: usize) -> Outcome {
         while let Some(mut packet) = batch.next_packet() {
             packet[8] = packet[8].wrapping_add(1);
         }
-        batch.send_all();
+        batch.send_taken();
         while let Some(packet) = nic.peek_tx()? {
             sum += u64::from(packet[8]);
             nic.advance_tx();

@@ -204,3 +204,25 @@ fn peeked_packets_are_received_again_and_confirmed_ones_are_held() {
     assert_eq!(nic.free_bytes(), free);
     assert!(app.recv().is_none());
 }
+
+#[test]
+fn what_was_walked_over_is_freed_and_the_rest_is_not() {
+    let (mut nic, mut app) = rx(4096);
+    for number in 0..5 {
+        nic.push(&packet(number, 100)).unwrap();
+    }
+    nic.publish();
+    let batch = app.recv().unwrap();
+    let mut walk = batch.iter();
+    assert_eq!(walk.by_ref().take(2).count(), 2);
+    let position = walk.position();
+    batch.free_to(position);
+    let batch = app.recv().unwrap();
+    assert_eq!(
+        batch.iter().collect::<Vec<_>>(),
+        [packet(2, 100), packet(3, 100), packet(4, 100)]
+    );
+    // A place that is behind already frees nothing.
+    batch.free_to(position);
+    assert_eq!(app.recv().unwrap().iter().count(), 3);
+}

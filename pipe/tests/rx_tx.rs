@@ -167,3 +167,24 @@ fn a_look_passes_a_bounded_number_of_discarded_packets() {
     assert_eq!(take_all(&mut nic), [packet(PACKETS - 1, 64)]);
     assert!(!nic.tx_waits());
 }
+
+#[test]
+fn what_was_taken_is_sent_and_the_rest_is_not() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for number in 0..3 {
+        nic.push(&packet(number, 100)).unwrap();
+    }
+    nic.publish();
+    let mut batch = app.recv_mut().unwrap();
+    batch.next_packet().unwrap()[0] = 9;
+    batch.next_packet().unwrap().discard();
+    assert!(batch.send_taken());
+    assert_eq!(nic.peek_tx().unwrap().unwrap()[0], 9);
+    nic.advance_tx();
+    assert_eq!(nic.peek_tx().unwrap(), None);
+    assert_eq!(
+        &*app.recv_mut().unwrap().next_packet().unwrap(),
+        packet(2, 100)
+    );
+    assert!(!app.recv_mut().unwrap().send_taken(), "nothing was taken");
+}

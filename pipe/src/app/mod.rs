@@ -13,6 +13,6 @@ mod rx_tx;
 mod tx;
 
 pub use bytes::{ByteBatch, BytePipe};
-pub use rx::{Packets, RxBatch, RxPipe};
+pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
 pub use tx::{SendRefusal, TxPipe, TxReservation};

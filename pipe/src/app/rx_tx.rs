@@ -139,6 +139,14 @@ impl RxTxBatch<'_> {
         self.pipe.send_to(end)
     }
 
+    /// Sends every packet that [`RxTxBatch::next_packet`] gave and that was not discarded; the others are received again. `true`: ring the
+    /// doorbell.
+    #[inline]
+    pub fn send_taken(self) -> bool {
+        let end = self.at;
+        self.pipe.send_to(end)
+    }
+
     /// Sends the first `packets` packets; the others are received again. `true`: ring the doorbell.
     pub fn send(self, packets: usize) -> bool {
         let end = self.end_of(packets, false);

@@ -194,7 +194,7 @@ fn echo(pipe: &mut RxTxPipe, mut stage: Stage<'_>) -> Result<Tally> {
             bytes += packet.len() as u64;
             packets += 1;
         }
-        batch.send(packets);
+        batch.send_taken();
         count += packets as u64;
     }
     if let Some(violation) = pipe.violation() {
@@ -210,13 +210,15 @@ fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
             continue;
         };
         let mut packets = 0;
-        for packet in batch.iter().take(BURST) {
+        let mut walk = batch.iter();
+        for packet in walk.by_ref().take(BURST) {
             touched += u64::from(packet[TOUCHED]);
             bytes += packet.len() as u64;
             packets += 1;
         }
-        batch.free(packets);
-        count += packets as u64;
+        let position = walk.position();
+        batch.free_to(position);
+        count += packets;
     }
     ensure!(touched == count, "{count} packets add up to {touched}");
     Ok(stage.meter.finish(count, bytes))
