@@ -67,7 +67,7 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         "--rounds",
         "1",
         "--slice-ms",
-        "20",
+        "100",
         "--sizes",
         "64,mix,4096",
     ];

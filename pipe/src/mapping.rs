@@ -87,7 +87,7 @@ impl Mapping {
         // SAFETY: `skip` < `page_bytes`, and the reservation has `page_bytes` more than the views need.
         let base = unsafe { reserved.cast::<u8>().add(skip) };
         // From here on dropping it unmaps the reservation, whatever has replaced parts of it.
-        let mapping = Self {
+        let mut mapping = Self {
             base,
             view_bytes,
             reserved,
@@ -112,7 +112,24 @@ impl Mapping {
                 )
             }?;
         }
+        mapping.trim(view_bytes * views);
         Ok(mapping)
+    }
+
+    /// Gives back what was reserved around the `used_bytes` from the base on: a process may have some ten thousand mappings only.
+    fn trim(&mut self, used_bytes: usize) {
+        let before = self.base.as_ptr().addr() - self.reserved.as_ptr().addr();
+        let behind = self.reserved_bytes - before - used_bytes;
+        // SAFETY: the two spans lie within the reservation, on both sides of the views, and nothing refers to them.
+        unsafe {
+            if before > 0 && munmap(self.reserved.as_ptr(), before).is_ok() {
+                self.reserved = self.base.cast();
+                self.reserved_bytes -= before;
+            }
+            if behind > 0 && munmap(self.base.add(used_bytes).as_ptr().cast(), behind).is_ok() {
+                self.reserved_bytes -= behind;
+            }
+        }
     }
 
     /// Has the kernel put the pages together into huge ones, now, at whatever cost in time (`MADV_COLLAPSE`, Linux 6.1). Returns whether all of them

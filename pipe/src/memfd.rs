@@ -64,15 +64,20 @@ pub(crate) fn seal(
 /// stay writable. For the memory of pipes and regions, once it is mapped by whom it was made for.
 ///
 /// # Errors
-/// [`PipeError::System`] if somebody has sealed it against that.
+/// [`PipeError::System`] if somebody has sealed it against that, or if there is no memory for the holes that somebody made before.
 pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
     const WHAT: &str = "shared memory";
     let seals = fcntl_get_seals(memfd).map_err(PipeError::system(WHAT, "fcntl(F_GET_SEALS)"))?;
-    if seals.contains(SealFlags::FUTURE_WRITE) {
-        return Ok(());
+    if !seals.contains(SealFlags::FUTURE_WRITE) {
+        fcntl_add_seals(memfd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
+            .map_err(PipeError::system(WHAT, "fcntl(F_ADD_SEALS)"))?;
     }
-    fcntl_add_seals(memfd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
-        .map_err(PipeError::system(WHAT, "fcntl(F_ADD_SEALS)"))
+    // Holes that were made until now are filled, or their pages would be sought when they are first touched.
+    let bytes = fstat(memfd)
+        .map_err(PipeError::system(WHAT, "fstat"))?
+        .st_size as u64;
+    retry_on_intr(|| fallocate(memfd, FallocateFlags::empty(), 0, bytes))
+        .map_err(PipeError::system(WHAT, "fallocate"))
 }
 
 /// Checks that a received descriptor is a memfd of exactly `bytes` whose size is sealed. Returns the size of its pages.

@@ -99,23 +99,35 @@ fn what_is_confirmed_is_held_until_it_is_freed() {
 }
 
 #[test]
-fn notifications_are_those_of_packets() {
+fn what_was_looked_at_and_left_is_no_news() {
     let (mut nic, mut app) = pair();
     nic.push(b"one").unwrap();
     assert_eq!(nic.publish(), Some(3));
     nic.push(b"two").unwrap();
     assert_eq!(nic.publish(), None);
     assert!(app.recv().unwrap().free(3), "the doorbell is wanted");
-    assert_eq!(nic.on_doorbell(), Ok(Some(6)));
-    assert!(app.recv().unwrap().free_all());
+    assert_eq!(nic.on_doorbell(), Ok(None), "the other three were seen");
+    nic.push(b"two").unwrap();
+    assert_eq!(nic.publish(), Some(9));
+    // In whichever way they are left.
+    assert!(app.recv().unwrap().keep());
+    assert_eq!(nic.on_doorbell(), Ok(None));
+    nic.push(b"two").unwrap();
+    assert_eq!(nic.publish(), Some(12));
+    assert!(app.recv().unwrap().confirm(1));
+    assert_eq!(nic.on_doorbell(), Ok(None));
+    assert!(
+        !app.recv().unwrap().free_all(),
+        "the bit is cleared already"
+    );
     assert_eq!(nic.on_doorbell(), Ok(None));
     nic.push(b"three").unwrap();
-    assert_eq!(nic.publish(), Some(11));
+    assert_eq!(nic.publish(), Some(17));
     let counters = app.counters();
-    assert_eq!((counters.rx_packets, counters.rx_bytes), (3, 11));
-    assert_eq!(counters.notifications_sent, 3);
+    assert_eq!((counters.rx_packets, counters.rx_bytes), (5, 17));
+    assert_eq!(counters.notifications_sent, 4);
     assert_eq!(counters.notifications_suppressed, 1);
-    assert_eq!(counters.head_updates, 2);
+    assert_eq!(counters.head_updates, 4);
     assert_eq!(counters, nic.counters());
 }
 

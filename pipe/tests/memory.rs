@@ -94,11 +94,12 @@ fn a_pipe_on_the_pages_that_it_got_works() {
             assert_eq!(page_bytes, HUGE);
         }
         assert!([4096, HUGE].contains(&page_bytes));
-        assert_eq!(
-            huge_kib_of(&memory) >= HUGE / 1024,
-            page_bytes == HUGE,
-            "what is said is what the kernel shows"
-        );
+        if page_bytes == HUGE {
+            assert!(
+                huge_kib_of(&memory) >= HUGE / 1024,
+                "what is said is what the kernel shows"
+            );
+        }
         let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
         let opened = PipeMemory::open(fds, direction, HUGE).unwrap();
         assert_eq!(opened.page_bytes(), page_bytes);

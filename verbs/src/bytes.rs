@@ -257,6 +257,9 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
 
 /// Bytes that lie in a [`BytePipe`]. Dropping it keeps them: they are received again.
 ///
+/// What was looked at and is left, for example the beginning of a message, is no news any more: [`Device::next_rx_pipe`] names the pipe when more
+/// arrives.
+///
 /// The pipe is borrowed, so a freed byte cannot be read:
 /// ```compile_fail,E0505
 /// # fn main() -> Result<(), covalent_verbs::Error> {
@@ -290,26 +293,32 @@ impl<'p> ByteBatch<'p> {
     }
 
     /// Frees all bytes.
-    pub fn free_all(self) {
+    pub fn free_all(mut self) {
         self.free_with(app::ByteBatch::free_all);
     }
 
     /// Frees the first `bytes` bytes, or all if they are fewer. The others are received again.
-    pub fn free(self, bytes: usize) {
+    pub fn free(mut self, bytes: usize) {
         self.free_with(|batch| batch.free(bytes));
     }
 
     /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`], and the others are received again. Freeing goes by
     /// age: a later batch that frees bytes frees those held before it too.
-    pub fn confirm(self, bytes: usize) {
+    pub fn confirm(mut self, bytes: usize) {
         self.free_with(|batch| batch.confirm(bytes));
     }
 
-    fn free_with(mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {
+    fn free_with(&mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {
         if let Some(batch) = self.bytes.take()
             && free(batch)
         {
             self.device.owe_doorbell(self.id);
         }
+    }
+}
+
+impl Drop for ByteBatch<'_> {
+    fn drop(&mut self) {
+        self.free_with(app::ByteBatch::keep);
     }
 }

@@ -229,8 +229,7 @@ impl Drop for RxPipe<'_> {
 }
 
 fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
-    if let Some(batch) = ring.recv() {
-        batch.keep();
+    if ring.peek().is_some() {
         return Ok(true);
     }
     ring.violation()
@@ -289,11 +288,9 @@ impl<'p> RxBatch<'p> {
         self.free_with(|batch| batch.confirm(packets));
     }
 
-    /// Frees nothing: all packets are received again.
+    /// Frees nothing: all packets are received again. They are no news any more: [`Device::next_rx_pipe`] names this pipe when more arrives.
     pub fn keep(mut self) {
-        if let Some(batch) = self.packets.take() {
-            batch.keep();
-        }
+        self.free_with(app::RxBatch::keep);
     }
 
     fn free_with(&mut self, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
@@ -307,7 +304,9 @@ impl<'p> RxBatch<'p> {
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {
-        if !self.keep {
+        if self.keep {
+            self.free_with(app::RxBatch::keep);
+        } else {
             self.free_with(app::RxBatch::free_all);
         }
     }

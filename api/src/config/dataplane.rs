@@ -46,7 +46,7 @@ pub enum Idle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HugePages {
-    /// 2 MiB pages if the host has them free, else 4 KiB, and say which.
+    /// 2 MiB pages if the host has them, reserved or transparent, else 4 KiB, and say which.
     Auto,
     /// 2 MiB pages or fail.
     Require,

@@ -92,6 +92,7 @@ impl Lane {
         // Room for every pipe at once, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
         core.sources.reserve(core.pipes.len());
+        core.paced.reserve(core.pipes.len());
         if let Some(owner) = core.sessions.get_mut(session) {
             let number = number as usize;
             if owner.pipes.len() <= number {
@@ -186,6 +187,7 @@ impl Lane {
             pipe.pacer = tuning.rate_limit.map(Pacer::new);
             pipe.stamp_at = tuning.stamp_at_bytes.map(|at| at as usize);
         }
+        self.core.end_pacing(slot, false);
         Ok(())
     }
 

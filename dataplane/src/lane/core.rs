@@ -2,7 +2,11 @@
 //!
 //! It is the [`Host`] of the lane's [`covalent_protocol::Node`].
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    time::Instant,
+};
 
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
@@ -48,8 +52,9 @@ pub struct Core {
     pub port_names: Vec<String>,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
-    /// When the first pipe that is kept to a rate may send again, by [`stamp::now_ns`].
-    pub paced_until_ns: Option<u64>,
+    /// Slots of pipes that are kept to a rate and must wait, with the time when they may send again by [`stamp::now_ns`], the earliest first. They
+    /// cost a round nothing until then. Its room grows when a pipe is opened, never with a packet.
+    pub paced: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl Core {

@@ -5,6 +5,7 @@
 //! whoever made it before is found by the second look.
 
 use std::{
+    cmp::Reverse,
     os::fd::{AsFd, AsRawFd, RawFd},
     time::{Duration, Instant},
 };
@@ -90,8 +91,7 @@ impl Lane {
         // Less than a burst: most likely nothing is left.
         let drained = found_work && work < self.settings.burst;
         // A sleep takes longer than the kernel's timer slack; what is due sooner is waited for awake.
-        let due_soon = self.core.paced_until_ns.is_some()
-            && self.idler.policy == Idle::Adaptive
+        let due_soon = self.idler.policy == Idle::Adaptive
             && self.paced_for().is_some_and(|wait| wait <= self.idler.spin);
         if due_soon || !self.idler.is_tired(self.core.now, found_work) {
             self.idler.pause(found_work, drained);
@@ -141,7 +141,7 @@ impl Lane {
 
     /// How long it is until the first pipe that is kept to a rate may send again.
     fn paced_for(&self) -> Option<Duration> {
-        let until_ns = self.core.paced_until_ns?;
+        let &Reverse((until_ns, _)) = self.core.paced.peek()?;
         Some(Duration::from_nanos(
             until_ns.saturating_sub(stamp::now_ns()),
         ))

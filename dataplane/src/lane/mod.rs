@@ -152,7 +152,7 @@ impl Lane {
             outbox: Outbox::new(reports),
             port_names: config.port.iter().map(|port| port.name.clone()).collect(),
             now,
-            paced_until_ns: None,
+            paced: std::collections::BinaryHeap::new(),
         };
         Ok(Self {
             idler: Idler::new(

@@ -124,14 +124,14 @@ impl PortSlot {
         };
         // What is looked at must be what is sent, and the application may be changing its memory all the while.
         copy.copy_from_slice(frame);
-        if let Some(at) = stamp_at {
-            *unstamped += u64::from(!stamp::write(copy, at));
-        }
+        let stamped = stamp_at.is_none_or(|at| stamp::write(copy, at));
         if self.link && key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
             self.link_type += 1;
             return Ok(());
         }
-        self.port.tx(copy)
+        self.port.tx(copy)?;
+        *unstamped += u64::from(!stamped);
+        Ok(())
     }
 
     /// Whether data may be sent now.

@@ -1,9 +1,11 @@
 //! Pipes → ports, links → ports.
 
+use std::cmp::Reverse;
+
 use covalent_api::request::PipeKind;
 use covalent_pipe::nic::NicPipe;
 
-use super::{Lane, stamp};
+use super::{Lane, core::Core, stamp};
 use crate::port::{PortError, TxRefusal};
 
 /// What serving one pipe came to.
@@ -15,8 +17,8 @@ pub(super) enum Served {
     More,
     /// More is left, and the way on is full: worth another look soon.
     Full,
-    /// More is left, and its application asked that it should wait.
-    Paced,
+    /// More is left, and its application asked that it should wait until then, by [`stamp::now_ns`].
+    Paced(u64),
     /// More is left, and nothing moves until something else happens: a carrier, a frame, a doorbell.
     Blocked,
 }
@@ -73,7 +75,7 @@ impl Lane {
     pub(super) fn serve_sources(&mut self) -> (usize, bool) {
         let mut moved = 0;
         let mut waits = false;
-        self.core.paced_until_ns = None;
+        self.core.resume_paced();
         for _ in 0..self.core.sources.len() {
             let Some(slot) = self.core.sources.pop_front() else {
                 break;
@@ -97,12 +99,15 @@ impl Lane {
             };
             moved += count;
             waits |= served == Served::Full;
-            if served == Served::Empty {
-                if let Some(pipe) = self.core.pipes.get_mut(slot) {
-                    pipe.queued = false;
+            match served {
+                Served::Empty => {
+                    if let Some(pipe) = self.core.pipes.get_mut(slot) {
+                        pipe.queued = false;
+                    }
                 }
-            } else {
-                self.core.sources.push_back(slot);
+                // It stays queued, so that no doorbell puts it back before its time.
+                Served::Paced(until_ns) => self.core.paced.push(Reverse((until_ns, slot))),
+                Served::More | Served::Full | Served::Blocked => self.core.sources.push_back(slot),
             }
         }
         // Whoever is first may take all the room that a port has; the next round begins with the next one.
@@ -141,36 +146,33 @@ impl Lane {
                     Served::More
                 };
             }
-            if let Some(later_ns) = pipe
-                .pacer
-                .as_ref()
-                .and_then(|pacer| pacer.wait_until_ns(now_ns))
-            {
-                if !matches!(pipe.nic.peek_tx(), Ok(Some(_))) && !pipe.nic.tx_waits() {
-                    break Served::Empty;
-                }
-                let first = self.core.paced_until_ns.unwrap_or(u64::MAX).min(later_ns);
-                self.core.paced_until_ns = Some(first);
-                break Served::Paced;
-            }
             match pipe.nic.peek_tx() {
-                Ok(Some(frame)) => match port.send_data(
-                    frame,
-                    self.settings.ethertype,
-                    stamp_at,
-                    &mut pipe.unstamped,
-                ) {
-                    Ok(()) => {
-                        port.unflushed = true;
-                        if let Some(pacer) = &mut pipe.pacer {
-                            pacer.sent(now_ns, frame.len());
-                        }
+                Ok(Some(frame)) => {
+                    let wait_ns = pipe
+                        .pacer
+                        .as_ref()
+                        .and_then(|pacer| pacer.wait_until_ns(now_ns));
+                    if let Some(until_ns) = wait_ns {
+                        break Served::Paced(until_ns);
                     }
-                    // The port counts it; the verbs library refuses such frames before they get here.
-                    Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
-                    Err(TxRefusal::Full) => break Served::Full,
-                    Err(TxRefusal::Down) => break Served::Blocked,
-                },
+                    match port.send_data(
+                        frame,
+                        self.settings.ethertype,
+                        stamp_at,
+                        &mut pipe.unstamped,
+                    ) {
+                        Ok(()) => {
+                            port.unflushed = true;
+                            if let Some(pacer) = &mut pipe.pacer {
+                                pacer.sent(now_ns, frame.len());
+                            }
+                        }
+                        // The port counts it; the verbs library refuses such frames before they get here.
+                        Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
+                        Err(TxRefusal::Full) => break Served::Full,
+                        Err(TxRefusal::Down) => break Served::Blocked,
+                    }
+                }
                 Ok(None) => {
                     break if pipe.nic.tx_waits() {
                         Served::More
@@ -256,6 +258,31 @@ impl Lane {
                 }
                 Err(error) => self.lose_port(at, &error),
             }
+        }
+    }
+}
+
+impl Core {
+    /// Puts the pipes back whose time to wait is over.
+    fn resume_paced(&mut self) {
+        if self.paced.is_empty() {
+            return;
+        }
+        let now_ns = stamp::now_ns();
+        while let Some(&Reverse((until_ns, slot))) = self.paced.peek()
+            && until_ns <= now_ns
+        {
+            self.paced.pop();
+            self.sources.push_back(slot);
+        }
+    }
+
+    /// The pipe in `slot` waits no more: it is put back if it did, as its rate may be another one now, or forgotten if it goes.
+    pub(super) fn end_pacing(&mut self, slot: usize, goes: bool) {
+        let waiting = self.paced.len();
+        self.paced.retain(|&Reverse((_, paced))| paced != slot);
+        if self.paced.len() < waiting && !goes {
+            self.sources.push_back(slot);
         }
     }
 }

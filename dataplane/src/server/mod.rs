@@ -409,6 +409,7 @@ impl Server {
             .map(|(&number, _)| number)
             .collect();
         for number in closing {
+            self.forgo_unmapped(number);
             let Some(client) = self.clients.get_mut(&number) else {
                 continue;
             };

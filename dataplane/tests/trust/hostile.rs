@@ -21,15 +21,15 @@ const WINDOW: Duration = Duration::from_millis(250);
 
 /// The least part of their throughput that the honest ones keep, measured against the lesser of what they have alone and beside a
 /// process that only burns CPU time.
-const KEPT_MIN: f64 = 0.5;
+const KEPT_MIN: f64 = 0.4;
 
 /// Seeds more than the time allows, if the honest did not keep so much so far.
 const MORE_SEEDS: u32 = 8;
 
 /// Longest round of a lane, and longest wait for an answer, on a machine where more processes want to run than it has cores: what the
 /// system's scheduler takes is in it. A lane that waits for an offender waits for ever.
-const ROUND_MAX: Duration = Duration::from_millis(500);
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+const ROUND_MAX: Duration = Duration::from_secs(2);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What a reason names: a word, and then its value.
 const WORDS: [&str; 8] = [

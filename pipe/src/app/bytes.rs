@@ -109,7 +109,10 @@ impl ByteBatch<'_> {
     #[inline]
     pub fn free(self, bytes: usize) -> bool {
         let end = self.end_of(bytes);
-        self.receiver.free_received(end)
+        if end == self.receiver.consumer.next {
+            return self.receiver.wait_for_more();
+        }
+        self.receiver.free_to(end)
     }
 
     /// Frees all bytes. The result is as for [`ByteBatch::free`].
@@ -118,11 +121,18 @@ impl ByteBatch<'_> {
         self.free(usize::MAX)
     }
 
+    /// Frees nothing: all bytes are received again. Unlike dropping the batch this says that they were looked at. `true`: ring the doorbell to be
+    /// notified of more than these.
+    pub fn keep(self) -> bool {
+        self.receiver.wait_for_more()
+    }
+
     /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`]. The others are received
     /// again. The result is as for [`ByteBatch::free`].
     pub fn confirm(self, bytes: usize) -> bool {
         let end = self.end_of(bytes);
-        self.receiver.confirm_to(end)
+        self.receiver.confirm_to(end);
+        self.receiver.wait_for_more()
     }
 
     #[inline]

@@ -60,8 +60,14 @@ impl Receiver {
     #[inline]
     pub(super) fn free_to(&mut self, cursor: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
+        // Packets that were left are news again. Of bytes, what was left is the beginning of a message: news is what comes behind it.
+        let seen = if self.shared.alignment == 1 {
+            self.consumer.limit
+        } else {
+            self.consumer.next
+        };
         // Before the head: whoever sees that sees this too, so it is never found behind it.
-        self.show_seen(self.consumer.next);
+        self.show_seen(seen);
         self.consumer.release_to(&self.shared, cursor);
         self.outstanding
     }

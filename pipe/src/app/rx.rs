@@ -160,9 +160,11 @@ impl RxBatch<'_> {
         self.receiver.confirm_to(end)
     }
 
-    /// Frees nothing: all packets are received again.
-    pub fn keep(mut self) {
+    /// Frees nothing: all packets are received again. Unlike dropping what was peeked at, this says that they were looked at. `true`: ring the doorbell to be
+    /// notified of more than these.
+    pub fn keep(mut self) -> bool {
         self.on_drop = OnDrop::Keep;
+        self.receiver.wait_for_more()
     }
 
     fn end_of(&self, packets: usize) -> u64 {

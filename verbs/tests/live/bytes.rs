@@ -17,10 +17,14 @@ const PIPE_BYTES: u64 = 64 * 1024;
 const PORT: u16 = 514;
 
 fn datagram(payload: &[u8]) -> Vec<u8> {
+    datagram_to(PORT, payload)
+}
+
+fn datagram_to(port: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     PacketBuilder::ethernet2([2; 6], [4; 6])
         .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
-        .udp(4000, PORT)
+        .udp(4000, port)
         .write(&mut frame, payload)
         .unwrap();
     frame.resize(frame.len().max(60), 0xaa);
@@ -182,6 +186,73 @@ fn a_reader_that_waits_for_the_rest_sleeps() {
     tx.send(&frame).unwrap();
     assert_eq!(packets.recv_deadline(soon()).unwrap().iter().count(), 1);
     assert_eq!(packets.held().count(), 0, "freed with the batch behind it");
+}
+
+/// One call waits for two pipes that each hold the beginning of a line, and packets that are kept: it sleeps, and what comes wakes it.
+#[test]
+fn beginnings_of_messages_are_no_news_and_their_ends_are() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut pipes: Vec<_> = [PORT, PORT + 1]
+        .map(|dst_port| {
+            let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
+            pipe.bind(&Match::Port {
+                transport: Transport::Udp,
+                dst_port,
+            })
+            .unwrap();
+            pipe
+        })
+        .into();
+    let mut packets = b.rx_pipe(PIPE_BYTES).unwrap();
+    packets
+        .bind(&Match::EtherType { ethertype: 0x9000 })
+        .unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let mut frame = [7; 60];
+    frame[12..14].copy_from_slice(&[0x90, 0]);
+    for round in 0..20 {
+        for port in [PORT, PORT + 1] {
+            tx.send_deadline(&datagram_to(port, b"a whole li"), soon())
+                .unwrap();
+        }
+        tx.send_deadline(&frame, soon()).unwrap();
+        let (mut looked_at, mut kept) = ([0; 2], 0);
+        while looked_at != [10; 2] || kept <= round {
+            let ready = b.next_rx_pipe_deadline(soon()).unwrap();
+            if ready == packets.id() {
+                kept = packets
+                    .peek()
+                    .unwrap()
+                    .map_or(0, |batch| batch.iter().count());
+                continue;
+            }
+            let place = usize::from(ready == pipes[1].id());
+            if let Some(batch) = pipes[place].recv().unwrap() {
+                assert_eq!(batch.messages(Delimited::new(b'\n', 100)).count(), 0);
+                looked_at[place] = batch.bytes().len();
+            }
+        }
+        let rung = |pipes: &[BytePipe<'_>]| {
+            pipes
+                .iter()
+                .map(|pipe| pipe.counters().head_updates)
+                .sum::<u64>()
+        };
+        let before = rung(&pipes);
+        let pause = Instant::now() + Duration::from_millis(5);
+        let error = b.next_rx_pipe_deadline(pause).unwrap_err();
+        assert!(matches!(error, Error::Deadline { .. }), "{error}");
+        assert!(rung(&pipes) - before <= 4, "no doorbell for what was seen");
+        for (place, port) in [PORT, PORT + 1].into_iter().enumerate() {
+            tx.send_deadline(&datagram_to(port, b"ne\n"), soon())
+                .unwrap();
+            assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), pipes[place].id());
+            let batch = pipes[place].recv().unwrap().unwrap();
+            assert_eq!(batch.bytes(), b"a whole line\n");
+            batch.free_all();
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,6 @@
 //! Many pipes, many applications, many threads on one lane.
 
-use std::{
-    sync::Barrier,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::Barrier, thread};
 
 use covalent_verbs::{Device, Match, RxPipe, Transport, TxPipe};
 use etherparse::PacketBuilder;
@@ -137,9 +133,7 @@ fn attachments_do_not_disturb_each_other() {
         let a = nodes.attach("a");
         let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
         ready.wait();
-        let start = Instant::now();
         // 200 packets of 64 bytes fit into each pipe, so even a thread that never gets a turn loses none.
         send_to_all(&mut tx, 2 * THREADS, ROUNDS);
-        assert!(start.elapsed() < Duration::from_secs(60));
     });
 }

@@ -49,10 +49,11 @@ fn a_pipe_is_never_faster_than_asked_and_holds_up_nobody() {
         for _ in 0..200 {
             paced.push(&[1; 100]).unwrap();
         }
-        paced.publish().unwrap();
         for _ in 0..200 {
             free.push(&[2; 100]).unwrap();
         }
+        // The two side by side, so that nothing comes between them.
+        paced.publish().unwrap();
         free.publish().unwrap();
         let mut order = Vec::new();
         let mut last = start;
