@@ -7,7 +7,7 @@ use covalent_api::{
     rule::Match,
 };
 use covalent_pipe::{Direction, PipeMemory, app::TxPipe};
-use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fstat};
 
 use super::{
     client::{App, CAPACITY_BYTES},
@@ -45,11 +45,17 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
     let kept = fds
         .each_ref()
         .map(|fd| fd.try_clone().expect("a descriptor"));
-    assert!(kept.iter().all(can_make_a_hole), "nobody serves it yet");
+    // Mapping it brings all its pages in, so the holes come after that.
     let memory = PipeMemory::open(fds, Direction::Tx, CAPACITY_BYTES).expect("pipe memory");
+    assert!(kept.iter().all(can_make_a_hole), "nobody serves it yet");
     let mut tx = TxPipe::new(memory).expect("a TX pipe");
     app.client.done(&Request::Mapped);
     assert!(!kept.iter().any(can_make_a_hole));
+    // The holes of before are filled: the lane never waits for a page.
+    for fd in &kept {
+        let stat = fstat(fd).expect("a memfd");
+        assert!(stat.st_blocks * 512 >= stat.st_size, "a page is missing");
+    }
     // The mapping is as good as before.
     app.send(pipe, &mut tx, &numbered(1, 100));
     assert_eq!(receiver.receive(rx_pipe, &mut rx, 1), [numbered(1, 100)]);
