@@ -50,7 +50,8 @@ impl BytePipe {
         let consumer = &self.receiver.consumer;
         let held = consumer.next - consumer.released;
         let end = consumer.released + held.min(bytes as u64);
-        self.receiver.free_to(end)
+        let seen = consumer.limit;
+        self.receiver.free_to(end, seen)
     }
 
     /// As [`super::RxPipe::wait_for_more`].
@@ -112,7 +113,9 @@ impl ByteBatch<'_> {
         if end == self.receiver.consumer.next {
             return self.receiver.wait_for_more();
         }
-        self.receiver.free_to(end)
+        // What is left is the beginning of a message: news is what comes behind it.
+        let seen = self.receiver.consumer.limit;
+        self.receiver.free_to(end, seen)
     }
 
     /// Frees all bytes. The result is as for [`ByteBatch::free`].

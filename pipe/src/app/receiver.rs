@@ -46,26 +46,21 @@ impl Receiver {
         self.consumer.limit != self.consumer.next
     }
 
-    /// Frees what was received before `end`, and what was confirmed earlier with it; nothing at all if that is no byte of what was received. Returns whether the
-    /// doorbell is to be rung for the next notification.
+    /// Frees what was received before `end`, and what was confirmed earlier with it; nothing at all if that is no byte of what was received. What was
+    /// received behind it is news again. Returns whether the doorbell is to be rung for the next notification.
     #[inline]
     pub(super) fn free_received(&mut self, end: u64) -> bool {
         if end == self.consumer.next {
             return self.outstanding;
         }
-        self.free_to(end)
+        self.free_to(end, end)
     }
 
-    /// Frees everything before `cursor`. The result is as for [`Receiver::free_received`].
+    /// Frees everything before `cursor`; of what lies before `seen` no notification is wanted. `seen` is at least the cursor and what was confirmed. The
+    /// result is as for [`Receiver::free_received`].
     #[inline]
-    pub(super) fn free_to(&mut self, cursor: u64) -> bool {
+    pub(super) fn free_to(&mut self, cursor: u64, seen: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
-        // Packets that were left are news again. Of bytes, what was left is the beginning of a message: news is what comes behind it.
-        let seen = if self.shared.alignment == 1 {
-            self.consumer.limit
-        } else {
-            self.consumer.next
-        };
         // Before the head: whoever sees that sees this too, so it is never found behind it.
         self.show_seen(seen);
         self.consumer.release_to(&self.shared, cursor);
@@ -74,9 +69,14 @@ impl Receiver {
 
     /// Takes everything before `cursor` as received, and keeps it.
     #[inline]
-    pub(super) fn confirm_to(&mut self, cursor: u64) -> bool {
+    pub(super) fn confirm_to(&mut self, cursor: u64) {
         self.consumer.next = cursor;
-        self.show_seen(cursor);
+    }
+
+    /// What was received and not confirmed is news again. The result is as for [`Receiver::free_received`].
+    #[inline]
+    pub(super) fn rest_is_news(&mut self) -> bool {
+        self.show_seen(self.consumer.next);
         self.outstanding
     }
 

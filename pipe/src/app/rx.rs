@@ -53,7 +53,8 @@ impl RxPipe {
         let mut left = self.held();
         left.by_ref().take(packets).for_each(drop);
         let end = left.at;
-        self.receiver.free_to(end)
+        let seen = self.receiver.consumer.next;
+        self.receiver.free_to(end, seen)
     }
 
     /// Before sleeping until more arrives than was looked at so far, used or not. `true`: ring the doorbell, or no notification comes.
@@ -157,7 +158,8 @@ impl RxBatch<'_> {
     pub fn confirm(mut self, packets: usize) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.end_of(packets);
-        self.receiver.confirm_to(end)
+        self.receiver.confirm_to(end);
+        self.receiver.rest_is_news()
     }
 
     /// Frees nothing: all packets are received again. Unlike dropping what was peeked at, this says that they were looked at. `true`: ring the doorbell to be
