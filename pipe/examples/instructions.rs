@@ -60,10 +60,10 @@ fn pipe_echo(bursts: usize) -> Outcome {
             packet[8] = packet[8].wrapping_add(1);
         }
         batch.send_taken();
-        while let Some(packet) = nic.peek_tx()? {
+        nic.take_tx(BURST, |packet| {
             sum += u64::from(packet[8]);
-            nic.advance_tx();
-        }
+            true
+        })?;
         nic.complete_tx();
     }
     check(sum, bursts, 8)

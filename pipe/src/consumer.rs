@@ -116,17 +116,6 @@ impl Consumer {
         unsafe { shared.ring.slice_mut(span.start, span.len as usize) }
     }
 
-    /// Copies a packet that [`Consumer::span`] found; `target` is as long as the packet.
-    #[inline]
-    pub(crate) fn copy_out(&self, shared: &Shared, span: Span, target: &mut [u8]) {
-        assert!(
-            self.holds(span.start, target.len() as u64),
-            "bytes that the consumer does not hold"
-        );
-        // SAFETY: as in `range`; `target` is no longer than the span between released and limit.
-        unsafe { shared.ring.copy_out(span.start, target) };
-    }
-
     /// Gives everything before `next` back.
     #[inline]
     pub(crate) fn release(&mut self, shared: &Shared) {

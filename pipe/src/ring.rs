@@ -66,22 +66,11 @@ impl Ring {
         }
     }
 
-    /// Copies bytes out of the ring from `cursor` on.
-    ///
-    /// # Safety
-    /// `bytes` is no longer than the ring, and no half *in this process* writes that span meanwhile: the caller is the pipe's
-    /// consumer and the span lies between its head and the accepted tail.
-    #[inline]
-    pub(crate) unsafe fn copy_out(&self, cursor: u64, bytes: &mut [u8]) {
-        debug_assert!(bytes.len() <= self.capacity());
-        // SAFETY: as in `copy_in`, the other way.
-        unsafe { core::ptr::copy_nonoverlapping(self.at(cursor), bytes.as_mut_ptr(), bytes.len()) };
-    }
-
     /// The `len` bytes from `cursor` on.
     ///
     /// # Safety
-    /// As [`Ring::copy_out`] for the slice's whole life. If the other process is not trusted to leave the span alone, the receiver must copy
+    /// `len` is at most the capacity, and for the slice's whole life no half *in this process* writes that span: the caller is the pipe's
+    /// consumer and the span lies between its head and the accepted tail. If the other process is not trusted to leave the span alone, the receiver must copy
     /// the bytes once and decide from the copy.
     #[inline]
     pub(crate) unsafe fn slice(&self, cursor: u64, len: usize) -> &[u8] {

@@ -9,10 +9,11 @@ use support::{packet, rx_tx};
 
 fn take_all(nic: &mut NicPipe) -> Vec<Vec<u8>> {
     let mut taken = Vec::new();
-    while let Some(bytes) = nic.peek_tx().unwrap() {
+    nic.take_tx(usize::MAX, |bytes| {
         taken.push(bytes.to_vec());
-        nic.advance_tx();
-    }
+        true
+    })
+    .unwrap();
     taken
 }
 
@@ -105,6 +106,32 @@ fn discarded_packets_free_their_bytes_and_are_not_sent() {
     assert_eq!(take_all(&mut nic), [packet(6, 500)]);
     nic.complete_tx();
     assert_eq!(nic.free_bytes(), 4032);
+}
+
+#[test]
+fn packets_that_are_not_to_be_sent_count_as_looked_at() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for number in 0..5 {
+        nic.push(&packet(number, 64)).unwrap();
+    }
+    nic.publish();
+    app.recv_mut().unwrap().discard(3);
+    app.recv_mut().unwrap().send_all();
+    let take = |nic: &mut NicPipe| {
+        let mut taken = Vec::new();
+        let looked = nic
+            .take_tx(2, |bytes| {
+                taken.push(bytes.to_vec());
+                true
+            })
+            .unwrap();
+        (looked, taken)
+    };
+    assert_eq!(take(&mut nic), (2, Vec::new()));
+    assert_eq!(take(&mut nic), (2, vec![packet(3, 64)]));
+    assert_eq!(take(&mut nic), (1, vec![packet(4, 64)]));
+    let counters = nic.counters();
+    assert_eq!((counters.tx_packets, counters.tx_discarded), (2, 3));
 }
 
 #[test]

@@ -12,10 +12,11 @@ use support::{packet, tx};
 
 fn take_all(nic: &mut NicPipe) -> Vec<Vec<u8>> {
     let mut taken = Vec::new();
-    while let Some(bytes) = nic.peek_tx().unwrap() {
+    nic.take_tx(usize::MAX, |bytes| {
         taken.push(bytes.to_vec());
-        nic.advance_tx();
-    }
+        true
+    })
+    .unwrap();
     taken
 }
 
@@ -156,22 +157,51 @@ fn who_waits_for_space_is_told_once() {
 }
 
 #[test]
-fn copying_out_takes_the_packet() {
+fn what_is_not_taken_is_offered_again() {
+    let (mut nic, mut app) = tx(4096);
+    for number in 0..5 {
+        app.send(&packet(number, 100)).unwrap();
+    }
+    app.publish();
+    let mut offered = Vec::new();
+    let looked = nic.take_tx(usize::MAX, |bytes| {
+        offered.push(bytes.to_vec());
+        offered.len() < 3
+    });
+    assert_eq!((looked, nic.tx_waits()), (Ok(2), true));
+    assert_eq!(offered, [packet(0, 100), packet(1, 100), packet(2, 100)]);
+    let counters = nic.counters();
+    assert_eq!((counters.tx_packets, counters.tx_bytes), (2, 200));
+    // No more than are asked for, and the refused one first.
+    let mut offered = Vec::new();
+    let looked = nic.take_tx(2, |bytes| {
+        offered.push(bytes.to_vec());
+        true
+    });
+    assert_eq!((looked, nic.tx_waits()), (Ok(2), true));
+    assert_eq!(offered, [packet(2, 100), packet(3, 100)]);
+    // Peeked at and not passed: offered too.
+    assert_eq!(nic.peek_tx().unwrap(), Some(&packet(4, 100)[..]));
+    assert_eq!(take_all(&mut nic), [packet(4, 100)]);
+    nic.advance_tx();
+    assert_eq!(nic.counters().tx_packets, 5, "each was counted once");
+    assert!(!nic.tx_waits());
+    nic.complete_tx();
+    assert_eq!(take_all(&mut nic), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn what_comes_while_packets_are_taken_is_not_overlooked() {
     let (mut nic, mut app) = tx(4096);
     app.send(&packet(1, 100)).unwrap();
-    app.send(&packet(2, 100)).unwrap();
     app.publish();
-    let mut whole = [0; 100];
-    assert_eq!(nic.copy_tx(&mut whole).unwrap(), Some(100));
-    assert_eq!(whole[..], packet(1, 100)[..]);
-    let mut short = [0; 30];
-    assert_eq!(
-        nic.copy_tx(&mut short).unwrap(),
-        Some(100),
-        "the whole length is told"
-    );
-    assert_eq!(short[..], packet(2, 100)[..30]);
-    assert_eq!(nic.copy_tx(&mut whole).unwrap(), None);
+    let looked = nic.take_tx(usize::MAX, |_| {
+        app.send(&packet(2, 100)).unwrap();
+        app.publish();
+        true
+    });
+    assert_eq!((looked, nic.tx_waits()), (Ok(1), true));
+    assert_eq!(take_all(&mut nic), [packet(2, 100)]);
 }
 
 #[test]

@@ -5,9 +5,11 @@
 //! what Covalent adds.
 
 pub mod data_ring;
+mod fetch;
 mod receiver;
 mod ring;
 mod socket;
 
+pub use fetch::fetch;
 pub use receiver::{Steered, open_patiently};
 pub use socket::BareSocket;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_apps::replay::{capture, sample};
 
-use crate::pipes::case::Size;
+use crate::{bare::fetch, pipes::case::Size};
 
 /// Bytes from one buffer to the next: a chunk of packet memory.
 const CHUNK_BYTES: usize = 2048;
@@ -31,8 +31,13 @@ pub const AFTER: u8 = 2;
 /// Bytes of a quantum.
 const QUANTUM_BYTES: usize = 64;
 
-/// A buffer.
-type Chunk = [[u8; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES];
+/// How many packets before its turn a packet is fetched, as drivers do.
+const FETCH_AHEAD: usize = 8;
+
+/// A buffer. It begins with a line of the cache, as buffers that a NIC fills do.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct Chunk([[u8; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES]);
 
 /// Packets to be sent, over and over.
 ///
@@ -48,7 +53,7 @@ pub struct Source {
 impl Source {
     /// Packets of one size, or the mix of `frames`.
     pub fn new(size: Size, frames: &[Vec<u8>]) -> Result<Self> {
-        let chunk = [[BEFORE; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES];
+        let chunk = Chunk([[BEFORE; QUANTUM_BYTES]; CHUNK_BYTES / QUANTUM_BYTES]);
         let mut chunks = vec![chunk; CHUNKS];
         let mut lengths = Vec::with_capacity(CHUNKS);
         for (at, chunk) in chunks.iter_mut().enumerate() {
@@ -58,7 +63,7 @@ impl Source {
                     let frame = frames
                         .get(at % frames.len().max(1))
                         .context("there is no frame")?;
-                    let bytes = chunk.as_flattened_mut();
+                    let bytes = chunk.0.as_flattened_mut();
                     bytes[..frame.len()].copy_from_slice(frame);
                     bytes[TOUCHED] = BEFORE;
                     frame.len()
@@ -81,14 +86,14 @@ impl Source {
     #[inline]
     pub fn next_packet(&mut self) -> &[u8] {
         let at = self.step();
-        &self.chunks[at].as_flattened()[..usize::from(self.lengths[at])]
+        &self.chunks[at].0.as_flattened()[..usize::from(self.lengths[at])]
     }
 
     /// The next packet in whole quanta; what lies behind its end is no part of it.
     #[inline]
     pub fn next_quanta(&mut self) -> &[[u8; QUANTUM_BYTES]] {
         let at = self.step();
-        &self.chunks[at][..usize::from(self.lengths[at]).div_ceil(QUANTUM_BYTES)]
+        &self.chunks[at].0[..usize::from(self.lengths[at]).div_ceil(QUANTUM_BYTES)]
     }
 
     /// How many quanta each packet takes, in their order; after the last the first comes again.
@@ -106,6 +111,7 @@ impl Source {
     fn step(&mut self) -> usize {
         let at = self.next % CHUNKS;
         self.next = at + 1;
+        fetch(&self.chunks[(at + FETCH_AHEAD) % CHUNKS]);
         at
     }
 }
@@ -245,6 +251,10 @@ mod tests {
     fn packets_come_again_after_the_last() {
         let mut source = Source::new(Size::Bytes(100), &[]).expect("a size that fits");
         let first = source.next_packet().as_ptr();
+        assert!(
+            first.addr().is_multiple_of(QUANTUM_BYTES),
+            "across two lines"
+        );
         let second = source.next_packet().as_ptr();
         assert_eq!(second.addr(), first.addr() + CHUNK_BYTES);
         for _ in 2..CHUNKS {

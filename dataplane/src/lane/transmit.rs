@@ -131,65 +131,59 @@ impl Lane {
             return (0, Served::Blocked);
         }
         let quota = self.settings.burst.min(port.data_space());
-        // What the application gave back unsent takes time as well, so it counts.
-        let discarded_before = pipe.nic.counters().tx_discarded;
+        let before = looked_at(&pipe.nic);
         let stamp_at = pipe.stamp_at.filter(|_| pipe.kind == PipeKind::Tx);
-        let mut taken = 0;
-        let mut moved = 0;
         // Read once for all packets of this turn: a clock for each would cost more than it tells.
         let now_ns = pipe.pacer.as_ref().map_or(0, |_| stamp::now_ns());
-        let served = loop {
-            if moved >= quota {
-                break if quota < self.settings.burst {
-                    Served::Full
-                } else {
-                    Served::More
-                };
+        let mut stopped = None;
+        let taken = pipe.nic.take_tx(quota, |frame| {
+            let wait_ns = pipe
+                .pacer
+                .as_ref()
+                .and_then(|pacer| pacer.wait_until_ns(now_ns));
+            if let Some(until_ns) = wait_ns {
+                stopped = Some(Served::Paced(until_ns));
+                return false;
             }
-            match pipe.nic.peek_tx() {
-                Ok(Some(frame)) => {
-                    let wait_ns = pipe
-                        .pacer
-                        .as_ref()
-                        .and_then(|pacer| pacer.wait_until_ns(now_ns));
-                    if let Some(until_ns) = wait_ns {
-                        break Served::Paced(until_ns);
-                    }
-                    match port.send_data(
-                        frame,
-                        self.settings.ethertype,
-                        stamp_at,
-                        &mut pipe.unstamped,
-                    ) {
-                        Ok(()) => {
-                            port.unflushed = true;
-                            if let Some(pacer) = &mut pipe.pacer {
-                                pacer.sent(now_ns, frame.len());
-                            }
-                        }
-                        // The port counts it; the verbs library refuses such frames before they get here.
-                        Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
-                        Err(TxRefusal::Full) => break Served::Full,
-                        Err(TxRefusal::Down) => break Served::Blocked,
+            match port.send_data(
+                frame,
+                self.settings.ethertype,
+                stamp_at,
+                &mut pipe.unstamped,
+            ) {
+                Ok(()) => {
+                    port.unflushed = true;
+                    if let Some(pacer) = &mut pipe.pacer {
+                        pacer.sent(now_ns, frame.len());
                     }
                 }
-                Ok(None) => {
-                    break if pipe.nic.tx_waits() {
-                        Served::More
-                    } else {
-                        Served::Empty
-                    };
+                // The port counts it; the verbs library refuses such frames before they get here.
+                Err(TxRefusal::TooLong { .. } | TxRefusal::Runt { .. }) => {}
+                Err(TxRefusal::Full) => {
+                    stopped = Some(Served::Full);
+                    return false;
                 }
-                Err(violation) => {
-                    self.core.violate_pipe(slot, violation);
-                    return (moved, Served::Empty);
+                Err(TxRefusal::Down) => {
+                    stopped = Some(Served::Blocked);
+                    return false;
                 }
             }
-            pipe.nic.advance_tx();
-            taken += 1;
-            moved = taken + passed(&pipe.nic, discarded_before);
+            true
+        });
+        let moved = (looked_at(&pipe.nic) - before) as usize;
+        if let Err(violation) = taken {
+            self.core.violate_pipe(slot, violation);
+            return (moved, Served::Empty);
+        }
+        let served = if let Some(stopped) = stopped {
+            stopped
+        } else if moved == quota && quota < self.settings.burst {
+            Served::Full
+        } else if moved == quota || pipe.nic.tx_waits() {
+            Served::More
+        } else {
+            Served::Empty
         };
-        let moved = taken + passed(&pipe.nic, discarded_before);
         // The port copied each frame, so the application has its memory back at once. What it discarded is its own again too,
         // also where nothing was to be sent: else a ring of discarded packets would stay full for ever.
         if let Some(tail) = pipe.nic.complete_tx() {
@@ -287,8 +281,8 @@ impl Core {
     }
 }
 
-/// Packets that `nic` passed unsent since it counted `before`.
-fn passed(nic: &NicPipe, before: u64) -> usize {
-    // A look passes few of them, so this is small.
-    (nic.counters().tx_discarded - before) as usize
+/// Packets that were taken from `nic`, to be sent or not: what the application gave back unsent takes time as well.
+fn looked_at(nic: &NicPipe) -> u64 {
+    let counters = nic.counters();
+    counters.tx_packets + counters.tx_discarded
 }

@@ -124,12 +124,11 @@ fn send_and_take_back(
     let (mut returned, mut bytes, mut wrong) = (0, 0, 0);
     while stage.meter.goes_on(returned, bytes) {
         push_burst(nic, source);
-        while let Some(packet) = nic.peek_tx()? {
+        returned += nic.take_tx(usize::MAX, |packet| {
             wrong += u64::from(packet[TOUCHED] != AFTER);
             bytes += packet.len() as u64;
-            nic.advance_tx();
-            returned += 1;
-        }
+            true
+        })? as u64;
         nic.complete_tx();
     }
     ensure!(wrong == 0, "{wrong} packets came back wrong");
