@@ -175,6 +175,7 @@ mod tests {
             seconds: 1.0,
             offered,
             dropped: 0,
+            late: 0,
             received,
             notifications: received / 2,
             round_trips: None,

@@ -18,7 +18,7 @@ use super::{
 use crate::pipes::{case::Size, peers::BURST, source::Source};
 
 /// Flat out, every so many packets are probes: about as many in a microsecond as at a given rate.
-const PROBE_EVERY_FLAT_OUT: u64 = 31;
+const PROBE_EVERY_FLAT_OUT: u64 = 15;
 
 /// How much more than what got through flat out is asked for at most: sources that meet a full ring again and again are in the way of who empties it.
 const ABOVE_FLAT_OUT: f64 = 1.25;
@@ -92,6 +92,7 @@ struct Counts {
     at_ns: u64,
     offered: u64,
     dropped: u64,
+    late: u64,
     waiting: u64,
     notifications: u64,
 }
@@ -144,26 +145,28 @@ impl<'a, R: NearRings> Driver<'a, R> {
             .then(|| mpps.map_or(PROBE_EVERY_FLAT_OUT, |mpps| mpps as u64 | 1));
         self.offer(&mut pacer, probe_every, self.part.settle)?;
         self.back.round_trips_ns.reset();
-        let before = self.counts();
+        let before = self.counts(&pacer);
         self.offer(&mut pacer, probe_every, self.part.slice)?;
-        let after = self.counts();
+        let after = self.counts(&pacer);
         let offered = after.offered - before.offered;
         let dropped = after.dropped - before.dropped;
         Ok(Trial {
             seconds: (after.at_ns - before.at_ns) as f64 / 1e9,
             offered,
             dropped,
+            late: after.late - before.late,
             received: (offered - dropped + before.waiting).saturating_sub(after.waiting),
             notifications: after.notifications - before.notifications,
             round_trips: self.back.round_trips(),
         })
     }
 
-    fn counts(&mut self) -> Counts {
+    fn counts(&mut self, pacer: &Pacer) -> Counts {
         Counts {
             at_ns: self.back.now_ns(),
             offered: self.offered,
             dropped: self.dropped,
+            late: pacer.missed(),
             waiting: self.rings.waiting(),
             notifications: self.rings.notifications(),
         }
@@ -180,7 +183,7 @@ impl<'a, R: NearRings> Driver<'a, R> {
             }
             self.go_on()?;
             let due = pacer.due(now_ns, BURST as u64);
-            for _ in 0..due {
+            for behind in (0..due).rev() {
                 let at = self.next;
                 self.next = if at + 1 == self.part.count as usize {
                     0
@@ -191,7 +194,8 @@ impl<'a, R: NearRings> Driver<'a, R> {
                 let probe;
                 let packet = if until_probe == 0 {
                     until_probe = probe_every.unwrap_or(1);
-                    probe = Probe::at(now_ns);
+                    // From when it was due on: what makes others wait is not to flatter those that wait.
+                    probe = Probe::at(pacer.due_ns(behind, now_ns));
                     probe.bytes()
                 } else {
                     self.source.next_packet()

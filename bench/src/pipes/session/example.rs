@@ -47,6 +47,7 @@ fn point(load_percent: u32, offered: f64, received: f64) -> LoadPoint {
         offered_mpps: around(offered),
         received_mpps: around(received),
         dropped_percent: around(100.0 * (offered - received) / offered),
+        late_percent: around(if load_percent == 100 { 2.0 } else { 0.0 }),
         notifications_per_packet: around(0.5),
         p50_us: Some(around(if load_percent == 100 { 9.0 } else { 0.75 })),
         p99_us: Some(around(if load_percent == 100 { 45.0 } else { 4.0 })),

@@ -62,8 +62,10 @@ pub struct LoadPoint {
     pub offered_mpps: Summary,
     /// What the application received.
     pub received_mpps: Summary,
-    /// Percent of what was offered that found a full pipe.
+    /// Percent of what was due that found a full pipe.
     pub dropped_percent: Summary,
+    /// Percent of what was due that the daemon's core had no time for.
+    pub late_percent: Summary,
     /// Notifications for each packet received.
     pub notifications_per_packet: Summary,
     /// Median of the round trip, in microseconds.
@@ -200,6 +202,7 @@ impl Way {
             offered_mpps: of(&|trial| Some(trial.offered_mpps()))?,
             received_mpps: of(&|trial| Some(trial.received_mpps()))?,
             dropped_percent: of(&|trial| Some(trial.dropped_percent()))?,
+            late_percent: of(&|trial| Some(trial.late_percent()))?,
             notifications_per_packet: of(&|trial| Some(notifications_per_packet(trial)))?,
             p50_us: of(&|trial| trial.round_trips.map(|trips| trips.p50_us)),
             p99_us: of(&|trial| trial.round_trips.map(|trips| trips.p99_us)),
@@ -247,7 +250,8 @@ mod tests {
         Trial {
             seconds: 1.0,
             offered,
-            dropped: offered - received,
+            dropped: (offered - received) / 2,
+            late: 0,
             received,
             notifications: received / 4,
             round_trips: Some(RoundTrips {
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(half.load_percent, 50);
         assert_eq!(
             (half.received_mpps.median, half.dropped_percent.median),
-            (8.0, 20.0)
+            (8.0, 10.0)
         );
         assert_eq!(half.notifications_per_packet.median, 0.25);
         assert_eq!(half.p99_us.as_ref().map(|p99| p99.median), Some(20.0));

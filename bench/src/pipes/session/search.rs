@@ -22,10 +22,7 @@ pub fn highest(
         }
         if trial.kept_up() {
             low = middle;
-            // Above what the source can offer, more is asked and no more comes.
-            best = best
-                .filter(|best| best.received_mpps() >= trial.received_mpps())
-                .or(Some(trial));
+            best = Some(trial);
         } else {
             high = middle;
         }
@@ -44,6 +41,7 @@ mod tests {
             seconds: 1.0,
             offered: (offered * 1e6) as u64,
             dropped: u64::from(offered > limit),
+            late: ((asked - offered) * 1e6) as u64,
             received: (offered.min(limit) * 1e6) as u64,
             notifications: 0,
             round_trips: None,
@@ -64,12 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn where_the_source_is_the_limit_its_most_is_the_answer() {
-        let best = highest(32.0, 4, |asked| Ok(trial(asked, 100.0, 18.0)));
-        assert_eq!(
-            best.expect("no problem").expect("a rate").received_mpps(),
-            18.0
-        );
+    fn a_source_that_falls_behind_is_a_limit_too() {
+        let best = highest(32.0, 5, |asked| Ok(trial(asked, 100.0, 18.0)));
+        let best = best.expect("no problem").expect("a rate");
+        assert_eq!(best.received_mpps(), 18.0);
     }
 
     #[test]

@@ -31,16 +31,16 @@ fn loads(out: &mut String, sweep: &LoadSweep) {
         let _ = writeln!(
             out,
             "  {:>6} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "load", "offered", "received", "dropped", "p50", "p99"
+            "load", "received", "dropped", "late", "p50", "p99"
         );
         for point in &line.points {
             let _ = writeln!(
                 out,
-                "  {:>4} % {:>9} {:>9} {:>7} % {:>9} {:>9}",
+                "  {:>4} % {:>9} {:>7} % {:>7} % {:>9} {:>9}",
                 point.load_percent,
-                short(point.offered_mpps.median),
                 short(point.received_mpps.median),
                 short(point.dropped_percent.median),
+                short(point.late_percent.median),
                 or_none(point.p50_us.as_ref()),
                 or_none(point.p99_us.as_ref())
             );
@@ -89,7 +89,7 @@ mod tests {
         write(&mut out, &with_sweeps());
         for words in [
             "Notifications, per packet: 8 pipes of 256 KiB, 10.0 Mpps flat out",
-            "   100 %      18.0      9.00    50.0 %      9.00      45.0",
+            "   100 %      9.00    50.0 %    2.00 %      9.00      45.0",
             "      32    64 KiB      8.00   0.250 %      7.00       20.0",
             "    4096    64 KiB      3.00   0.000 %         –          –",
             "failed 1 times: gone",
