@@ -40,10 +40,8 @@ pub struct Results {
     /// What each was measured at.
     pub figures: Vec<Figure>,
     /// Ways of telling an application of news, over the load. Results of before it was measured have none.
-    #[serde(default)]
     pub loads: Option<LoadSweep>,
     /// Ever more pipes. Results of before it was measured have none.
-    #[serde(default)]
     pub counts: Option<CountSweep>,
     /// What the figures come to.
     pub goals: Vec<Verdict>,
