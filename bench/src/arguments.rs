@@ -152,6 +152,10 @@ pub enum TestName {
     Stream,
     /// One small message at a time, there and back.
     RoundTrip,
+    /// Ways of telling an application of news, over the load.
+    Loads,
+    /// 1 to 4096 pipes in turn.
+    PipeCount,
 }
 
 /// Page sizes.

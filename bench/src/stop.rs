@@ -23,7 +23,7 @@ static ASKED_BY: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// The measurement was ended by this signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped(i32);
+pub struct Stopped(pub i32);
 
 impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

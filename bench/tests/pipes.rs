@@ -64,6 +64,8 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
     let options = [
         "--only",
         "ring,pipe,unix,tcp",
+        "--tests",
+        "echo,one-way,stream,round-trip",
         "--rounds",
         "1",
         "--slice-ms",
@@ -89,6 +91,62 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         );
     }
     assert_eq!(entries(temporary.path()), Vec::<String>::new());
+}
+
+#[test]
+fn many_pipes_and_every_load_are_measured_and_told() {
+    if !has_two_cores() {
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let options = [
+        "--tests",
+        "loads,pipe-count",
+        "--rounds",
+        "1",
+        "--slice-ms",
+        "20",
+    ];
+    let output = bench(temporary.path(), &options).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["figures"], Value::Array(Vec::new()));
+    let lines = results["loads"]["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        assert_eq!(line["failures"], Value::Array(Vec::new()));
+        let points = line["points"].as_array().unwrap();
+        assert_eq!(points.len(), 13);
+        // A machine that is busy with something else may take a core away for as long as one trial lasts, hardly for all of them.
+        for figure in ["received_mpps", "p99_us"] {
+            assert!(
+                points.iter().any(|point| positive(&point[figure])),
+                "{figure} in {line}"
+            );
+        }
+    }
+    let counts = &results["counts"];
+    assert_eq!(counts["failures"], Value::Array(Vec::new()));
+    let points = counts["points"].as_array().unwrap();
+    let pipes: Vec<u64> = points
+        .iter()
+        .map(|point| point["pipes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(pipes, (0..=12).map(|at| 1 << at).collect::<Vec<_>>());
+    for figure in ["flat_out_mpps", "lossless_mpps", "bare_mpps"] {
+        assert!(
+            points.iter().any(|point| positive(&point[figure])),
+            "{figure} in {counts}"
+        );
+    }
+    assert_eq!(entries(temporary.path()), Vec::<String>::new());
+}
+
+fn positive(summary: &Value) -> bool {
+    summary["median"]
+        .as_f64()
+        .is_some_and(|median| median > 0.0)
 }
 
 #[test]

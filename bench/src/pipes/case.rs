@@ -111,7 +111,17 @@ const MESSAGES: [u32; 9] = [
 /// Largest message that is worth sending by itself and in batches: beyond, a batch holds few.
 const UNBATCHED_MAX: u32 = 4 << 10;
 
-/// Everything that is asked for, small before large.
+/// Whether a test of packets of 64 bytes is asked for.
+pub fn is_asked(options: &Pipes, test: TestName) -> bool {
+    (options.tests.is_empty() || options.tests.contains(&test))
+        && (options.sizes.is_empty()
+            || options
+                .sizes
+                .iter()
+                .any(|size| named(size, Size::Bytes(64))))
+}
+
+/// Everything that is asked for and is a test at a size, small before large.
 pub fn cases(options: &Pipes) -> Vec<Case> {
     let packets = || PACKETS.map(Size::Bytes).into_iter().chain([Size::Mix]);
     let messages = || MESSAGES.map(Size::Bytes).into_iter();

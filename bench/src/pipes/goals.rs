@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipes::{
     case::{Case, Size, Test},
     results::Results,
+    session::counts::WEAK_SPOT,
 };
 
 /// Whom the goals are about.
@@ -187,37 +188,66 @@ pub fn compare(results: &Results, peer: &str, case: Case) -> Option<Comparison> 
     })
 }
 
+/// What many pipes should reach of what as many bare rings do, without losing a packet: as much as one pipe of one ring.
+const MANY_PIPES_AT_LEAST: f64 = 0.7;
+
+/// The goal for many pipes. Bare rings of the same number and sizes, filled in the same order, are the rate where the copy is the limit.
+fn many_pipes(results: &Results) -> Verdict {
+    let point = results
+        .counts
+        .as_ref()
+        .and_then(|sweep| sweep.at(WEAK_SPOT));
+    let worst = point.and_then(|point| {
+        Some(Comparison {
+            case: Case {
+                test: Test::OneWay,
+                size: Size::Bytes(64),
+            },
+            ours: point.lossless_mpps.as_ref()?.median,
+            theirs: point.bare_mpps.as_ref()?.median,
+            ratio: point.of_bare()?,
+        })
+    });
+    Verdict {
+        goal: format!(
+            "{WEAK_SPOT} pipes in turn: no loss at {MANY_PIPES_AT_LEAST:.2} of what as many bare rings reach"
+        ),
+        peer: LIMIT.to_owned(),
+        at_least: MANY_PIPES_AT_LEAST,
+        worst,
+        met: worst.map(|worst| worst.ratio >= MANY_PIPES_AT_LEAST),
+    }
+}
+
 /// Judges a run by each goal.
 pub fn judge(results: &Results) -> Vec<Verdict> {
-    GOALS
-        .iter()
-        .map(|goal| {
-            let worst = goal
-                .sizes
-                .iter()
-                .filter_map(|&bytes| {
-                    let case = Case {
-                        test: goal.test,
-                        size: Size::Bytes(bytes),
-                    };
-                    compare(results, goal.peer, case)
-                })
-                .min_by(|one, other| one.ratio.total_cmp(&other.ratio));
-            Verdict {
-                goal: goal.words.to_owned(),
-                peer: goal.peer.to_owned(),
-                at_least: goal.at_least,
-                worst,
-                met: worst.map(|worst| worst.ratio >= goal.at_least),
-            }
-        })
-        .collect()
+    let of_peers = GOALS.iter().map(|goal| {
+        let worst = goal
+            .sizes
+            .iter()
+            .filter_map(|&bytes| {
+                let case = Case {
+                    test: goal.test,
+                    size: Size::Bytes(bytes),
+                };
+                compare(results, goal.peer, case)
+            })
+            .min_by(|one, other| one.ratio.total_cmp(&other.ratio));
+        Verdict {
+            goal: goal.words.to_owned(),
+            peer: goal.peer.to_owned(),
+            at_least: goal.at_least,
+            worst,
+            met: worst.map(|worst| worst.ratio >= goal.at_least),
+        }
+    });
+    of_peers.chain([many_pipes(results)]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipes::results::example;
+    use crate::pipes::{results::example, session::example::with_sweeps};
 
     fn verdict<'a>(goals: &'a [Verdict], words: &str) -> &'a Verdict {
         goals
@@ -274,5 +304,19 @@ mod tests {
         let worst = unix.worst.expect("measured");
         assert_eq!((worst.case.size, worst.ratio), (Size::Bytes(256), 3.0));
         assert_eq!(unix.met, Some(false));
+    }
+
+    #[test]
+    fn many_pipes_are_judged_by_as_many_bare_rings() {
+        let words = "32 pipes in turn: no loss at 0.70";
+        assert_eq!(verdict(&judge(&example()), words).met, None);
+        let mut results = with_sweeps();
+        let worst = verdict(&judge(&results), words).worst.expect("measured");
+        assert_eq!((worst.ours, worst.theirs, worst.ratio), (7.0, 20.0, 0.35));
+        assert_eq!(verdict(&judge(&results), words).met, Some(false));
+        for point in &mut results.counts.as_mut().expect("measured").points {
+            point.lossless_mpps = point.bare_mpps.clone();
+        }
+        assert_eq!(verdict(&judge(&results), words).met, Some(true));
     }
 }

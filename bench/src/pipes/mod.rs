@@ -12,26 +12,29 @@ mod case;
 mod contestant;
 mod goals;
 mod huge_pages;
+mod mark;
 mod page;
 mod pair;
 mod part;
 mod peers;
 mod plot;
+mod progress;
 mod results;
 mod role;
+mod session;
 mod source;
+mod sweeps;
 mod table;
 mod tally;
 mod testpmd;
 
 use std::{
     fs,
-    io::{IsTerminal, Write},
+    io::Write,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     arguments::{Format, Page, Pages, Pipes},
@@ -40,13 +43,15 @@ use crate::{
     stop::{self, Stopped},
     summary::Summary,
 };
-use case::{Case, Test};
+use case::{Case, Size, Test};
 use contestant::{Contestant, Description, Ours, Outcome};
 use huge_pages::HugePages;
 use pair::Company;
 use part::{Means, Part, Side};
+use progress::Progress;
 use results::{Entry, Figure, Results, Setup};
 use source::Mix;
+use sweeps::Sweeps;
 use testpmd::{Join, TestpmdPair};
 
 pub use role::play;
@@ -67,7 +72,11 @@ const EVERYTHING: &[Test] = &[
 /// Measures; whether every goal that could be measured is met.
 pub fn measure(options: &Pipes) -> Result<bool> {
     let cases = case::cases(options);
-    ensure!(!cases.is_empty(), "none of the tests has such a size");
+    let sweeps = Sweeps::asked(options);
+    ensure!(
+        !cases.is_empty() || sweeps.any(),
+        "none of the tests has such a size"
+    );
     let cores = Cores::choose()?;
     let host = Host::look();
     let began = SystemTime::now()
@@ -82,7 +91,11 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     let part = Part {
         means: Means::Pipe,
         side: Side::Near,
-        case: cases[0],
+        // Each contestant puts its own in.
+        case: cases.first().copied().unwrap_or(Case {
+            test: Test::OneWay,
+            size: Size::Bytes(64),
+        }),
         core: Some(cores.near),
         warm_up: WARM_UP,
         slice,
@@ -114,9 +127,13 @@ pub fn measure(options: &Pipes) -> Result<bool> {
                 .any(|name| contestant.name().contains(name))
     });
     ensure!(!all.is_empty(), "no contestant has such a name");
+    if cases.is_empty() {
+        all.clear();
+    }
     let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
     field.play(&cases, options.rounds)?;
     let mut results = field.results(began, host, setup);
+    (results.loads, results.counts) = sweeps.measure(&company, &part, cores.far, options.rounds)?;
     results.goals = goals::judge(&results);
     tell(&results, options)?;
     Ok(results
@@ -384,6 +401,8 @@ impl<'a> Field<'a> {
             setup,
             contestants: Vec::new(),
             figures: Vec::new(),
+            loads: None,
+            counts: None,
             goals: Vec::new(),
         };
         for player in self.players {
@@ -430,53 +449,9 @@ fn figures(contestant: &str, outcomes: &[(Case, Outcome)]) -> Vec<Figure> {
         .collect()
 }
 
-/// How far the run is: a bar on a terminal, now and then a line elsewhere.
-struct Progress {
-    bar: ProgressBar,
-    on_terminal: bool,
-}
-
-/// Steps between two lines where there is no terminal.
-const STEPS_PER_LINE: u64 = 50;
-
-impl Progress {
-    fn new(steps: u64) -> Self {
-        let on_terminal = std::io::stderr().is_terminal();
-        let bar = if on_terminal {
-            ProgressBar::new(steps)
-        } else {
-            ProgressBar::hidden()
-        };
-        bar.set_length(steps);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta:>4} {msg}") {
-            bar.set_style(style);
-        }
-        Self { bar, on_terminal }
-    }
-
-    fn step(&self, message: &str) {
-        if !self.on_terminal && self.bar.position().is_multiple_of(STEPS_PER_LINE) {
-            // Nobody may be reading; that is no reason to end.
-            let _ = writeln!(
-                std::io::stderr(),
-                "{} of {}: {message}",
-                self.bar.position(),
-                self.bar.length().unwrap_or_default()
-            );
-        }
-        self.bar.set_message(message.to_owned());
-        self.bar.inc(1);
-    }
-
-    fn done(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipes::case::Size;
 
     #[test]
     fn outcomes_are_put_together_by_case() {

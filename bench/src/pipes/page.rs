@@ -13,6 +13,7 @@ use crate::pipes::{
     goals::{self, LIMIT, OURS},
     plot,
     results::Results,
+    session,
     table::{TESTS, count, short},
 };
 
@@ -20,9 +21,13 @@ use crate::pipes::{
 pub fn write(results: &Results, page: &Path) -> Result<()> {
     let plots = plots_of(page);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
-    for test in TESTS {
-        let path = plots.join(file_of(test));
-        match plot::sweep(results, test)? {
+    let tests = TESTS
+        .into_iter()
+        .map(|test| Ok((file_of(test), plot::sweep(results, test)?)))
+        .collect::<Result<Vec<_>>>()?;
+    for (file, svg) in tests.into_iter().chain(session::page::plots(results)?) {
+        let path = plots.join(file);
+        match svg {
             Some(svg) => {
                 fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
             }
@@ -63,6 +68,7 @@ fn text(results: &Results, folder: &str) -> String {
     for test in TESTS {
         section(&mut out, results, test, folder);
     }
+    session::page::write(&mut out, results, folder);
     contestants(&mut out, results);
     out
 }
@@ -349,7 +355,7 @@ fn without_places(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipes::results::example;
+    use crate::pipes::{results::example, session::example::with_sweeps};
 
     #[test]
     fn the_page_tells_wins_and_losses_and_who_was_not_there() {
@@ -385,10 +391,17 @@ mod tests {
         let page = folder.path().join("performance.md");
         let plots = folder.path().join("performance");
         fs::create_dir(&plots).expect("made");
-        fs::write(plots.join("one-way.svg"), "of an earlier run").expect("written");
+        for file in ["one-way.svg", "pipe-count.svg"] {
+            fs::write(plots.join(file), "of an earlier run").expect("written");
+        }
         write(&example(), &page).expect("written");
         assert!(page.exists() && plots.join("echo.svg").exists());
         assert!(!plots.join("one-way.svg").exists());
+        assert!(!plots.join("pipe-count.svg").exists());
+        write(&with_sweeps(), &page).expect("written");
+        assert!(plots.join("pipe-count.svg").exists());
+        let page = fs::read_to_string(page).expect("read");
+        assert!(page.contains("## Number of pipes"), "{page}");
     }
 
     #[test]

@@ -13,13 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use covalent_pipe::seqpacket::{Connection, Listener};
 use tempfile::TempDir;
 
 use crate::{
     pipes::{
         part::{MESSAGE_BYTES_MAX, Order, Part, Side, Word},
+        session::{SessionPart, Trial},
         tally::Tally,
     },
     stop,
@@ -98,17 +99,17 @@ impl Company {
                     core: None,
                     ..part.clone()
                 };
-                self.start(&aid, &[])
+                self.start_part(&aid, &[])
             })
             .transpose()?;
-        let mut near = self.start(part, &[])?;
+        let mut near = self.start_part(part, &[])?;
         let far_part = Part {
             side: Side::Far,
             core: Some(far_core),
             note: near.note.clone(),
             ..part.clone()
         };
-        let mut far = self.start(&far_part, &near.fds)?;
+        let mut far = self.start_part(&far_part, &near.fds)?;
         // A socket that is open here too would not end with the far side.
         near.fds.clear();
         for player in aid.iter_mut().chain([&mut far, &mut near]) {
@@ -126,13 +127,65 @@ impl Company {
         Ok(Tallies { near, far, aid })
     }
 
-    fn start(&self, part: &Part, fds: &[OwnedFd]) -> Result<Player> {
+    /// Plays a measurement with many rings: `part` is the near side's, from which the other is made.
+    pub fn measure_session(&self, part: &SessionPart, far_core: usize) -> Result<Vec<Trial>> {
+        let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
+        let near_part = SessionPart {
+            folder: pair_folder.path().to_owned(),
+            ..part.clone()
+        };
+        let far_part = SessionPart {
+            side: Side::Far,
+            core: Some(far_core),
+            ..near_part.clone()
+        };
+        let patience = PATIENCE + part.time();
+        let mut near = self.start_session(near_part)?;
+        let mut far = self.start_session(far_part)?;
+        for player in [&mut far, &mut near] {
+            player.order(&Order::Go)?;
+        }
+        let (trials, sent) = near.tried(patience)?;
+        let _ = far.order(&Order::Stop);
+        let (_, received) = far.tried(PATIENCE)?;
+        ensure!(
+            received == sent,
+            "the application received {received} of the {sent} packets that its rings took"
+        );
+        Ok(trials)
+    }
+
+    fn start_session(&self, part: SessionPart) -> Result<Player> {
+        let name = format!("{:?} {:?}", part.rings, part.side);
+        let (side, folder) = (part.side, part.folder.clone());
+        self.start(
+            name,
+            side,
+            &folder,
+            &Order::PrepareSession(Box::new(part)),
+            &[],
+        )
+    }
+
+    fn start_part(&self, part: &Part, fds: &[OwnedFd]) -> Result<Player> {
         let name = format!("{:?} {:?}", part.means, part.side);
-        let log = part.folder.join(format!("{:?}.log", part.side));
+        let order = Order::Prepare(Box::new(part.clone()));
+        self.start(name, part.side, &part.folder, &order, fds)
+    }
+
+    fn start(
+        &self,
+        name: String,
+        side: Side,
+        folder: &Path,
+        prepare: &Order,
+        fds: &[OwnedFd],
+    ) -> Result<Player> {
+        let log = folder.join(format!("{side:?}.log"));
         let child = Command::new(&self.program)
             .arg("role")
             .arg(self.listener.path())
-            .env("TMPDIR", &part.folder)
+            .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).context("making a log")?)
@@ -162,7 +215,7 @@ impl Company {
             stop::sleep(Duration::from_millis(1))?;
         };
         let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        player.send(&Order::Prepare(Box::new(part.clone())), &borrowed)?;
+        player.send(prepare, &borrowed)?;
         match player.hear(PATIENCE)? {
             (Word::Ready { note }, fds) => {
                 player.note = note;
@@ -219,6 +272,13 @@ impl Player {
         match self.hear(patience)? {
             (Word::Done(tally), _) => Ok(tally),
             (word, _) => bail!("{} said {word:?} instead of what it counted", self.name),
+        }
+    }
+
+    fn tried(&mut self, patience: Duration) -> Result<(Vec<Trial>, u64)> {
+        match self.hear(patience)? {
+            (Word::Tried { trials, packets }, _) => Ok((trials, packets)),
+            (word, _) => bail!("{} said {word:?} instead of what it tried", self.name),
         }
     }
 

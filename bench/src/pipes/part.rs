@@ -4,7 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pipes::{case::Case, tally::Tally};
+use crate::pipes::{
+    case::Case,
+    session::{SessionPart, Trial},
+    tally::Tally,
+};
 
 /// Longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -80,6 +84,8 @@ impl Part {
 pub enum Order {
     /// The part, with the near side's descriptors for the far side beside it.
     Prepare(Box<Part>),
+    /// As [`Order::Prepare`], for a measurement with many rings, which change hands between the two sides.
+    PrepareSession(Box<SessionPart>),
     /// Begin.
     Go,
     /// End.
@@ -96,6 +102,13 @@ pub enum Word {
     },
     /// What it counted.
     Done(Tally),
+    /// What the trials of a measurement with many rings came to.
+    Tried {
+        /// The near side's; of the far side, none.
+        trials: Vec<Trial>,
+        /// Packets sent and not dropped, or received, in all.
+        packets: u64,
+    },
     /// Why it cannot.
     Failed(String),
 }

@@ -10,48 +10,23 @@ use plotters::{
         ranged1d::{IntoSegmentedCoord, SegmentValue},
     },
     drawing::{DrawingArea, IntoDrawingArea},
-    element::{Circle, Cross, EmptyElement, PathElement, Polygon, Rectangle, Text, TriangleMarker},
+    element::{PathElement, Text},
     series::LineSeries,
-    style::{Color, IntoFont, RGBColor, ShapeStyle, TextStyle},
+    style::{Color, IntoFont, RGBColor, TextStyle},
 };
 
 use crate::pipes::{
     case::{Case, Size, Test},
     goals::{LIMIT, OURS},
+    mark::{FONT, MARKS, Mark},
     results::{Figure, Results},
 };
 
 /// Width and height of a plot, in pixels at its natural size.
-const PLOT_PX: (u32, u32) = (880, 480);
+pub const PLOT_PX: (u32, u32) = (880, 480);
 
 /// Of those, for names at the right.
-const NAMES_PX: i32 = 170;
-
-const FONT: &str = "sans-serif";
-
-/// Colours that people with any colour vision tell apart (Okabe and Ito), each with its own shape.
-const MARKS: [(RGBColor, Shape); 8] = [
-    (RGBColor(0, 0, 0), Shape::Square),
-    (RGBColor(213, 94, 0), Shape::Circle),
-    (RGBColor(0, 114, 178), Shape::Triangle),
-    (RGBColor(0, 158, 115), Shape::Diamond),
-    (RGBColor(204, 121, 167), Shape::Cross),
-    (RGBColor(86, 180, 233), Shape::OpenCircle),
-    (RGBColor(230, 159, 0), Shape::OpenSquare),
-    (RGBColor(110, 110, 110), Shape::OpenTriangle),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Square,
-    Circle,
-    Triangle,
-    Diamond,
-    Cross,
-    OpenCircle,
-    OpenSquare,
-    OpenTriangle,
-}
+pub const NAMES_PX: i32 = 170;
 
 /// Draws a sweep; nothing if it has fewer than two sizes.
 pub fn sweep(results: &Results, test: Test) -> Result<Option<String>> {
@@ -65,7 +40,8 @@ pub fn sweep(results: &Results, test: Test) -> Result<Option<String>> {
     Ok(Some(svg))
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// Whether it could be drawn.
+pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Drawn {
     let root = SVGBackend::with_string(svg, PLOT_PX).into_drawing_area();
@@ -113,7 +89,8 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
         .axis_desc_style((FONT, 14))
         .draw()?;
     for (at, name) in names.iter().enumerate() {
-        let (colour, shape) = mark_of(name, at);
+        let mark = mark_of(name, at);
+        let colour = mark.colour;
         let points: Vec<(usize, &Figure)> = sizes
             .iter()
             .enumerate()
@@ -133,26 +110,9 @@ fn draw(results: &Results, test: Test, sizes: &[Size], svg: &mut String) -> Draw
                 (along.clone(), figure.figure.max),
             ];
             chart.draw_series([PathElement::new(spread, colour.stroke_width(1))])?;
-            let centre = EmptyElement::at((along, figure.figure.median));
-            match shape {
-                Shape::Square => chart.draw_series([centre + square(colour.filled())])?,
-                Shape::OpenSquare => {
-                    chart.draw_series([centre + square(colour.stroke_width(2))])?
-                }
-                Shape::Circle => {
-                    chart.draw_series([centre + Circle::new((0, 0), 4, colour.filled())])?
-                }
-                Shape::OpenCircle => {
-                    chart.draw_series([centre + Circle::new((0, 0), 4, colour.stroke_width(2))])?
-                }
-                Shape::Triangle | Shape::OpenTriangle => {
-                    chart.draw_series([centre + TriangleMarker::new((0, 0), 5, colour.filled())])?
-                }
-                Shape::Diamond => chart.draw_series([centre + diamond(colour.filled())])?,
-                Shape::Cross => {
-                    chart.draw_series([centre + Cross::new((0, 0), 4, colour.stroke_width(2))])?
-                }
-            };
+            chart
+                .plotting_area()
+                .draw(&mark.at((along, figure.figure.median)))?;
         }
     }
     legend(&right, results, test, &names)?;
@@ -182,24 +142,12 @@ fn legend(
     order.sort_by(|one, other| other.2.total_cmp(&one.2));
     for (row, (at, name, _)) in order.into_iter().enumerate() {
         let y = 60 + 26 * row as i32;
-        let (colour, shape) = mark_of(name, at);
+        let mark = mark_of(name, at);
         area.draw(&PathElement::new(
             vec![(8, y), (36, y)],
-            colour.stroke_width(if name == OURS { 3 } else { 1 }),
+            mark.colour.stroke_width(if name == OURS { 3 } else { 1 }),
         ))?;
-        match shape {
-            Shape::Square => area.draw(&(EmptyElement::at((22, y)) + square(colour.filled())))?,
-            Shape::OpenSquare => {
-                area.draw(&(EmptyElement::at((22, y)) + square(colour.stroke_width(2))))?
-            }
-            Shape::Circle => area.draw(&Circle::new((22, y), 4, colour.filled()))?,
-            Shape::OpenCircle => area.draw(&Circle::new((22, y), 4, colour.stroke_width(2)))?,
-            Shape::Triangle | Shape::OpenTriangle => {
-                area.draw(&TriangleMarker::new((22, y), 5, colour.filled()))?
-            }
-            Shape::Diamond => area.draw(&(EmptyElement::at((22, y)) + diamond(colour.filled())))?,
-            Shape::Cross => area.draw(&Cross::new((22, y), 4, colour.stroke_width(2)))?,
-        }
+        area.draw(&mark.at((22, y)))?;
         let words = match name {
             LIMIT => "ring (the limit)",
             name => name,
@@ -210,16 +158,8 @@ fn legend(
     Ok(())
 }
 
-fn square(style: ShapeStyle) -> Rectangle<(i32, i32)> {
-    Rectangle::new([(-4, -4), (4, 4)], style)
-}
-
-fn diamond(style: ShapeStyle) -> Polygon<(i32, i32)> {
-    Polygon::new(vec![(0, -5), (5, 0), (0, 5), (-5, 0)], style)
-}
-
 /// The same contestant looks the same in every plot.
-fn mark_of(name: &str, otherwise: usize) -> (RGBColor, Shape) {
+fn mark_of(name: &str, otherwise: usize) -> Mark {
     const ORDER: [&str; 9] = [
         LIMIT,
         OURS,
@@ -257,6 +197,11 @@ fn bounds(results: &Results, test: Test) -> (f64, f64) {
     let high = figures()
         .map(|figure| figure.figure.max)
         .fold(0.0, f64::max);
+    steps_around(low, high)
+}
+
+/// Whole steps of 1, 2 and 5 around figures from `low` to `high`.
+pub fn steps_around(low: f64, high: f64) -> (f64, f64) {
     let (low, high) = (low.max(1e-6), high.max(1e-5));
     let step = |figure: f64, up: bool| {
         let decade = 10_f64.powf(figure.log10().floor());
@@ -271,8 +216,9 @@ fn bounds(results: &Results, test: Test) -> (f64, f64) {
     (step(low, false), step(high, true))
 }
 
-fn tick(figure: f64) -> String {
-    let decimals = if figure >= 1.0 {
+/// A figure beside an axis.
+pub fn tick(figure: f64) -> String {
+    let decimals = if figure >= 1.0 || figure <= 0.0 {
         0
     } else {
         (-figure.log10().floor()) as usize
@@ -319,7 +265,10 @@ mod tests {
     fn bounds_are_whole_steps_and_ticks_short() {
         // From 4 to 80.
         assert_eq!(bounds(&example(), Test::Echo), (2.0, 100.0));
-        assert_eq!([0.05, 0.2, 1.0, 50.0].map(tick), ["0.05", "0.2", "1", "50"]);
+        assert_eq!(
+            [0.0, 0.05, 0.2, 1.0, 50.0].map(tick),
+            ["0", "0.05", "0.2", "1", "50"]
+        );
     }
 
     #[test]

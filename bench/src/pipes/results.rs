@@ -14,6 +14,7 @@ use crate::{
         case::{Case, Size, Test},
         contestant::Description,
         goals::Verdict,
+        session::{counts::CountSweep, loads::LoadSweep},
     },
     summary::Summary,
 };
@@ -38,6 +39,10 @@ pub struct Results {
     pub contestants: Vec<Entry>,
     /// What each was measured at.
     pub figures: Vec<Figure>,
+    /// Ways of telling an application of news, over the load. Results of before it was measured have none.
+    pub loads: Option<LoadSweep>,
+    /// Ever more pipes. Results of before it was measured have none.
+    pub counts: Option<CountSweep>,
     /// What the figures come to.
     pub goals: Vec<Verdict>,
 }
@@ -256,6 +261,8 @@ pub fn example() -> Results {
             figure("pipe", Test::Echo, Size::Mix, [10.0, 10.0, 10.0]),
             figure("pipe", Test::RoundTrip, bytes(64), [0.25, 0.26, 0.24]),
         ],
+        loads: None,
+        counts: None,
         goals: Vec::new(),
     };
     results.goals = crate::pipes::goals::judge(&results);
@@ -265,6 +272,7 @@ pub fn example() -> Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipes::session::example::with_sweeps;
 
     #[test]
     fn what_is_written_is_read_and_the_last_one_found() {
@@ -280,6 +288,21 @@ mod tests {
         assert_eq!(Results::read_from(folder.path()).expect("read"), after);
         assert_eq!(Results::read_from(&path).expect("read"), after);
         assert!(!before.line().expect("JSON").contains('\n'));
+    }
+
+    #[test]
+    fn a_result_of_before_the_sweeps_is_read() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("pipes-1.json");
+        let before = with_sweeps();
+        let mut json = serde_json::to_value(&before).expect("JSON");
+        fs::write(&path, json.to_string()).expect("written");
+        assert_eq!(Results::read_from(&path).expect("read"), before);
+        let fields = json.as_object_mut().expect("a result");
+        assert!(fields.remove("loads").is_some() && fields.remove("counts").is_some());
+        fs::write(&path, json.to_string()).expect("written");
+        let after = Results::read_from(&path).expect("read");
+        assert_eq!((after.loads, after.counts), (None, None));
     }
 
     #[test]

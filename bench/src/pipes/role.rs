@@ -20,6 +20,7 @@ use crate::{
         case::Size,
         part::{MESSAGE_BYTES_MAX, Order, Part, Side, Word},
         peers,
+        session::{self, SessionPart},
         source::{Mix, Source},
         tally::{Meter, Tally, Window},
     },
@@ -91,13 +92,18 @@ pub fn play(socket: &Path) -> Result<()> {
 
 fn play_over(connection: &Arc<Connection>) -> Result<()> {
     let (order, fds) = hear(connection)?;
-    let Order::Prepare(part) = order else {
-        bail!("told {order:?} before the part");
-    };
+    match order {
+        Order::Prepare(part) => play_case(connection, &part, fds),
+        Order::PrepareSession(part) => play_session(connection, *part),
+        Order::Go | Order::Stop => bail!("told {order:?} before the part"),
+    }
+}
+
+fn play_case(connection: &Arc<Connection>, part: &Part, fds: Vec<OwnedFd>) -> Result<()> {
     if let Some(core) = part.core {
         pin(core)?;
     }
-    let prepared = peers::prepare(&part, fds)?;
+    let prepared = peers::prepare(part, fds)?;
     let ready = Word::Ready {
         note: prepared.note,
     };
@@ -116,6 +122,37 @@ fn play_over(connection: &Arc<Connection>) -> Result<()> {
             Side::Aid => false,
         },
     };
+    let stop = until_told(connection);
+    let tally = (prepared.act)(Stage {
+        meter: Meter::start(window, &stop),
+        stop: &stop,
+    })?;
+    say(connection, &Word::Done(tally), &[])
+}
+
+fn play_session(connection: &Arc<Connection>, part: SessionPart) -> Result<()> {
+    if let Some(core) = part.core {
+        pin(core)?;
+    }
+    let prepared = session::prepare(part)?;
+    let ready = Word::Ready {
+        note: String::new(),
+    };
+    say(connection, &ready, &[])?;
+    let (order, _) = hear(connection)?;
+    if !matches!(order, Order::Go) {
+        return Ok(());
+    }
+    let played = prepared.play(&until_told(connection))?;
+    let tried = Word::Tried {
+        trials: played.trials,
+        packets: played.packets,
+    };
+    say(connection, &tried, &[])
+}
+
+/// Set when the measurement wants the end.
+fn until_told(connection: &Arc<Connection>) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     thread::spawn({
         let (connection, stop) = (Arc::clone(connection), Arc::clone(&stop));
@@ -126,11 +163,7 @@ fn play_over(connection: &Arc<Connection>) -> Result<()> {
             stop.store(true, Ordering::Relaxed);
         }
     });
-    let tally = (prepared.act)(Stage {
-        meter: Meter::start(window, &stop),
-        stop: &stop,
-    })?;
-    say(connection, &Word::Done(tally), &[])
+    stop
 }
 
 /// The packets of a part.

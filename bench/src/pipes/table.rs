@@ -6,6 +6,7 @@ use crate::pipes::{
     case::{Case, Test},
     goals::Verdict,
     results::Results,
+    session,
 };
 
 /// All tests, in the order in which they are told.
@@ -65,6 +66,7 @@ pub fn table(results: &Results) -> String {
             let _ = writeln!(out);
         }
     }
+    session::table::write(&mut out, results);
     for entry in &results.contestants {
         if let Some(reason) = &entry.absent {
             let _ = writeln!(out, "not there: {}: {reason}", entry.name);
@@ -156,7 +158,7 @@ mod tests {
             "not there: aeron: built without",
             "✓ 64 B echo: at least 4 times DPDK memif: 5.00 (55.0 against 11.0 Mpps, 64 B)",
             "– 64 B echo: at least 3 times DPDK vhost: not measured",
-            "2 of 2 goals met; 12 not measured",
+            "2 of 2 goals met; 13 not measured",
         ] {
             assert!(table.contains(words), "{words:?} in\n{table}");
         }

@@ -1,0 +1,75 @@
+//! How points of plots look.
+
+use plotters::{
+    backend::SVGBackend,
+    element::{
+        Circle, Cross, DynElement, EmptyElement, IntoDynElement, Polygon, Rectangle, TriangleMarker,
+    },
+    style::{Color, RGBColor, ShapeStyle},
+};
+
+/// The font of plots.
+pub const FONT: &str = "sans-serif";
+
+/// Colours that people with any colour vision tell apart (Okabe and Ito), each with its own shape.
+pub const MARKS: [Mark; 8] = [
+    Mark::new(RGBColor(0, 0, 0), Shape::Square),
+    Mark::new(RGBColor(213, 94, 0), Shape::Circle),
+    Mark::new(RGBColor(0, 114, 178), Shape::Triangle),
+    Mark::new(RGBColor(0, 158, 115), Shape::Diamond),
+    Mark::new(RGBColor(204, 121, 167), Shape::Cross),
+    Mark::new(RGBColor(86, 180, 233), Shape::OpenCircle),
+    Mark::new(RGBColor(230, 159, 0), Shape::OpenSquare),
+    Mark::new(RGBColor(110, 110, 110), Shape::OpenTriangle),
+];
+
+/// A colour and a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The colour, of lines too.
+    pub colour: RGBColor,
+    shape: Shape,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Square,
+    Circle,
+    Triangle,
+    Diamond,
+    Cross,
+    OpenCircle,
+    OpenSquare,
+    OpenTriangle,
+}
+
+impl Mark {
+    const fn new(colour: RGBColor, shape: Shape) -> Self {
+        Self { colour, shape }
+    }
+
+    /// One at `place`.
+    pub fn at<'a, C: Clone + 'a>(self, place: C) -> DynElement<'a, SVGBackend<'a>, C> {
+        let (filled, open) = (self.colour.filled(), self.colour.stroke_width(2));
+        let centre = EmptyElement::at(place);
+        match self.shape {
+            Shape::Square => (centre + square(filled)).into_dyn(),
+            Shape::OpenSquare => (centre + square(open)).into_dyn(),
+            Shape::Circle => (centre + Circle::new((0, 0), 4, filled)).into_dyn(),
+            Shape::OpenCircle => (centre + Circle::new((0, 0), 4, open)).into_dyn(),
+            Shape::Triangle | Shape::OpenTriangle => {
+                (centre + TriangleMarker::new((0, 0), 5, filled)).into_dyn()
+            }
+            Shape::Diamond => (centre + diamond(filled)).into_dyn(),
+            Shape::Cross => (centre + Cross::new((0, 0), 4, open)).into_dyn(),
+        }
+    }
+}
+
+fn square(style: ShapeStyle) -> Rectangle<(i32, i32)> {
+    Rectangle::new([(-4, -4), (4, 4)], style)
+}
+
+fn diamond(style: ShapeStyle) -> Polygon<(i32, i32)> {
+    Polygon::new(vec![(0, -5), (5, 0), (0, 5), (-5, 0)], style)
+}
