@@ -5,9 +5,10 @@
 //! what Covalent adds.
 
 pub mod data_ring;
+pub mod packet_ring;
 mod receiver;
 mod ring;
 mod socket;
 
-pub use receiver::{Steered, open_patiently};
+pub use receiver::{Steered, Wanted, open_patiently};
 pub use socket::BareSocket;

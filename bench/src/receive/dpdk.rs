@@ -1,0 +1,163 @@
+//! DPDK: one `dpdk-testpmd` that receives and forgets (`rxonly`), by its driver for AF_XDP or the one for AF_PACKET.
+//!
+//! Like the others it has the interface only for its slice: only one can have its XDP program there.
+
+use anyhow::{Context, Result, ensure};
+use covalent_ebpf::{AttachPoint, attached_programs};
+use nix::net::if_::if_nametoindex;
+
+use super::turn::{BURST, Slice, Turn};
+use crate::pipes::{Description, HugePages, TESTPMD, Testpmd, testpmd_version};
+
+/// Memory of the process, in MiB.
+const MEMORY_MIB: u64 = 128;
+
+/// Size of its pages, in MiB.
+const PAGE_MIB: u64 = 2;
+
+/// Its buffers: twice and more what rings of the default size hold.
+const MBUFS: u32 = 16_384;
+
+/// Which driver, and how it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// `net_af_xdp`, which the kernel serves on the sender's core.
+    AfXdp,
+    /// `net_af_xdp` with its default of asking the kernel to receive on the receiver's own core, this many packets at a time.
+    AfXdpBusyPoll(u32),
+    /// `net_af_packet`.
+    AfPacket,
+}
+
+impl Driver {
+    /// What it is called in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AfXdp => "dpdk-af-xdp",
+            Self::AfXdpBusyPoll(_) => "dpdk-af-xdp-busy-poll",
+            Self::AfPacket => "dpdk-af-packet",
+        }
+    }
+
+    /// What it is, or why it cannot take part.
+    pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
+        let what = match self {
+            Self::AfXdp => {
+                "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
+            }
+            Self::AfXdpBusyPoll(_) => "DPDK net_af_xdp with preferred busy polling, its default",
+            Self::AfPacket => {
+                "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
+            }
+        };
+        Ok(Description {
+            what: what.to_owned(),
+            version: testpmd_version()?,
+            tuning: format!(
+                "forwarding mode rxonly, which frees each mbuf and looks at none; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages"
+            ),
+            commands: vec![format!("{TESTPMD} {}", self.arguments(turn).join(" "))],
+        })
+    }
+
+    fn arguments(self, turn: &Turn<'_>) -> Vec<String> {
+        let slots = turn.ring_slots;
+        let device = match self {
+            Self::AfXdp => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
+            Self::AfXdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
+            Self::AfPacket => format!("net_af_packet0,iface=b0,framecnt={slots}"),
+        };
+        vec![
+            // The main thread only waits for commands.
+            format!("--lcores=0@{},1@{}", turn.cores.near, turn.cores.far),
+            format!(
+                "--file-prefix=covalent-bench-{}-{}",
+                std::process::id(),
+                self.name()
+            ),
+            "--in-memory".to_owned(),
+            "-m".to_owned(),
+            MEMORY_MIB.to_string(),
+            "--no-pci".to_owned(),
+            "--no-telemetry".to_owned(),
+            format!("--vdev={device}"),
+            "--".to_owned(),
+            "-i".to_owned(),
+            "--forward-mode=rxonly".to_owned(),
+            format!("--total-num-mbufs={MBUFS}"),
+            format!("--burst={BURST}"),
+            format!("--rxd={slots}"),
+            format!("--txd={slots}"),
+            "--no-mlockall".to_owned(),
+        ]
+    }
+
+    /// One slice of it.
+    pub fn slice(self, turn: &Turn<'_>) -> Result<Slice> {
+        // Only for its slice: in others' the kernel would give such pages to whoever asks.
+        let _pages = HugePages::reserve(MEMORY_MIB / PAGE_MIB)?;
+        let folder = tempfile::tempdir().context("making a folder")?;
+        let mut testpmd = turn.stage.b.within(|| {
+            let testpmd = Testpmd::start(TESTPMD, &self.arguments(turn), folder.path())?;
+            if self != Self::AfPacket {
+                ensure_native()?;
+            }
+            Ok(testpmd)
+        })?;
+        testpmd.tell("start")?;
+        turn.look_around_sending(|| Ok((testpmd.packets_received()?, testpmd.cpu_seconds()?)))
+    }
+}
+
+/// The driver takes whatever mode it gets; only that of the others is comparable.
+fn ensure_native() -> Result<()> {
+    let index = if_nametoindex("b0").context("finding b0")?;
+    let programs = attached_programs(index).context("asking for the XDP program on b0")?;
+    ensure!(
+        programs
+            .iter()
+            .any(|program| program.at == AttachPoint::Native),
+        "DPDK's XDP program is not in native mode: {programs:?}"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::Duration};
+
+    use super::*;
+    use crate::{cores::Cores, receive::Load, stage::Stage};
+
+    #[test]
+    fn rings_bursts_and_cores_are_those_of_the_others() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: making network namespaces needs root");
+            return;
+        }
+        let (Ok(cores), Ok(stage)) = (Cores::choose(), Stage::build(1, 1)) else {
+            eprintln!("skipped: two polling sides need two cores");
+            return;
+        };
+        let turn = Turn {
+            stage: &stage,
+            cores,
+            ring_slots: 512,
+            slice: Duration::ZERO,
+            load: &Load::small(),
+            daemon: Path::new("covalentd"),
+        };
+        let line = |driver: Driver| driver.arguments(&turn).join(" ");
+        let cores = format!("--lcores=0@{},1@{} ", cores.near, cores.far);
+        for driver in [Driver::AfXdp, Driver::AfXdpBusyPoll(64), Driver::AfPacket] {
+            let line = line(driver);
+            assert!(
+                line.starts_with(&cores) && line.contains("--burst=64 --rxd=512"),
+                "{line}"
+            );
+        }
+        assert!(line(Driver::AfXdp).contains("iface=b0,busy_budget=0 "));
+        assert!(line(Driver::AfXdpBusyPoll(64)).contains("iface=b0,busy_budget=64 "));
+        assert!(line(Driver::AfPacket).contains("net_af_packet0,iface=b0,framecnt=512 "));
+    }
+}
