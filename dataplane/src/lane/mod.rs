@@ -199,7 +199,8 @@ impl Lane {
         }
         let mut work = self.take_order();
         self.watch_carriers();
-        work += self.receive();
+        let received = self.receive();
+        work += received;
         // At once, so that applications work on the burst while the lane goes on.
         self.core.publish();
         work += self.take_doorbells();
@@ -216,6 +217,7 @@ impl Lane {
             self.longest_round = self.longest_round.max(self.core.now.elapsed());
         }
         if !self.stopping {
+            self.gather(work, received);
             self.rest(work, waits_for_port);
         }
     }
