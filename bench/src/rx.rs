@@ -40,7 +40,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
-        bare.push(bare::slice(&turn)?);
+        bare.push(bare::slice(&turn, None)?);
         let (slice, how) = lane::slice(&turn)?;
         ours.push(slice);
         running = Some(how);

@@ -142,13 +142,13 @@ mod tests {
             "mix frames",
             "million frames per second",
             "covalentd (into a pipe)",
-            "dpdk-af-xdp-busy-poll",
+            "dpdk-net_af_xdp-busy-poll",
             "0.990",
             "0.500",
         ] {
             assert!(svg.contains(words), "{words:?} is not in the plot");
         }
-        assert!(!svg.contains("dpdk-af-packet"), "it was not measured");
+        assert!(!svg.contains("dpdk-net_af_packet"), "it was not measured");
         let filled = |colour: &str| svg.matches(&format!("fill=\"{colour}\"")).count();
         // A bar at each size and one in the legend.
         assert_eq!((filled("#D55E00"), filled("#009E73")), (3, 2));

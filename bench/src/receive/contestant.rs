@@ -14,20 +14,24 @@ use crate::{bare::packet_ring as ring, host::Host, pipes::Description};
 /// Whom the goals are about.
 pub const OURS: &str = "covalentd";
 
-/// The limit that they are measured by.
+/// What they are measured by.
 pub const BARE: &str = "bare-af-xdp";
+
+/// The same, letting frames gather.
+pub const BARE_GATHERING: &str = "bare-af-xdp-gathering";
 
 /// What a busy poll of DPDK's driver takes at most unless told otherwise.
 const BUSY_BUDGET: u32 = 64;
 
 /// All of them, in the order in which they are told.
-pub const ALL: [Contestant; 6] = [
+pub const ALL: [Contestant; 7] = [
     Contestant::Lane,
     Contestant::Bare,
-    Contestant::Dpdk(Driver::AfXdp),
-    Contestant::Dpdk(Driver::AfXdpBusyPoll(BUSY_BUDGET)),
+    Contestant::BareGathering,
+    Contestant::Dpdk(Driver::Xdp),
+    Contestant::Dpdk(Driver::XdpBusyPoll(BUSY_BUDGET)),
     Contestant::PacketRing,
-    Contestant::Dpdk(Driver::AfPacket),
+    Contestant::Dpdk(Driver::Packet),
 ];
 
 /// One way of receiving from a cable.
@@ -37,6 +41,8 @@ pub enum Contestant {
     Lane,
     /// An AF_XDP socket and nothing around it.
     Bare,
+    /// The same, letting frames gather between two looks.
+    BareGathering,
     /// DPDK.
     Dpdk(Driver),
     /// A kernel `AF_PACKET` ring.
@@ -49,6 +55,7 @@ impl Contestant {
         match self {
             Self::Lane => OURS,
             Self::Bare => BARE,
+            Self::BareGathering => BARE_GATHERING,
             Self::Dpdk(driver) => driver.name(),
             Self::PacketRing => "af-packet",
         }
@@ -75,7 +82,14 @@ impl Contestant {
             )),
             Self::Bare => Ok(of_this_program(
                 "an AF_XDP socket that counts descriptors, gives the chunks back and looks at no frame; covalentd's XDP program before it",
-                format!("rings of {slots} descriptors, bursts of {BURST}, polling"),
+                format!("rings of {slots} descriptors, bursts of {BURST}, polling without a pause"),
+            )),
+            Self::BareGathering => Ok(of_this_program(
+                "the same, which looks at its ring no sooner than some time after it found frames, as a lane does in a stream",
+                format!(
+                    "rings of {slots} descriptors, bursts of {BURST}, polling, {} µs between two looks",
+                    bare::GATHER.as_micros()
+                ),
             )),
             Self::PacketRing => Ok(Description {
                 version: format!("Linux {}", Host::look().kernel),
@@ -100,7 +114,8 @@ impl Contestant {
                 let (slice, running) = lane::slice(turn)?;
                 (slice, Some(running))
             }
-            Self::Bare => (bare::slice(turn)?, None),
+            Self::Bare => (bare::slice(turn, None)?, None),
+            Self::BareGathering => (bare::slice(turn, Some(bare::GATHER))?, None),
             Self::Dpdk(driver) => (driver.slice(turn)?, None),
             Self::PacketRing => (packet_ring::slice(turn)?, None),
         })

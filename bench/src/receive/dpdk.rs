@@ -22,31 +22,31 @@ const MBUFS: u32 = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// `net_af_xdp`, which the kernel serves on the sender's core.
-    AfXdp,
+    Xdp,
     /// `net_af_xdp` with its default of asking the kernel to receive on the receiver's own core, this many packets at a time.
-    AfXdpBusyPoll(u32),
+    XdpBusyPoll(u32),
     /// `net_af_packet`.
-    AfPacket,
+    Packet,
 }
 
 impl Driver {
     /// What it is called in results.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::AfXdp => "dpdk-af-xdp",
-            Self::AfXdpBusyPoll(_) => "dpdk-af-xdp-busy-poll",
-            Self::AfPacket => "dpdk-af-packet",
+            Self::Xdp => "dpdk-net_af_xdp",
+            Self::XdpBusyPoll(_) => "dpdk-net_af_xdp-busy-poll",
+            Self::Packet => "dpdk-net_af_packet",
         }
     }
 
     /// What it is, or why it cannot take part.
     pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
         let what = match self {
-            Self::AfXdp => {
+            Self::Xdp => {
                 "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
             }
-            Self::AfXdpBusyPoll(_) => "DPDK net_af_xdp with preferred busy polling, its default",
-            Self::AfPacket => {
+            Self::XdpBusyPoll(_) => "DPDK net_af_xdp with preferred busy polling, its default",
+            Self::Packet => {
                 "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
             }
         };
@@ -63,9 +63,9 @@ impl Driver {
     fn arguments(self, turn: &Turn<'_>) -> Vec<String> {
         let slots = turn.ring_slots;
         let device = match self {
-            Self::AfXdp => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
-            Self::AfXdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
-            Self::AfPacket => format!("net_af_packet0,iface=b0,framecnt={slots}"),
+            Self::Xdp => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
+            Self::XdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
+            Self::Packet => format!("net_af_packet0,iface=b0,framecnt={slots}"),
         };
         vec![
             // The main thread only waits for commands.
@@ -99,7 +99,7 @@ impl Driver {
         let folder = tempfile::tempdir().context("making a folder")?;
         let mut testpmd = turn.stage.b.within(|| {
             let testpmd = Testpmd::start(TESTPMD, &self.arguments(turn), folder.path())?;
-            if self != Self::AfPacket {
+            if self != Self::Packet {
                 ensure_native()?;
             }
             Ok(testpmd)
@@ -149,15 +149,15 @@ mod tests {
         };
         let line = |driver: Driver| driver.arguments(&turn).join(" ");
         let cores = format!("--lcores=0@{},1@{} ", cores.near, cores.far);
-        for driver in [Driver::AfXdp, Driver::AfXdpBusyPoll(64), Driver::AfPacket] {
+        for driver in [Driver::Xdp, Driver::XdpBusyPoll(64), Driver::Packet] {
             let line = line(driver);
             assert!(
                 line.starts_with(&cores) && line.contains("--burst=64 --rxd=512"),
                 "{line}"
             );
         }
-        assert!(line(Driver::AfXdp).contains("iface=b0,busy_budget=0 "));
-        assert!(line(Driver::AfXdpBusyPoll(64)).contains("iface=b0,busy_budget=64 "));
-        assert!(line(Driver::AfPacket).contains("net_af_packet0,iface=b0,framecnt=512 "));
+        assert!(line(Driver::Xdp).contains("iface=b0,busy_budget=0 "));
+        assert!(line(Driver::XdpBusyPoll(64)).contains("iface=b0,busy_budget=64 "));
+        assert!(line(Driver::Packet).contains("net_af_packet0,iface=b0,framecnt=512 "));
     }
 }

@@ -19,7 +19,7 @@ struct Goal {
 const SMALL: Size = Size::Bytes(64);
 
 /// DPDK's driver, as it comes and as it is better here: the better of both counts.
-const DPDK: &[&str] = &["dpdk-af-xdp", "dpdk-af-xdp-busy-poll"];
+const DPDK: &[&str] = &["dpdk-net_af_xdp", "dpdk-net_af_xdp-busy-poll"];
 
 const GOALS: [Goal; 4] = [
     Goal {
@@ -132,7 +132,7 @@ mod tests {
         let dpdk = goals[2].compared.as_ref().expect("measured");
         assert_eq!(
             (dpdk.peer.as_str(), dpdk.ours, dpdk.theirs),
-            ("dpdk-af-xdp-busy-poll", 0.99, 1.1)
+            ("dpdk-net_af_xdp-busy-poll", 0.99, 1.1)
         );
         assert_eq!(count(&goals), "1 of 3 goals met; 1 not measured");
     }

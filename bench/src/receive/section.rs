@@ -225,11 +225,11 @@ mod tests {
             "| mode of the AF_XDP sockets | native XDP, copy, need_wakeup true, 1 queue, pages of 4096 bytes;",
             "| application of the pipe | core 1, which it shares with the lane",
             "| **covalentd** | 0.990 (0.980–1.00) | 0.990 | 2.00 | 25.00 % | 1.00 | 0.95 | 0.05 |",
-            "| dpdk-af-packet | not measured | | | | | | |",
+            "| dpdk-net_af_packet | not measured | | | | | | |",
             "| mix into a pipe: at least 0.97 of a bare AF_XDP receiver | **missed** | 0.800 | 0.800 Mpps | 1.00 Mpps | bare-af-xdp |",
             "| mix into a pipe: never below DPDK's net_af_xdp | not measured | | | | |",
-            "- **dpdk-af-packet**: not measured: there is no dpdk-testpmd.",
-            "  - `dpdk-af-xdp --go`",
+            "- **dpdk-net_af_packet**: not measured: there is no dpdk-testpmd.",
+            "  - `dpdk-net_af_xdp --go`",
             "| measured | `covalent-bench rx` |",
         ] {
             assert!(section.contains(words), "{words:?} is not in\n{section}");

@@ -104,9 +104,9 @@ mod tests {
         for words in [
             "  covalentd                   0.990     2.00    0.990   1.00 + 0.95 + 0.05\n",
             "  covalentd                   0.800     2.00    0.800   1.00",
-            "not measured: dpdk-af-packet: there is no dpdk-testpmd",
+            "not measured: dpdk-net_af_packet: there is no dpdk-testpmd",
             "✓ 64 B into a pipe: at least 0.97 of a bare AF_XDP receiver: 0.990 (0.990 against 1.00 Mpps of bare-af-xdp)\n",
-            "never below DPDK's net_af_xdp: 0.900 (0.990 against 1.10 Mpps of dpdk-af-xdp-busy-poll)  MISSED",
+            "never below DPDK's net_af_xdp: 0.900 (0.990 against 1.10 Mpps of dpdk-net_af_xdp-busy-poll)  MISSED",
             "– mix into a pipe: never below DPDK's net_af_xdp: not measured",
             "1 of 3 goals met; 1 not measured",
             "application on core 1 (shared with the lane)",

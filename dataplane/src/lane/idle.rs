@@ -24,14 +24,6 @@ const ROUNDS_PER_YIELD: u32 = 64;
 /// Fruitless rounds for each look at the clock.
 const ROUNDS_PER_LOOK: u32 = 4;
 
-/// How long frames gather in a stream. Each look at a port's ring takes the memory where the kernel says how far it is from the kernel's core,
-/// and then the kernel waits for it with the next frame; a look at every frame costs the kernel a twentieth of its rate. Waiting longer gains little.
-const GATHER: Duration = Duration::from_micros(2);
-
-/// Frames come in a stream when some have come so shortly before. Well above [`GATHER`], so that a stream stays one; and below a round trip
-/// over any wire, so that who asks and waits for the answer never makes one.
-const STREAM_GAP: Duration = Duration::from_micros(5);
-
 /// When to stop spinning, and what to wait on.
 #[derive(Debug)]
 pub(super) struct Idler {
@@ -41,8 +33,6 @@ pub(super) struct Idler {
     since: Option<Instant>,
     /// Rounds without work since the last one with some.
     fruitless: u32,
-    /// When frames last came.
-    last_frames: Option<Instant>,
     fds: Vec<libc::pollfd>,
     sessions: Vec<usize>,
 }
@@ -54,7 +44,6 @@ impl Idler {
             spin,
             since: None,
             fruitless: 0,
-            last_frames: None,
             fds: Vec::new(),
             sessions: Vec::new(),
         }
@@ -73,12 +62,6 @@ impl Idler {
         } else if !found_work {
             std::hint::spin_loop();
         }
-    }
-
-    /// Frames came at `now`. Until when those behind them may gather; `None` where there is no stream.
-    fn gathers_until(&mut self, now: Instant) -> Option<Instant> {
-        let before = self.last_frames.replace(now)?;
-        (now.saturating_duration_since(before) < STREAM_GAP).then_some(now + GATHER)
     }
 
     /// Whether the time of the last round will do for the next one.
@@ -102,21 +85,6 @@ impl Idler {
 }
 
 impl Lane {
-    /// Lets frames of a stream gather, if the round's `work` was nothing but `received` frames and left none behind. Whatever else there is to
-    /// do ends the wait. Never on a lane with links: who waits for a verb waits for its frames.
-    pub(super) fn gather(&mut self, work: usize, received: usize) {
-        let only_drained = received > 0 && work == received && received < self.settings.burst;
-        if !only_drained || self.ports.iter().any(|slot| slot.link) {
-            return;
-        }
-        let Some(until) = self.idler.gathers_until(Instant::now()) else {
-            return;
-        };
-        while Instant::now() < until && !self.has_work_after_all() {
-            std::hint::spin_loop();
-        }
-    }
-
     /// Ends a round: goes on at once, or sleeps until something happens or the next tick is due.
     pub(super) fn rest(&mut self, work: usize, waits_for_port: bool) {
         let found_work = work > 0;
@@ -157,7 +125,7 @@ impl Lane {
     }
 
     /// The second look.
-    fn has_work_after_all(&self) -> bool {
+    pub(super) fn has_work_after_all(&self) -> bool {
         !self.orders.is_empty()
             || !self.core.outbox.is_empty()
             || self
