@@ -12,7 +12,7 @@ use super::turn::{BURST, Received, Slice, Stopwatch, Turn};
 use crate::{bare::Steered, cores::pin};
 
 /// How long a lane of `covalentd` lets frames of a stream gather.
-pub const GATHER: Duration = Duration::from_micros(2);
+pub const GATHER: Duration = Duration::from_micros(5);
 
 /// One slice of it; after a look that found frames but no whole burst it waits for `gather` before the next.
 pub fn slice(turn: &Turn<'_>, gather: Option<Duration>) -> Result<Slice> {

@@ -24,11 +24,12 @@ pub const BARE_GATHERING: &str = "bare-af-xdp-gathering";
 const BUSY_BUDGET: u32 = 64;
 
 /// All of them, in the order in which they are told.
-pub const ALL: [Contestant; 7] = [
+pub const ALL: [Contestant; 8] = [
     Contestant::Lane,
     Contestant::Bare,
     Contestant::BareGathering,
     Contestant::Dpdk(Driver::Xdp),
+    Contestant::Dpdk(Driver::XdpLooking),
     Contestant::Dpdk(Driver::XdpBusyPoll(BUSY_BUDGET)),
     Contestant::PacketRing,
     Contestant::Dpdk(Driver::Packet),

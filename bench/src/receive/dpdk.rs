@@ -1,4 +1,4 @@
-//! DPDK: one `dpdk-testpmd` that receives and forgets (`rxonly`), by its driver for AF_XDP or the one for AF_PACKET.
+//! DPDK: one `dpdk-testpmd` that receives and forgets, by its driver for AF_XDP or the one for AF_PACKET.
 //!
 //! Like the others it has the interface only for its slice: only one can have its XDP program there.
 
@@ -23,6 +23,8 @@ const MBUFS: u32 = 16_384;
 pub enum Driver {
     /// `net_af_xdp`, which the kernel serves on the sender's core.
     Xdp,
+    /// The same, and the headers of each frame are looked at.
+    XdpLooking,
     /// `net_af_xdp` with its default of asking the kernel to receive on the receiver's own core, this many packets at a time.
     XdpBusyPoll(u32),
     /// `net_af_packet`.
@@ -34,6 +36,7 @@ impl Driver {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xdp => "dpdk-net_af_xdp",
+            Self::XdpLooking => "dpdk-net_af_xdp-looking",
             Self::XdpBusyPoll(_) => "dpdk-net_af_xdp-busy-poll",
             Self::Packet => "dpdk-net_af_packet",
         }
@@ -45,6 +48,9 @@ impl Driver {
             Self::Xdp => {
                 "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
             }
+            Self::XdpLooking => {
+                "the same, looking at the headers of each frame, as the application of a pipe looks at a byte of each"
+            }
             Self::XdpBusyPoll(_) => "DPDK net_af_xdp with preferred busy polling, its default",
             Self::Packet => {
                 "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
@@ -54,7 +60,12 @@ impl Driver {
             what: what.to_owned(),
             version: testpmd_version()?,
             tuning: format!(
-                "forwarding mode rxonly, which frees each mbuf and looks at none; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages"
+                "forwarding mode {}; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages",
+                match self {
+                    Self::XdpLooking =>
+                        "icmpecho, which frees the mbuf of each frame that asks for no echo or address",
+                    _ => "rxonly, which frees each mbuf and looks at none",
+                }
             ),
             commands: vec![format!("{TESTPMD} {}", self.arguments(turn).join(" "))],
         })
@@ -62,8 +73,12 @@ impl Driver {
 
     fn arguments(self, turn: &Turn<'_>) -> Vec<String> {
         let slots = turn.ring_slots;
+        let mode = match self {
+            Self::XdpLooking => "icmpecho",
+            _ => "rxonly",
+        };
         let device = match self {
-            Self::Xdp => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
+            Self::Xdp | Self::XdpLooking => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
             Self::XdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
             Self::Packet => format!("net_af_packet0,iface=b0,framecnt={slots}"),
         };
@@ -83,7 +98,7 @@ impl Driver {
             format!("--vdev={device}"),
             "--".to_owned(),
             "-i".to_owned(),
-            "--forward-mode=rxonly".to_owned(),
+            format!("--forward-mode={mode}"),
             format!("--total-num-mbufs={MBUFS}"),
             format!("--burst={BURST}"),
             format!("--rxd={slots}"),
@@ -149,7 +164,12 @@ mod tests {
         };
         let line = |driver: Driver| driver.arguments(&turn).join(" ");
         let cores = format!("--lcores=0@{},1@{} ", cores.near, cores.far);
-        for driver in [Driver::Xdp, Driver::XdpBusyPoll(64), Driver::Packet] {
+        for driver in [
+            Driver::Xdp,
+            Driver::XdpLooking,
+            Driver::XdpBusyPoll(64),
+            Driver::Packet,
+        ] {
             let line = line(driver);
             assert!(
                 line.starts_with(&cores) && line.contains("--burst=64 --rxd=512"),
@@ -157,6 +177,8 @@ mod tests {
             );
         }
         assert!(line(Driver::Xdp).contains("iface=b0,busy_budget=0 "));
+        assert!(line(Driver::Xdp).contains("--forward-mode=rxonly "));
+        assert!(line(Driver::XdpLooking).contains("--forward-mode=icmpecho "));
         assert!(line(Driver::XdpBusyPoll(64)).contains("iface=b0,busy_budget=64 "));
         assert!(line(Driver::Packet).contains("net_af_packet0,iface=b0,framecnt=512 "));
     }

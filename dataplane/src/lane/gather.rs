@@ -11,11 +11,11 @@ use std::{
 use super::Lane;
 
 /// How long frames gather: a few at the rates at which it matters. Waiting longer gains little.
-const GATHER: Duration = Duration::from_micros(2);
+const GATHER: Duration = Duration::from_micros(5);
 
-/// Frames come in a stream when others came so shortly before. Well above [`GATHER`], so that a stream stays one; below a round trip
-/// through two kernels, so that who asks and waits for the answer never makes one.
-const STREAM_GAP: Duration = Duration::from_micros(5);
+/// Frames come in a stream when others came so shortly before. Well above [`GATHER`], so that a stream stays one. Who asks and waits for the
+/// answer is not kept waiting: its next frame comes later than [`GATHER`], and what an application sends ends the wait.
+const STREAM_GAP: Duration = Duration::from_micros(10);
 
 /// When frames came.
 #[derive(Debug, Default)]
@@ -60,8 +60,8 @@ mod tests {
         assert_eq!(gather.until(at(0)), None, "the first");
         assert_eq!(gather.until(at(3)), Some(at(3) + GATHER));
         // A round after the wait: the stream goes on.
-        assert_eq!(gather.until(at(6)), Some(at(6) + GATHER));
-        assert_eq!(gather.until(at(11)), None, "as late as an answer");
-        assert_eq!(gather.until(at(12)), Some(at(12) + GATHER));
+        assert_eq!(gather.until(at(9)), Some(at(9) + GATHER));
+        assert_eq!(gather.until(at(19)), None, "too late to be of a stream");
+        assert_eq!(gather.until(at(20)), Some(at(20) + GATHER));
     }
 }
