@@ -9,7 +9,10 @@ use plotters::{
     style::{Color, IntoFont, RGBColor, TextStyle},
 };
 
-use super::{contestant::OURS, results::Results};
+use super::{
+    contestant::{ALL, OURS},
+    results::Results,
+};
 use crate::pipes::short;
 
 /// Width and height, in pixels at its natural size.
@@ -24,14 +27,19 @@ const GAP: usize = 1;
 const FONT: &str = "sans-serif";
 
 /// Colours that people with any colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 0, 0),
     RGBColor(0, 114, 178),
     RGBColor(86, 180, 233),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(110, 110, 110),
 ];
+
+// No two contestants look alike.
+const _: () = assert!(ALL.len() <= COLOURS.len());
 
 /// Draws it.
 pub fn bars(results: &Results, title: &str) -> Result<String> {

@@ -51,7 +51,9 @@ impl Driver {
             Self::XdpLooking => {
                 "the same, looking at the headers of each frame, as the application of a pipe looks at a byte of each"
             }
-            Self::XdpBusyPoll(_) => "DPDK net_af_xdp with preferred busy polling, its default",
+            Self::XdpBusyPoll(_) => {
+                "DPDK net_af_xdp with preferred busy polling, its default: the kernel may receive on the receiver's core"
+            }
             Self::Packet => {
                 "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
             }

@@ -117,7 +117,7 @@ fn head(out: &mut String, results: &Results) {
 fn told_daemon(command: &[String]) -> String {
     told_command(command)
         .split("; ")
-        .filter(|setting| !setting.contains("_dir = "))
+        .filter(|setting| !setting.contains("_dir = ") && !setting.is_empty())
         .collect::<Vec<_>>()
         .join("; ")
 }
@@ -165,7 +165,7 @@ fn figures(out: &mut String, results: &Results) {
 fn verdicts(out: &mut String, goals: &[Verdict]) {
     let _ = writeln!(
         out,
-        "{}.\n\n| goal | | ratio | covalentd | peer | better peer |\n|---|---|---:|---:|---:|---|",
+        "{}.\n\n| goal | | ratio | covalentd | peer | against |\n|---|---|---:|---:|---:|---|",
         count(goals)
     );
     for verdict in goals {
@@ -249,7 +249,7 @@ mod tests {
         let command = [
             "/a/covalentd",
             "--config",
-            "[node]; name = \"b\"; run_dir = \"/t/x\"; [lane]",
+            "[node]; name = \"b\"; run_dir = \"/t/x\"; [lane]; ",
         ];
         assert_eq!(
             told_daemon(&command.map(str::to_owned)),
