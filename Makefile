@@ -100,10 +100,11 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 bench: build bench-peers ## Our side and its peers, in one run, with raw results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
+	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \
 	exit $$status
 
-bench-page:      ## Makes docs/performance.md and its plots from the last result in bench/results
+bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
 	@target/release/covalent-bench page
 
 # iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.

@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::receive::Rx;
+
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
 /// It leaves nothing behind, also when SIGINT or SIGTERM ends it. Exit status: 0 the goal is met (of several: every goal), 1 it is not,
@@ -15,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     after_help = "Examples:\n  \
         sudo covalent-bench all --results bench/results\n  \
         sudo covalent-bench rtt --seconds 10 --format json\n  \
+        sudo covalent-bench rx --peers --results bench/results\n  \
         sudo covalent-bench pipes --only pipe,ring --tests echo,one-way\n  \
         covalent-bench page bench/results/pipes-1700000000000.json"
 )]
@@ -27,8 +30,9 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// One lane receives 64-byte frames into an application's pipe: at least 0.90 of a bare receiver's rate (as root).
-    Rx(Wire),
+    /// One lane receives frames into an application's pipe: at least 0.90 of a bare receiver's rate; with --peers against DPDK and the
+    /// kernel too (as root).
+    Rx(Rx),
     /// Round trip of a fetch-and-add: below 2 times a bare echo's (as root).
     Rtt(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
@@ -37,7 +41,7 @@ pub enum Action {
     All(Wire),
     /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
     Pipes(Pipes),
-    /// Writes docs/performance.md and its plots from a result of `pipes`.
+    /// Writes docs/performance.md and its plots from a result of `pipes` and the last one of `rx --peers` beside it.
     Page(Page),
     /// One of the processes that `pipes` starts.
     #[command(hide = true)]

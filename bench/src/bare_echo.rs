@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     arguments::Wire,
-    bare::Steered,
+    bare::{Steered, Wanted},
     cores::{Cores, pin},
     stage::{Namespace, Stage},
     trips::Slice,
@@ -48,7 +48,12 @@ impl End {
         namespace.enter()?;
         pin(core)?;
         Ok(Self {
-            steered: Steered::open(interface, ETHERTYPE, arguments.ring_slots, BURST)?,
+            steered: Steered::open(
+                interface,
+                Wanted::EtherType(ETHERTYPE),
+                arguments.ring_slots,
+                BURST,
+            )?,
             frame: frame(),
         })
     }

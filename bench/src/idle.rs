@@ -129,7 +129,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
 
 /// CPU time of a process, in nanoseconds: of all its threads, those included that have ended. A sum over the threads that live now
 /// would run backwards when one ends.
-fn cpu_time(pid: u32) -> Result<Duration> {
+pub fn cpu_time(pid: u32) -> Result<Duration> {
     let process = Pid::from_raw(i32::try_from(pid)?);
     let clock = clock_getcpuclockid(process)
         .with_context(|| format!("the CPU clock of process {pid}: it is gone"))?;

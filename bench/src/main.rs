@@ -12,6 +12,7 @@ mod host;
 mod idle;
 mod node;
 mod pipes;
+mod receive;
 mod report;
 mod rtt;
 mod rx;
@@ -49,7 +50,11 @@ fn main() -> ExitCode {
 /// Whether every goal is met.
 fn run(action: &Action) -> Result<bool> {
     match action {
-        Action::Rx(wire) => on_the_wire(&[rx::measure], wire),
+        Action::Rx(rx) if rx.peers => {
+            prepare_wire(&rx.wire)?;
+            receive::measure(rx)
+        }
+        Action::Rx(rx) => on_the_wire(&[rx::measure], &rx.wire),
         Action::Rtt(wire) => on_the_wire(&[rtt::measure], wire),
         Action::Idle(wire) => on_the_wire(&[idle::measure], wire),
         Action::All(wire) => on_the_wire(&[rx::measure, rtt::measure, idle::measure], wire),
@@ -68,14 +73,7 @@ type Measure = fn(&Wire) -> Result<Report>;
 
 /// Measures several, one after the other.
 fn on_the_wire(parts: &[Measure], wire: &Wire) -> Result<bool> {
-    refuse_debug(&wire.output)?;
-    if !nix::unistd::geteuid().is_root() {
-        bail!(
-            "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",
-            nix::unistd::geteuid()
-        );
-    }
-    stop::listen()?;
+    prepare_wire(wire)?;
     let mut reports = Vec::new();
     for measure in parts {
         let report = measure(wire)?;
@@ -87,6 +85,18 @@ fn on_the_wire(parts: &[Measure], wire: &Wire) -> Result<bool> {
             .context("writing the result")?;
     }
     Ok(reports.iter().all(|report| report.met))
+}
+
+/// Whether a virtual cable can be measured on, and listens for the end.
+fn prepare_wire(wire: &Wire) -> Result<()> {
+    refuse_debug(&wire.output)?;
+    if !nix::unistd::geteuid().is_root() {
+        bail!(
+            "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",
+            nix::unistd::geteuid()
+        );
+    }
+    stop::listen()
 }
 
 fn refuse_debug(output: &Output) -> Result<()> {

@@ -6,10 +6,11 @@
 
 pub mod data_ring;
 mod fetch;
+pub mod packet_ring;
 mod receiver;
 mod ring;
 mod socket;
 
 pub use fetch::fetch;
-pub use receiver::{Steered, open_patiently};
+pub use receiver::{Steered, Wanted, open_patiently};
 pub use socket::BareSocket;

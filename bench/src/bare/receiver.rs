@@ -11,7 +11,16 @@ use super::BareSocket;
 /// How long a queue may stay busy after the side measured before has closed its socket.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that receives frames of one EtherType.
+/// Which frames a socket receives; the kernel gets the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those of one EtherType.
+    EtherType(u16),
+    /// All.
+    Everything,
+}
+
+/// A socket that receives the frames that are wanted.
 #[derive(Debug)]
 pub struct Steered {
     /// The socket.
@@ -21,13 +30,17 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Opens queue 0 of `interface` in the calling thread's namespace for frames of `ethertype`.
-    pub fn open(interface: &str, ethertype: u16, slots: u32, burst: u32) -> Result<Self> {
+    /// Opens queue 0 of `interface` in the calling thread's namespace for the frames that are `wanted`.
+    pub fn open(interface: &str, wanted: Wanted, slots: u32, burst: u32) -> Result<Self> {
         let socket = open_patiently(interface, slots, burst)?;
         let mut steering = Steering::load().context("loading the XDP program")?;
-        steering
-            .insert(&Key::EtherType(ethertype), Action::Dataplane)
-            .context("steering")?;
+        match wanted {
+            Wanted::EtherType(ethertype) => {
+                steering.insert(&Key::EtherType(ethertype), Action::Dataplane)
+            }
+            Wanted::Everything => steering.set_default(Action::Dataplane),
+        }
+        .context("steering")?;
         steering.set_socket(0, socket.as_fd()).context("steering")?;
         let index = if_nametoindex(interface).with_context(|| format!("finding {interface}"))?;
         steering

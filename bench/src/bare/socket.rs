@@ -1,7 +1,9 @@
 //! One AF_XDP socket with its own packet memory.
 
 use std::{
-    io, mem,
+    io,
+    iter::repeat_n,
+    mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr, slice,
 };
@@ -128,10 +130,21 @@ impl BareSocket {
 
     /// Sends up to `count` (at most a burst) copies of `bytes` as far as there is room. Returns how many were queued.
     pub fn send(&mut self, bytes: &[u8], count: usize) -> io::Result<usize> {
+        self.send_each(&mut repeat_n(bytes, count))
+    }
+
+    /// Sends the next of `frames`, at most a burst of them, as far as there is room; the others stay. Returns how many were queued.
+    pub fn send_each<'a>(
+        &mut self,
+        frames: &mut impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<usize> {
         self.reclaim();
-        let count = count.min(self.burst).min(self.free.len());
-        for desc in &mut self.descriptors[..count] {
+        let room = self.burst.min(self.free.len());
+        let mut count = 0;
+        // First the descriptors: a frame is taken only when there is room for it.
+        for (desc, bytes) in self.descriptors[..room].iter_mut().zip(frames) {
             let Some(addr) = self.free.pop() else { break };
+            count += 1;
             frame_mut(&mut self.memory, addr, bytes.len()).copy_from_slice(bytes);
             *desc = libc::xdp_desc {
                 addr,

@@ -40,21 +40,29 @@ use crate::{
     arguments::{Format, Page, Pages, Pipes},
     cores::Cores,
     host::Host,
+    receive,
     stop::{self, Stopped},
     summary::Summary,
 };
-use case::{Case, Size, Test};
-use contestant::{Contestant, Description, Ours, Outcome};
-use huge_pages::HugePages;
+use case::{Case, Test};
+use contestant::{Contestant, Ours, Outcome};
 use pair::Company;
 use part::{Means, Part, Side};
 use progress::Progress;
-use results::{Entry, Figure, Results, Setup};
-use source::Mix;
+use results::{Figure, Results, Setup};
 use sweeps::Sweeps;
 use testpmd::{Join, TestpmdPair};
 
+// What other measurements have in common with this one.
+pub use case::Size;
+pub use contestant::Description;
+pub use huge_pages::HugePages;
+pub use page::told_command;
+pub use results::Entry;
 pub use role::play;
+pub use source::Mix;
+pub use table::short;
+pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
 
 /// Before counting: caches, branch predictors and, for some peers, a first acquaintance.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -145,7 +153,8 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 /// Writes the page and the plots in it.
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
-    page::write(&results, &page.out)
+    let section = receive::section(&page.results, &page.out)?;
+    page::write(&results, &section, &page.out)
 }
 
 /// The contestants whose processes are this program.

@@ -17,8 +17,8 @@ use crate::pipes::{
     table::{TESTS, count, short},
 };
 
-/// Writes the page, and its plots into a folder beside it.
-pub fn write(results: &Results, page: &Path) -> Result<()> {
+/// Writes the page with a section of another measurement's in it, and its plots into a folder beside it.
+pub fn write(results: &Results, section: &str, page: &Path) -> Result<()> {
     let plots = plots_of(page);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     let tests = TESTS
@@ -42,7 +42,8 @@ pub fn write(results: &Results, page: &Path) -> Result<()> {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    fs::write(page, text(results, &folder)).with_context(|| format!("writing {}", page.display()))
+    fs::write(page, text(results, section, &folder))
+        .with_context(|| format!("writing {}", page.display()))
 }
 
 fn plots_of(page: &Path) -> PathBuf {
@@ -60,7 +61,7 @@ const fn file_of(test: Test) -> &'static str {
 }
 
 /// The page; its plots lie in `folder`.
-fn text(results: &Results, folder: &str) -> String {
+fn text(results: &Results, more: &str, folder: &str) -> String {
     let mut out = String::new();
     head(&mut out, results);
     verdicts(&mut out, results);
@@ -69,6 +70,7 @@ fn text(results: &Results, folder: &str) -> String {
         section(&mut out, results, test, folder);
     }
     session::page::write(&mut out, results, folder);
+    out.push_str(more);
     contestants(&mut out, results);
     out
 }
@@ -132,7 +134,7 @@ fn head(out: &mut String, results: &Results) {
 }
 
 /// The command line, with the program's name alone instead of where it lay.
-fn told_command(command: &[String]) -> String {
+pub fn told_command(command: &[String]) -> String {
     let mut words = command.iter();
     let program = words
         .next()
@@ -359,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_page_tells_wins_and_losses_and_who_was_not_there() {
-        let page = text(&example(), "performance");
+        let page = text(&example(), "", "performance");
         for words in [
             "| processor | Some CPU, 2 cores |",
             "| 64 B echo: at least 4 times DPDK memif | met | 5.00 | 55.0 Mpps | 11.0 Mpps | 64 B |",
@@ -382,7 +384,7 @@ mod tests {
     fn a_missed_goal_stands_out() {
         let mut results = example();
         results.goals[0].met = Some(false);
-        assert!(text(&results, "performance").contains("DPDK memif | **missed** | 5.00"));
+        assert!(text(&results, "", "performance").contains("DPDK memif | **missed** | 5.00"));
     }
 
     #[test]
@@ -394,11 +396,14 @@ mod tests {
         for file in ["one-way.svg", "pipe-count.svg"] {
             fs::write(plots.join(file), "of an earlier run").expect("written");
         }
-        write(&example(), &page).expect("written");
-        assert!(page.exists() && plots.join("echo.svg").exists());
+        write(&example(), "\n## More\n", &page).expect("written");
+        let text = fs::read_to_string(&page).expect("written");
+        let (before, after) = text.split_once("\n## More\n").expect("the other section");
+        assert!(before.contains("## Echo") && after.contains("## Contestants"));
+        assert!(plots.join("echo.svg").exists());
         assert!(!plots.join("one-way.svg").exists());
         assert!(!plots.join("pipe-count.svg").exists());
-        write(&with_sweeps(), &page).expect("written");
+        write(&with_sweeps(), "", &page).expect("written");
         assert!(plots.join("pipe-count.svg").exists());
         let page = fs::read_to_string(page).expect("read");
         assert!(page.contains("## Number of pipes"), "{page}");

@@ -125,7 +125,7 @@ impl Lane {
     }
 
     /// The second look.
-    fn has_work_after_all(&self) -> bool {
+    pub(super) fn has_work_after_all(&self) -> bool {
         !self.orders.is_empty()
             || !self.core.outbox.is_empty()
             || self

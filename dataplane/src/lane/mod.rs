@@ -12,6 +12,7 @@ pub mod command;
 mod commands;
 mod core;
 mod failover;
+mod gather;
 mod idle;
 mod outbox;
 mod pacer;
@@ -37,6 +38,7 @@ use self::{
     command::{Order, Report},
     core::Core,
     failover::Failovers,
+    gather::Gather,
     idle::Idler,
     outbox::Outbox,
     pending::PendingTable,
@@ -88,6 +90,7 @@ pub struct Lane {
     /// What is being taken back, if that needs more than one round.
     release: Option<Release>,
     idler: Idler,
+    gather: Gather,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
     /// The port whose link is asked first in this round.
@@ -159,6 +162,7 @@ impl Lane {
                 settings.idle,
                 Duration::from_micros(config.dataplane.spin_us.into()),
             ),
+            gather: Gather::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
             first_link: 0,
             next_tick: now + settings.pace,
@@ -199,7 +203,8 @@ impl Lane {
         }
         let mut work = self.take_order();
         self.watch_carriers();
-        work += self.receive();
+        let received = self.receive();
+        work += received;
         // At once, so that applications work on the burst while the lane goes on.
         self.core.publish();
         work += self.take_doorbells();
@@ -216,6 +221,7 @@ impl Lane {
             self.longest_round = self.longest_round.max(self.core.now.elapsed());
         }
         if !self.stopping {
+            self.gather(work, received);
             self.rest(work, waits_for_port);
         }
     }

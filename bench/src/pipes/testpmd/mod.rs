@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::{
     pipes::{
@@ -23,10 +23,10 @@ use crate::{
     },
     stop,
 };
-use process::Testpmd;
+pub use process::Testpmd;
 
 /// The program, and the Debian package that has it.
-const PROGRAM: &str = "dpdk-testpmd";
+pub const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGE: &str = "dpdk-dev";
 
 /// Memory of each process, in MiB.
@@ -199,13 +199,7 @@ impl Contestant for TestpmdPair<'_> {
     }
 
     fn prepare(&mut self) -> Result<Description> {
-        let found = std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
-        });
-        ensure!(
-            found,
-            "there is no {PROGRAM}: install the package {PACKAGE} (`make bench` does)"
-        );
+        let version = version()?;
         let what = match self.join {
             Join::Memif => "DPDK net_memif between two processes, copied at each side",
             Join::MemifZeroCopy => "DPDK net_memif between two processes, zero-copy client",
@@ -213,7 +207,7 @@ impl Contestant for TestpmdPair<'_> {
         };
         Ok(Description {
             what: what.to_owned(),
-            version: version(),
+            version,
             tuning: format!(
                 "near side `set fwd io`, far side `set fwd macswap`; bursts of {BURST}, begun with {FIRST_BURSTS} of them, {MBUFS} mbufs, 2 MiB pages; \
                  the mix is {CLASSES} classes of length"
@@ -264,16 +258,25 @@ impl Contestant for TestpmdPair<'_> {
     }
 }
 
-/// Of the package, since the program tells only when it runs.
-fn version() -> String {
+/// The version of testpmd: that of its package, since the program tells only when it runs.
+///
+/// # Errors
+/// It is not there.
+pub fn version() -> Result<String> {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(PROGRAM).is_file())
+    });
+    ensure!(
+        found,
+        "there is no {PROGRAM}: install the package {PACKAGE} (`make bench` does)"
+    );
     let asked = Command::new("dpkg-query")
         .args(["-W", "-f", "${Version}", PACKAGE])
-        .output()
-        .context("asking dpkg");
-    asked.map_or_else(
+        .output();
+    Ok(asked.map_or_else(
         |_| "unknown".to_owned(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+    ))
 }
 
 #[cfg(test)]

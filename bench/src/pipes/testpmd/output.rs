@@ -6,6 +6,12 @@ pub fn packets_per_second(line: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
+/// All packets received so far, from a line of `show port stats`.
+pub fn packets_received(line: &str) -> Option<u64> {
+    let rest = line.trim().strip_prefix("RX-packets:")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// Whether a line of `show port info` says that the link is up, or not.
 pub fn link_is_up(line: &str) -> Option<bool> {
     match line.trim().strip_prefix("Link status:")?.trim() {
@@ -43,6 +49,8 @@ mod tests {
         let rates: Vec<f64> = STATS.lines().filter_map(packets_per_second).collect();
         assert_eq!(rates, [11_750_669.0]);
         assert_eq!(packets_per_second("  Rx-pps:  "), None);
+        let counts: Vec<u64> = STATS.lines().filter_map(packets_received).collect();
+        assert_eq!(counts, [3_213_824]);
     }
 
     #[test]

@@ -45,6 +45,8 @@ impl Testpmd {
         let mut child = Command::new("stdbuf")
             .args(["-oL", program])
             .args(arguments)
+            // Else libxdp would put a program of its own before the driver's wherever there is a bpffs, and leave files in that.
+            .env("LIBXDP_SKIP_DISPATCHER", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).context("making a log")?)
@@ -111,6 +113,12 @@ impl Testpmd {
     pub fn packets_per_second(&mut self) -> Result<f64> {
         self.tell("show port stats 0")?;
         self.wait_for("its rate", output::packets_per_second)
+    }
+
+    /// Packets received since it started. Answered after every command before it has been carried out.
+    pub fn packets_received(&mut self) -> Result<u64> {
+        self.tell("show port stats 0")?;
+        self.wait_for("how much it received", output::packets_received)
     }
 
     /// Waits until it has stopped forwarding.

@@ -1,0 +1,273 @@
+//! The section of the page about performance.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context, Result};
+
+use super::{
+    bars,
+    contestant::OURS,
+    goals::{Verdict, count},
+    results::{Results, Setup},
+};
+use crate::pipes::{short, told_command};
+
+const PLOT: &str = "receive.svg";
+
+const TITLE: &str = "Frames from a virtual cable into a pipe";
+
+/// The section from the last result beside `results`, and its plot in the folder of `page`: its name without the extension.
+pub fn section(results: &Path, page: &Path) -> Result<String> {
+    let last = Results::last_beside(results)?;
+    let folder = page.with_extension("");
+    let path = folder.join(PLOT);
+    if let Some(results) = &last {
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let svg = bars::bars(results, TITLE)?;
+        fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
+    } else if path.exists() {
+        // One of an earlier result would be taken for this one's.
+        fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+    }
+    let folder = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    Ok(text(last.as_ref(), &folder))
+}
+
+/// The section; its plot lies in `folder`.
+fn text(results: Option<&Results>, folder: &str) -> String {
+    let mut out = format!("\n## {TITLE}\n\n");
+    // Writing to a string cannot fail, here and below.
+    let Some(results) = results else {
+        let _ = writeln!(
+            out,
+            "Not measured: `covalent-bench rx --peers --results bench/results` does, as root."
+        );
+        return out;
+    };
+    head(&mut out, results);
+    let _ = writeln!(out, "\n![{TITLE}]({folder}/{PLOT})\n");
+    figures(&mut out, results);
+    verdicts(&mut out, &results.goals);
+    contestants(&mut out, results);
+    out
+}
+
+fn head(out: &mut String, results: &Results) {
+    let Results { host, setup, .. } = results;
+    let Setup {
+        rounds, slice_ms, ..
+    } = setup;
+    let _ = writeln!(
+        out,
+        "One sender on core {} offers each receiver as much as it can, over the same veth pair between two network namespaces. The kernel carries each frame\n\
+         into the receiver's ring on the sender's core, within the sender's call; on core {} is what the receiver does. All took turns {rounds}\n\
+         times, {slice_ms} ms each; figures are medians of what arrived, compared only within this run.\n\n\
+         | | |\n|---|---|",
+        setup.sender_core, setup.receiver_core
+    );
+    let application = if results.shares_core() {
+        format!(
+            "core {}, which it shares with the lane: it takes the core when it wakes",
+            setup.application_core
+        )
+    } else {
+        format!("core {}, alone", setup.application_core)
+    };
+    let mode = setup.mode.as_ref().map_or_else(
+        || "not told".to_owned(),
+        |mode| {
+            format!(
+                "{} XDP, {}, need_wakeup {}, {} queue, pages of {} bytes; DPDK's is native and copies too, with pages of 2 MiB",
+                mode.xdp,
+                if mode.zero_copy { "zero-copy" } else { "copy" },
+                mode.need_wakeup,
+                mode.queues,
+                mode.page_bytes
+            )
+        },
+    );
+    let rows = [
+        (
+            "processor",
+            format!("{}, {} cores, Linux {}", host.cpu, host.cores, host.kernel),
+        ),
+        ("load before the run", host.load_average.clone()),
+        ("mode of the AF_XDP sockets", mode),
+        (
+            "rings",
+            format!(
+                "{} descriptors each, bursts of {}",
+                setup.ring_slots, setup.burst
+            ),
+        ),
+        ("application of the pipe", application),
+        ("mix of frames", setup.mix.clone()),
+        ("measured", format!("`{}`", told_command(&host.command))),
+        ("daemon", format!("`{}`", told_daemon(&setup.daemon))),
+    ];
+    for (name, value) in rows {
+        let _ = writeln!(out, "| {name} | {value} |");
+    }
+}
+
+/// The daemon's command line without the places of the run.
+fn told_daemon(command: &[String]) -> String {
+    told_command(command)
+        .split("; ")
+        .filter(|setting| !setting.contains("_dir = ") && !setting.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+fn figures(out: &mut String, results: &Results) {
+    for size in results.sizes() {
+        let _ = writeln!(
+            out,
+            "| {size} | Mpps | of bare | offered | lost | sender's core | receiver's core | application |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+        );
+        for entry in &results.contestants {
+            let name = if entry.name == OURS {
+                format!("**{}**", entry.name)
+            } else {
+                entry.name.clone()
+            };
+            let Some(figure) = results.figure(&entry.name, size) else {
+                let _ = writeln!(out, "| {name} | not measured | | | | | | |");
+                continue;
+            };
+            let of_bare = results.of_bare(figure);
+            let _ = writeln!(
+                out,
+                "| {name} | {} ({}–{}) | {} | {} | {:.2} % | {:.2} | {:.2} | {} |",
+                short(figure.mpps.median),
+                short(figure.mpps.min),
+                short(figure.mpps.max),
+                of_bare.map_or_else(String::new, |part| format!("{part:.3}")),
+                short(figure.offered_mpps),
+                figure.lost * 100.0,
+                figure.sender_cores,
+                figure.receiver_cores,
+                if entry.name == OURS {
+                    format!("{:.2}", figure.application_cores)
+                } else {
+                    "none".to_owned()
+                }
+            );
+        }
+        let _ = writeln!(out);
+    }
+    let _ = writeln!(out, "Median (least–most), and shares of cores.\n");
+}
+
+fn verdicts(out: &mut String, goals: &[Verdict]) {
+    let _ = writeln!(
+        out,
+        "{}.\n\n| goal | | ratio | covalentd | peer | against |\n|---|---|---:|---:|---:|---|",
+        count(goals)
+    );
+    for verdict in goals {
+        let _ = match (verdict.met, &verdict.compared) {
+            (Some(met), Some(compared)) => writeln!(
+                out,
+                "| {} | {} | {:.3} | {} Mpps | {} Mpps | {} |",
+                verdict.goal,
+                if met { "met" } else { "**missed**" },
+                compared.ratio,
+                short(compared.ours),
+                short(compared.theirs),
+                compared.peer
+            ),
+            _ => writeln!(out, "| {} | not measured | | | | |", verdict.goal),
+        };
+    }
+}
+
+fn contestants(out: &mut String, results: &Results) {
+    let _ = writeln!(out);
+    for entry in &results.contestants {
+        let description = &entry.description;
+        if let Some(reason) = &entry.absent {
+            let _ = writeln!(out, "- **{}**: not measured: {reason}.", entry.name);
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "- **{}**: {}; version {}; {}.",
+            entry.name, description.what, description.version, description.tuning
+        );
+        for command in &description.commands {
+            let _ = writeln!(out, "  - `{command}`");
+        }
+        if let Some(failure) = entry.failures.first() {
+            let _ = writeln!(
+                out,
+                "  - {} slices failed, the first: {failure}",
+                entry.failures.len()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::results::example;
+
+    #[test]
+    fn the_section_tells_who_was_better_and_who_was_not_there() {
+        let section = text(Some(&example()), "performance");
+        for words in [
+            "## Frames from a virtual cable into a pipe",
+            "(performance/receive.svg)",
+            "| mode of the AF_XDP sockets | native XDP, copy, need_wakeup true, 1 queue, pages of 4096 bytes;",
+            "| application of the pipe | core 1, which it shares with the lane",
+            "| **covalentd** | 0.990 (0.980–1.00) | 0.990 | 2.00 | 25.00 % | 1.00 | 0.95 | 0.05 |",
+            "| dpdk-net_af_packet | not measured | | | | | | |",
+            "| mix into a pipe: at least 0.97 of a bare AF_XDP receiver | **missed** | 0.800 | 0.800 Mpps | 1.00 Mpps | bare-af-xdp |",
+            "| mix into a pipe: never below DPDK's net_af_xdp | not measured | | | | |",
+            "- **dpdk-net_af_packet**: not measured: there is no dpdk-testpmd.",
+            "  - `dpdk-net_af_xdp --go`",
+            "| measured | `covalent-bench rx` |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn an_application_with_a_core_of_its_own_is_told_so() {
+        let mut results = example();
+        results.setup.application_core = 2;
+        let section = text(Some(&results), "performance");
+        assert!(section.contains("| application of the pipe | core 2, alone |"));
+    }
+
+    #[test]
+    fn places_of_the_run_are_left_out() {
+        let command = [
+            "/a/covalentd",
+            "--config",
+            "[node]; name = \"b\"; run_dir = \"/t/x\"; [lane]; ",
+        ];
+        assert_eq!(
+            told_daemon(&command.map(str::to_owned)),
+            "covalentd --config [node]; name = \"b\"; [lane]"
+        );
+    }
+
+    #[test]
+    fn without_a_result_it_says_so_and_an_old_plot_goes() {
+        let place = tempfile::tempdir().expect("a directory");
+        let page = place.path().join("performance.md");
+        let plot = place.path().join("performance/receive.svg");
+        example().write_to(place.path()).expect("written");
+        let told = section(place.path(), &page).expect("a section");
+        assert!(told.contains("Mpps") && plot.exists());
+        let nowhere = place.path().join("nothing/here");
+        let told = section(&nowhere, &page).expect("a section");
+        assert!(told.contains("Not measured: `covalent-bench rx --peers"));
+        assert!(!plot.exists());
+    }
+}
