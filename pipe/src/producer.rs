@@ -110,5 +110,6 @@ impl Producer {
             .control
             .tail()
             .store(word(self.tail), Ordering::Release);
+        shared.ring.fetch_to_write(self.tail);
     }
 }

@@ -50,10 +50,14 @@ impl Sending {
     }
 }
 
+/// Bytes of a line of the cache: each message begins with one, as buffers of an application that cares do.
+const LINE_BYTES: usize = 64;
+
 /// Messages to be sent, over and over.
 #[derive(Debug)]
 pub struct Messages {
     pool: Vec<u8>,
+    first: usize,
     message_bytes: usize,
     next: usize,
 }
@@ -61,10 +65,13 @@ pub struct Messages {
 impl Messages {
     /// Messages of so many bytes each.
     pub fn new(message_bytes: usize) -> Self {
+        let pool = vec![1; POOL_BYTES.max(message_bytes) + LINE_BYTES];
+        let first = pool.as_ptr().align_offset(LINE_BYTES);
         Self {
-            pool: vec![1; POOL_BYTES.max(message_bytes)],
+            pool,
+            first,
             message_bytes,
-            next: 0,
+            next: first,
         }
     }
 
@@ -72,10 +79,10 @@ impl Messages {
     #[inline]
     pub fn next_place(&mut self) -> Range<usize> {
         if self.next + self.message_bytes > self.pool.len() {
-            self.next = 0;
+            self.next = self.first;
         }
         let start = self.next;
-        self.next += self.message_bytes.next_multiple_of(64);
+        self.next += self.message_bytes.next_multiple_of(LINE_BYTES);
         start..start + self.message_bytes
     }
 
@@ -178,7 +185,9 @@ mod tests {
         let mut messages = Messages::new(3 << 20);
         for _ in 0..5 {
             let place = messages.next_place();
-            assert_eq!(messages.at(place).len(), 3 << 20);
+            let message = messages.at(place);
+            assert_eq!(message.len(), 3 << 20);
+            assert!(message.as_ptr().addr().is_multiple_of(LINE_BYTES));
         }
     }
 }

@@ -101,7 +101,7 @@ pub fn measure(
                 ..base.clone()
             };
             let searched = part(
-                Rings::Pipes(Telling::ReactivePrefetch),
+                Rings::Pipes(Telling::Reactive),
                 Script::Highest { steps: STEPS },
             );
             let what = format!("round {round} of {rounds}: {count} pipes");
