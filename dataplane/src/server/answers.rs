@@ -4,8 +4,15 @@ use std::os::fd::OwnedFd;
 
 use covalent_api::{event::EventKind, request::Reply, status::RegionStatus};
 
-use super::Server;
-use crate::lane::command::{Answer, Released};
+use super::{
+    Server,
+    memory::After,
+    memory_worker::{self, Job},
+};
+use crate::{
+    lane::command::{Answer, Released},
+    session::SessionEnd,
+};
 
 /// Who waits for an answer, and what is to be done with it.
 #[derive(Debug)]
@@ -101,8 +108,10 @@ impl Server {
                 fds,
                 change,
             } => match result {
-                Ok(answer) => {
-                    drop(answer);
+                Ok(Answer::Released(released)) => {
+                    self.closed(client, change, *released, reply);
+                }
+                Ok(Answer::Done | Answer::Snapshot(_)) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
                     if let Some(session) = attached {
@@ -123,14 +132,7 @@ impl Server {
                     Ok(Answer::Released(released)) => *released,
                     _ => Released::default(),
                 };
-                self.count_reclaimed(session, class, &released);
-                self.sessions.remove(&session);
-                self.raise(EventKind::Detached {
-                    session,
-                    reason,
-                    pipes: released.pipes.len() as u32,
-                    regions: released.regions.len() as u32,
-                });
+                self.let_go(session, class, reason, released);
             }
             Pending::Status { round } => {
                 if let Ok(Answer::Snapshot(snapshot)) = result {
@@ -140,21 +142,66 @@ impl Server {
         }
     }
 
-    fn count_reclaimed(&mut self, session: u64, class: &str, released: &Released) {
-        let memory_bytes = self
-            .sessions
-            .get(&session)
-            .map_or(0, |record| record.quota.memory_bytes());
+    /// A lane has let a pipe go: the client hears of it when its memory is freed.
+    fn closed(&mut self, client: u64, change: Change, released: Released, reply: Box<Reply>) {
+        if let Change::Closed { session, number } = change {
+            let pipe = self
+                .sessions
+                .get(&session)
+                .and_then(|record| record.pipes.get(&number));
+            let bytes = pipe.map_or(0, |pipe| pipe.capacity_bytes);
+            self.apply(change);
+            let job = Job::Release(memory_worker::Released::new(released));
+            let after = After::Tell(reply);
+            self.send_on_errand(session, Some(client), bytes, job, after);
+        }
+    }
+
+    /// A lane has let a session go. It ends when its memory is freed.
+    fn let_go(&mut self, session: u64, class: &'static str, reason: String, released: Released) {
+        let Some(record) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        record.end = Some(SessionEnd {
+            class,
+            reason,
+            pipes: released.pipes.len() as u32,
+            bindings: released.bindings,
+            verbs: released.verbs,
+            regions: released.regions.len() as u32,
+        });
+        let bytes = record.quota.memory_bytes();
+        self.release(session, bytes, released);
+    }
+
+    /// Forgets a session that its lane has let go and whose memory is freed.
+    pub(super) fn end_if_over(&mut self, session: u64) {
+        let Some(record) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if record.errands > 0 {
+            return;
+        }
+        let Some(end) = record.end.take() else {
+            return;
+        };
         let reclaimed = &mut self.reclaimed;
         for (causes, count) in [
-            (&mut reclaimed.pipes, released.pipes.len() as u64),
-            (&mut reclaimed.bindings, released.bindings.into()),
-            (&mut reclaimed.regions, released.regions.len() as u64),
-            (&mut reclaimed.verbs, released.verbs.into()),
-            (&mut reclaimed.memory_bytes, memory_bytes),
+            (&mut reclaimed.pipes, end.pipes.into()),
+            (&mut reclaimed.bindings, end.bindings.into()),
+            (&mut reclaimed.regions, end.regions.into()),
+            (&mut reclaimed.verbs, end.verbs.into()),
+            (&mut reclaimed.memory_bytes, record.quota.memory_bytes()),
         ] {
-            *causes.entry(class.to_owned()).or_default() += count;
+            *causes.entry(end.class.to_owned()).or_default() += count;
         }
+        self.sessions.remove(&session);
+        self.raise(EventKind::Detached {
+            session,
+            reason: end.reason,
+            pipes: end.pipes,
+            regions: end.regions,
+        });
     }
 
     /// Returns the session that came to life, if one did.
@@ -190,7 +237,7 @@ impl Server {
             Change::Bound { session, number } => self.forget_binding(session, number),
             Change::Registered { session, region } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
-                    record.regions.retain(|other| other.rkey != region.rkey);
+                    record.forget_region(region.rkey);
                 }
             }
         }

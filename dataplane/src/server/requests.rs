@@ -12,20 +12,20 @@ use covalent_api::{
     tuning::PipeTuning,
 };
 use covalent_pipe::{
-    Direction, PagePolicy, PipeMemory, PipeSpec,
+    Direction, PagePolicy, PipeSpec,
     event::EventFd,
-    nic::NicPipe,
-    region::RegionMemory,
     session::{NicSession, SessionMemory},
 };
 
 use super::{
     Server,
     answers::{Change, Pending},
-    handover::Unmapped,
+    memory::{After, PlannedPipe, PlannedRegion},
+    memory_worker::Job,
+    no_descriptors,
 };
 use crate::{
-    lane::command::{Command, NewPipe, NewRegion, NewSession},
+    lane::command::{Command, NewSession},
     session::{PipeRecord, SessionRecord, quota::Quota},
 };
 
@@ -168,6 +168,8 @@ impl Server {
                 pipes: std::collections::BTreeMap::new(),
                 regions: Vec::new(),
                 quota: Quota::new(&self.config.dataplane),
+                errands: 0,
+                end: None,
             },
         );
         if let Some(client) = self.clients.get_mut(&client) {
@@ -223,52 +225,20 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_pipe(capacity_bytes, elsewhere_bytes)?;
-        let made = make_pipe(&PipeSpec {
+        let job = Job::MakePipe(PipeSpec {
             direction: direction(kind),
             capacity_bytes,
             pages,
         });
-        let (memory, [fds, kept]) = match made {
-            Ok(made) => made,
-            Err(reason) => {
-                record.quota.give_pipe(capacity_bytes);
-                return Err(reason);
-            }
-        };
-        let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
-        let number = record.free_number();
-        record.pipes.insert(
-            number,
-            PipeRecord {
-                kind,
-                capacity_bytes,
-                packet_bytes_max: match frame_bytes_max {
-                    0 => nic.packet_bytes_max() as u64,
-                    max => max.into(),
-                },
-                bindings: 0,
-            },
-        );
-        let reply = Reply::Pipe {
-            pipe: number,
-            page_bytes,
-            frame_bytes_max,
-        };
-        let command = Command::OpenPipe(Box::new(NewPipe {
-            session,
-            pipe: number,
+        let planned = PlannedPipe {
+            lane,
             kind,
             port,
             capacity_bytes,
-            nic,
-        }));
-        let unmapped = Unmapped {
-            lane,
-            command,
-            change: Change::Opened { session, number },
-            memory: kept,
+            frame_bytes_max,
         };
-        self.hand_over(client, &reply, fds, unmapped);
+        let after = After::OpenPipe(planned);
+        self.send_on_errand(session, Some(client), capacity_bytes, job, after);
         Ok(())
     }
 
@@ -450,39 +420,21 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
-        let made = RegionMemory::create(size_bytes)
-            .map_err(|error| error.to_string())
-            .and_then(|(memory, fd)| Ok((memory, fd.try_clone().map_err(no_descriptors)?, fd)));
-        let (memory, fd, kept) = match made {
-            Ok(made) => made,
-            Err(reason) => {
-                record.quota.give_region(size_bytes);
-                return Err(reason);
-            }
-        };
         let region = RegionStatus {
-            name: name.clone(),
+            name,
             rkey,
             size_bytes,
             session,
         };
+        // At once, so that nobody else takes the name while the memory is made.
         record.regions.push(region.clone());
-        let lane = record.lane;
-        let command = Command::Register(Box::new(NewRegion {
-            session,
-            name,
-            rkey,
+        let planned = PlannedRegion {
+            lane: record.lane,
+            region,
             rights,
-            memory,
-        }));
-        let reply = Reply::Region { rkey, size_bytes };
-        let unmapped = Unmapped {
-            lane,
-            command,
-            change: Change::Registered { session, region },
-            memory: vec![kept],
         };
-        self.hand_over(client, &reply, vec![fd], unmapped);
+        let (job, after) = (Job::MakeRegion(size_bytes), After::Register(planned));
+        self.send_on_errand(session, Some(client), size_bytes, job, after);
         Ok(())
     }
 
@@ -594,18 +546,6 @@ impl Server {
     }
 }
 
-/// The memory of a pipe, and its descriptors twice: to hand over and to keep.
-fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, [Vec<OwnedFd>; 2]), Refused> {
-    let memory = PipeMemory::create(spec).map_err(|error| error.to_string())?;
-    let mut fds = [Vec::with_capacity(2), Vec::with_capacity(2)];
-    for clones in &mut fds {
-        for fd in memory.fds() {
-            clones.push(fd.try_clone_to_owned().map_err(no_descriptors)?);
-        }
-    }
-    Ok((memory, fds))
-}
-
 const fn direction(kind: PipeKind) -> Direction {
     match kind {
         PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
@@ -613,10 +553,6 @@ const fn direction(kind: PipeKind) -> Direction {
         PipeKind::RxTx => Direction::RxTx,
         PipeKind::RxBytes => Direction::RxBytes,
     }
-}
-
-fn no_descriptors(error: impl std::fmt::Display) -> Refused {
-    format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
 }
 
 fn no_session(session: u64) -> Refused {

@@ -3,4 +3,4 @@
 pub mod quota;
 mod record;
 
-pub use record::{PipeRecord, SessionRecord};
+pub use record::{PipeRecord, SessionEnd, SessionRecord};

@@ -12,6 +12,7 @@ mod captures;
 mod command;
 mod handover;
 mod idle;
+mod large;
 mod malformed;
 mod misses;
 mod reclaim;
