@@ -227,7 +227,13 @@ impl Server {
         match change {
             Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
             Change::Attached { session } => {
-                self.sessions.remove(&session);
+                let client = self
+                    .sessions
+                    .remove(&session)
+                    .and_then(|record| self.clients.get_mut(&record.client));
+                if let Some(client) = client {
+                    client.session = None;
+                }
             }
             Change::Opened { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {

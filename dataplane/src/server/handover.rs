@@ -52,7 +52,9 @@ impl Server {
             .clients
             .get_mut(&client)
             .and_then(|client| client.unmapped.take())
-            .ok_or("nothing waits to be mapped: open a pipe or register a region before")?;
+            .ok_or(
+                "nothing waits to be mapped: open a session or a pipe or register a region before",
+            )?;
         let job = Job::Seal(std::mem::take(&mut unmapped.memory));
         let (session, bytes) = (unmapped.session, unmapped.bytes);
         let after = After::Serve(Box::new(unmapped));
@@ -62,6 +64,10 @@ impl Server {
 
     /// It is sealed.
     pub(super) fn serve_sealed(&mut self, client: u64, unmapped: Unmapped) {
+        if let Some(record) = self.sessions.get_mut(&unmapped.session) {
+            // The first thing of a session that is served is the session itself.
+            record.attached = true;
+        }
         self.ask(
             client,
             unmapped.lane,

@@ -147,13 +147,13 @@ impl Server {
         else {
             return;
         };
-        // Who has hung up, or was turned away, has no session any more.
+        // Who has hung up or was turned away has no session any more, or will have none.
         let waits = |number: &u64| {
             self.clients
                 .get(number)
                 .is_some_and(|client| client.session == Some(session) && !client.closing)
         };
-        let client = client.filter(waits);
+        let client = client.filter(|client| !matches!(done, Done::Cancelled) && waits(client));
         if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
             client.errand = None;
         }

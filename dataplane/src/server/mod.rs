@@ -534,7 +534,12 @@ impl Server {
     }
 
     fn detach(&mut self, session: u64, class: &'static str, reason: String) {
-        let Some(record) = self.sessions.get_mut(&session) else {
+        let Some(record) = self
+            .sessions
+            .get_mut(&session)
+            // One that its lane does not know goes when the job on its memory has ended.
+            .filter(|record| record.attached)
+        else {
             return;
         };
         // Their names are free again: the lane forgets them before it takes in any later ones.

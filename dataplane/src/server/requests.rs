@@ -20,6 +20,7 @@ use covalent_pipe::{
 use super::{
     Server,
     answers::{Change, Pending},
+    handover::Unmapped,
     memory::{After, PlannedPipe, PlannedRegion},
     memory_worker::Job,
     no_descriptors,
@@ -150,6 +151,7 @@ impl Server {
         let (to_application, application_end) = EventFd::one_way().map_err(no_descriptors)?;
         let to_lane = EventFd::new().map_err(no_descriptors)?;
         let lane_end = to_lane.try_clone().map_err(no_descriptors)?;
+        let kept = memory.fd().try_clone_to_owned().map_err(no_descriptors)?;
         let fds = vec![
             memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
             application_end.into(),
@@ -168,6 +170,7 @@ impl Server {
                 pipes: std::collections::BTreeMap::new(),
                 regions: Vec::new(),
                 quota: Quota::new(&self.config.dataplane),
+                attached: false,
                 errands: 0,
                 end: None,
             },
@@ -183,14 +186,17 @@ impl Server {
             to_application,
             to_lane,
         }));
-        self.ask(
-            client,
+        let unmapped = Unmapped {
+            session,
+            // It is as large as the configuration says, and small.
+            bytes: 0,
             lane,
             command,
-            Reply::Session { session, slots },
-            fds,
-            Change::Attached { session },
-        );
+            change: Change::Attached { session },
+            memory: vec![kept],
+        };
+        let reply = Reply::Session { session, slots };
+        self.hand_over(client, &reply, fds, unmapped);
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub struct SessionRecord {
     pub regions: Vec<RegionStatus>,
     /// What it has taken.
     pub quota: Quota,
+    /// Its lane knows it, or will when it has taken the commands that wait.
+    pub attached: bool,
     /// Jobs on its memory that have not ended: it stays charged that long.
     pub errands: u32,
     /// How it ended, once its lane has let it go.
@@ -107,6 +109,7 @@ mod tests {
             pipes: BTreeMap::new(),
             regions: Vec::new(),
             quota: Quota::new(&DataplaneConfig::default()),
+            attached: true,
             errands: 0,
             end: None,
         };
