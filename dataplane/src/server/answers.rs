@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     lane::command::{Answer, Released},
-    session::SessionEnd,
+    session::{SessionEnd, mappings::PIPE_MAPPINGS},
 };
 
 /// Who waits for an answer, and what is to be done with it.
@@ -151,7 +151,7 @@ impl Server {
                 .and_then(|record| record.pipes.get(&number));
             let bytes = pipe.map_or(0, |pipe| pipe.capacity_bytes);
             self.apply(change);
-            let job = Job::Release(memory_worker::Released::new(released));
+            let job = Job::Release(memory_worker::Released::new(PIPE_MAPPINGS, released));
             let after = After::Tell(reply);
             self.send_on_errand(session, Some(client), bytes, job, after);
         }
@@ -171,7 +171,8 @@ impl Server {
             regions: released.regions.len() as u32,
         });
         let bytes = record.quota.memory_bytes();
-        self.release(session, bytes, released);
+        // What it has goes with its record.
+        self.release(session, bytes, 0, released);
     }
 
     /// Forgets a session that its lane has let go and whose memory is freed.

@@ -18,6 +18,8 @@ pub struct Unmapped {
     pub session: u64,
     /// How much it is, in bytes.
     pub bytes: u64,
+    /// How many mappings it has.
+    pub mappings: u32,
     /// The lane that is to serve it.
     pub lane: u32,
     /// How it is told.
@@ -96,6 +98,7 @@ impl Server {
         self.release(
             unmapped.session,
             unmapped.bytes,
+            unmapped.mappings,
             (unmapped.command, unmapped.memory),
         );
         self.undo(unmapped.change);

@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     lane::command::{Command, NewPipe, NewRegion},
-    session::PipeRecord,
+    session::{
+        PipeRecord,
+        mappings::{PIPE_MAPPINGS, REGION_MAPPINGS},
+    },
 };
 
 /// A job and what comes after it.
@@ -31,6 +34,8 @@ pub struct Errand {
     uid: u32,
     /// The client that waits for its end; none does for memory that nobody wants any more.
     client: Option<u64>,
+    /// Mappings that are there no more when it has ended.
+    frees: u32,
     after: After,
 }
 
@@ -90,6 +95,10 @@ impl Server {
             return;
         };
         record.errands += 1;
+        let frees = match &job {
+            Job::Release(released) => released.mappings,
+            Job::MakePipe(_) | Job::MakeRegion(_) | Job::Seal(_) => 0,
+        };
         let uid = record.uid;
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -103,6 +112,7 @@ impl Server {
                 session,
                 uid,
                 client,
+                frees,
                 after,
             },
         );
@@ -110,8 +120,14 @@ impl Server {
     }
 
     /// Frees what nobody uses any more.
-    pub(super) fn release(&mut self, session: u64, bytes: u64, thing: impl Send + 'static) {
-        let job = Job::Release(Released::new(thing));
+    pub(super) fn release(
+        &mut self,
+        session: u64,
+        bytes: u64,
+        mappings: u32,
+        thing: impl Send + 'static,
+    ) {
+        let job = Job::Release(Released::new(mappings, thing));
         self.send_on_errand(session, None, bytes, job, After::Nothing);
     }
 
@@ -141,6 +157,7 @@ impl Server {
         let Some(Errand {
             session,
             client,
+            frees,
             after,
             ..
         }) = self.errands.remove(&ticket)
@@ -186,10 +203,10 @@ impl Server {
             },
             (Some(client), After::Tell(reply), _) => self.reply_to(client, &reply, Vec::new()),
             (None, After::OpenPipe(planned), Done::Pipe(Ok(made))) => {
-                self.release(session, planned.capacity_bytes, made);
+                self.release(session, planned.capacity_bytes, PIPE_MAPPINGS, made);
             }
             (None, After::Register(planned), Done::Region(Ok(made))) => {
-                self.release(session, planned.region.size_bytes, made);
+                self.release(session, planned.region.size_bytes, REGION_MAPPINGS, made);
             }
             (None, After::Serve(unmapped), _) => self.forgo(*unmapped),
             // Nobody waits for it, and nothing came of it.
@@ -197,6 +214,7 @@ impl Server {
         }
         if let Some(record) = self.sessions.get_mut(&session) {
             record.errands -= 1;
+            record.quota.give_mappings(frees);
         }
         self.end_if_over(session);
     }
@@ -241,6 +259,7 @@ impl Server {
         let unmapped = Unmapped {
             session,
             bytes: capacity_bytes,
+            mappings: PIPE_MAPPINGS,
             lane,
             command: Command::OpenPipe(Box::new(NewPipe {
                 session,
@@ -273,6 +292,7 @@ impl Server {
         let unmapped = Unmapped {
             session,
             bytes: size_bytes,
+            mappings: REGION_MAPPINGS,
             lane,
             command: Command::Register(Box::new(NewRegion {
                 session,

@@ -40,7 +40,11 @@ pub enum Job {
 }
 
 /// Something that holds memory, of which only the end is of interest.
-pub struct Released(Box<dyn Send>);
+pub struct Released {
+    thing: Box<dyn Send>,
+    /// How many mappings it has.
+    pub mappings: u32,
+}
 
 /// What came of a job. Texts say why it could not be done.
 #[derive(Debug)]
@@ -187,15 +191,20 @@ impl Worker {
 }
 
 impl Released {
-    /// Holds `thing` until it is dropped.
-    pub fn new(thing: impl Send + 'static) -> Self {
-        Self(Box::new(thing))
+    /// Holds `thing`, which has so many mappings, until it is dropped.
+    pub fn new(mappings: u32, thing: impl Send + 'static) -> Self {
+        Self {
+            thing: Box::new(thing),
+            mappings,
+        }
     }
 }
 
 impl std::fmt::Debug for Released {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Released").finish_non_exhaustive()
+        f.debug_struct("Released")
+            .field("mappings", &self.mappings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -233,8 +242,8 @@ impl Job {
                     .try_for_each(|memory| end_writers(memory.as_fd()))
                     .map_err(|error| error.to_string()),
             ),
-            Self::Release(Released(thing)) => {
-                drop(thing);
+            Self::Release(released) => {
+                drop(released.thing);
                 Done::Released
             }
         }
@@ -282,11 +291,11 @@ mod tests {
 
     fn obstacle() -> (mpsc::Sender<()>, Job) {
         let (go_on, held_up) = mpsc::channel();
-        (go_on, Job::Release(Released::new(Obstacle(held_up))))
+        (go_on, Job::Release(Released::new(0, Obstacle(held_up))))
     }
 
     fn nothing() -> Job {
-        Job::Release(Released::new(()))
+        Job::Release(Released::new(0, ()))
     }
 
     fn ended(workers: &mut MemoryWorkers, count: usize) -> Vec<u64> {

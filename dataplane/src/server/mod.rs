@@ -62,7 +62,10 @@ use crate::{
     carrier::{CarrierWatch, InterfaceChange},
     lane::command::{Command, Report},
     mailbox::Mailbox,
-    session::SessionRecord,
+    session::{
+        SessionRecord,
+        mappings::{MappingBounds, Taken},
+    },
 };
 
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
@@ -110,6 +113,7 @@ pub struct Server {
     sessions: BTreeMap<u64, SessionRecord>,
     pending: BTreeMap<u64, Pending>,
     memory: MemoryWorkers,
+    mapping_bounds: MappingBounds,
     errands: BTreeMap<u64, Errand>,
     status_rounds: BTreeMap<u64, StatusRound>,
     next_client: u64,
@@ -148,6 +152,7 @@ impl Server {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             memory: parts.memory,
+            mapping_bounds: MappingBounds::of_this_system(),
             errands: BTreeMap::new(),
             status_rounds: BTreeMap::new(),
             next_client: 1,
@@ -396,7 +401,7 @@ impl Server {
             return;
         };
         if let Some(session) = client.session {
-            self.release(session, unsent_bytes, client.take_outgoing());
+            self.release(session, unsent_bytes, 0, client.take_outgoing());
         }
         debug!(
             client = number,
@@ -555,6 +560,31 @@ impl Server {
                 reason,
             },
         );
+    }
+
+    /// Mappings that sessions have: those of user `uid`, and all.
+    fn mappings_taken(&self, uid: u32) -> Taken {
+        let mut taken = Taken {
+            of_user: 0,
+            of_all: 0,
+        };
+        for record in self.sessions.values() {
+            let mappings = u64::from(record.quota.mappings());
+            taken.of_all += mappings;
+            if record.uid == uid {
+                taken.of_user += mappings;
+            }
+        }
+        taken
+    }
+
+    /// Whether user `uid` may have `wanted` mappings more.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit_mappings(&self, uid: u32, wanted: u32) -> Result<(), String> {
+        let (commands, taken) = (self.admission.commands(uid), self.mappings_taken(uid));
+        self.mapping_bounds.admit(uid, commands, wanted, taken)
     }
 
     fn count_refused(&mut self, cause: &'static str) {

@@ -27,7 +27,11 @@ use super::{
 };
 use crate::{
     lane::command::{Command, NewSession},
-    session::{PipeRecord, SessionRecord, quota::Quota},
+    session::{
+        PipeRecord, SessionRecord,
+        mappings::{PIPE_MAPPINGS, REGION_MAPPINGS, SESSION_MAPPINGS},
+        quota::Quota,
+    },
 };
 
 /// Longest name that a client may give itself, in bytes.
@@ -142,6 +146,8 @@ impl Server {
                 "this connection is session {session} already: open another connection for another session"
             ));
         }
+        let uid = self.uid_of(client);
+        self.admit_mappings(uid, SESSION_MAPPINGS)?;
         // Every pipe may have a notification and a doorbell waiting, and numbers are below the slots.
         let slots = (self.config.dataplane.pipes_per_session_max * 2)
             .next_power_of_two()
@@ -159,7 +165,6 @@ impl Server {
         ];
         let session = self.next_session;
         self.next_session += 1;
-        let uid = self.uid_of(client);
         self.sessions.insert(
             session,
             SessionRecord {
@@ -190,6 +195,7 @@ impl Server {
             session,
             // It is as large as the configuration says, and small.
             bytes: 0,
+            mappings: SESSION_MAPPINGS,
             lane,
             command,
             change: Change::Attached { session },
@@ -225,6 +231,7 @@ impl Server {
             HugePages::Require => PagePolicy::Require,
             HugePages::Never => PagePolicy::Never,
         };
+        self.admit_mappings(record.uid, PIPE_MAPPINGS)?;
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
             .sessions
@@ -419,6 +426,7 @@ impl Server {
                 "region `{name}` is registered already, by session {holder}: choose another name"
             ));
         }
+        self.admit_mappings(self.uid_of(client), REGION_MAPPINGS)?;
         let rkey = self.rkeys.draw();
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self

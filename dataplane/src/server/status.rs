@@ -79,6 +79,12 @@ impl Server {
                 .collect(),
             verbs: parts.verbs,
             sessions: self.sessions.len() as u64,
+            mappings: self
+                .sessions
+                .values()
+                .map(|record| u64::from(record.quota.mappings()))
+                .sum(),
+            mappings_max: self.mapping_bounds.most(),
             sessions_detached: self.detached.clone(),
             violations: self.violations.clone(),
             reclaimed: self.reclaimed.clone(),
