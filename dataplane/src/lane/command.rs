@@ -85,8 +85,13 @@ pub enum Command {
         /// Whether frames can pass.
         up: bool,
     },
-    /// Tells everything that the lane counted.
+    /// Tells everything that the lane counted, but for its pipes.
     Snapshot,
+    /// Tells what some pipes did: as many as one round has time for.
+    SnapshotPipes {
+        /// Slots of pipes that were told of before.
+        from: usize,
+    },
     /// Ends the lane's thread after this round.
     Stop,
 }
@@ -179,6 +184,13 @@ pub enum Answer {
     Released(Box<Released>),
     /// To [`Command::Snapshot`].
     Snapshot(Box<LaneSnapshot>),
+    /// To [`Command::SnapshotPipes`].
+    Pipes {
+        /// The pipes that are there.
+        pipes: Vec<PipeStatus>,
+        /// Where to go on; `None`: these were the last.
+        next: Option<usize>,
+    },
 }
 
 /// Memory that a lane let go. It is unmapped where this is dropped: on the host thread, for that is a system call.
@@ -198,7 +210,7 @@ pub struct Released {
     pub wakes: Option<[EventFd; 2]>,
 }
 
-/// Everything that a lane counted.
+/// Everything that a lane counted, but for its pipes.
 #[derive(Debug)]
 pub struct LaneSnapshot {
     /// The lane itself.
@@ -207,8 +219,6 @@ pub struct LaneSnapshot {
     pub ports: Vec<(u16, PortStatus)>,
     /// Its links.
     pub links: Vec<LinkStatus>,
-    /// Its pipes.
-    pub pipes: Vec<PipeStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,
 }

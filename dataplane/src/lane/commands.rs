@@ -75,6 +75,7 @@ impl Lane {
                 self.watch_carriers();
             }
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
+            Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Stop => self.stopping = true,
         }
         Ok(Some(Answer::Done))

@@ -39,10 +39,12 @@ pub enum Pending {
         /// Why, for people.
         reason: String,
     },
-    /// A lane's part of a status.
+    /// A part of a status.
     Status {
         /// The round that collects the parts.
         round: u64,
+        /// The lane that tells it.
+        lane: u32,
     },
 }
 
@@ -111,7 +113,7 @@ impl Server {
                 Ok(Answer::Released(released)) => {
                     self.closed(client, change, *released, reply);
                 }
-                Ok(Answer::Done | Answer::Snapshot(_)) => {
+                Ok(Answer::Done | Answer::Snapshot(_) | Answer::Pipes { .. }) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
                     if let Some(session) = attached {
@@ -134,9 +136,9 @@ impl Server {
                 };
                 self.let_go(session, class, reason, released);
             }
-            Pending::Status { round } => {
-                if let Ok(Answer::Snapshot(snapshot)) = result {
-                    self.status_part(round, *snapshot);
+            Pending::Status { round, lane } => {
+                if let Ok(answer) = result {
+                    self.status_part(round, lane, answer);
                 }
             }
         }
