@@ -4,6 +4,7 @@ use covalent_api::rule::{Action, Match, Spread};
 
 use super::{
     set::{JoinRefusal, PipeSet},
+    shares::{ShareTaken, Shares},
     table::FlowTable,
     toeplitz::Toeplitz,
 };
@@ -26,6 +27,8 @@ pub struct Claim {
     pub pipe: usize,
     /// The user that it belongs to.
     pub uid: u32,
+    /// Whether that user has a share of the rules only, and not as many as it likes.
+    pub bounded: bool,
     /// How it shares with other pipes; `None` if it does not.
     pub spread: Option<Spread>,
 }
@@ -41,6 +44,8 @@ pub enum ClaimRefusal {
     Shared(Spread),
     /// The set that has the match does not take the pipe.
     Set(JoinRefusal),
+    /// The user has its share of such rules.
+    Share(ShareTaken),
 }
 
 /// See the module. Used by one thread.
@@ -48,12 +53,16 @@ pub enum ClaimRefusal {
 pub struct Bindings {
     table: FlowTable<Holder>,
     sets: Vec<Option<PipeSet>>,
+    shares: Shares,
 }
 
 /// Who has a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
-    Pipe(usize),
+    Pipe {
+        pipe: usize,
+        uid: u32,
+    },
     /// The set in this place.
     Set(usize),
     Kernel,
@@ -80,8 +89,12 @@ impl Bindings {
         let at = match self.table.get(matches) {
             Some(Holder::Kernel) => return Err(ClaimRefusal::Configured(Action::Kernel)),
             Some(Holder::Drop) => return Err(ClaimRefusal::Configured(Action::Drop)),
-            Some(Holder::Pipe(pipe)) => return Err(ClaimRefusal::Alone(pipe)),
+            Some(Holder::Pipe { pipe, .. }) => return Err(ClaimRefusal::Alone(pipe)),
             Some(Holder::Set(at)) => at,
+            None if claim.bounded => {
+                let admitted = self.shares.admit(claim.uid, matches);
+                return admitted.map(|()| true).map_err(ClaimRefusal::Share);
+            }
             None => return Ok(true),
         };
         let Some(set) = self.sets.get(at).and_then(Option::as_ref) else {
@@ -104,13 +117,17 @@ impl Bindings {
         let first = self.admits(matches, claim)?;
         if first {
             let holder = match claim.spread {
-                None => Holder::Pipe(claim.pipe),
+                None => Holder::Pipe {
+                    pipe: claim.pipe,
+                    uid: claim.uid,
+                },
                 Some(spread) => {
                     Holder::Set(self.found(PipeSet::new(spread, claim.uid, claim.pipe)))
                 }
             };
             // Nobody has it: that was the question above.
             let _ = self.table.insert(matches, holder);
+            self.shares.take(claim.uid, matches);
         } else if let (Some(Holder::Set(at)), Some(spread)) =
             (self.table.get(matches), claim.spread)
             && let Some(set) = self.sets.get_mut(at).and_then(Option::as_mut)
@@ -135,29 +152,30 @@ impl Bindings {
     /// Takes `matches` from a pipe. Whether it was the last one to have it, so that nobody has it now.
     pub fn unbind(&mut self, matches: &Match, pipe: usize) -> bool {
         let last = match self.table.get(matches) {
-            Some(Holder::Pipe(holder)) => holder == pipe,
-            Some(Holder::Set(at)) => self.sets.get_mut(at).is_some_and(|place| {
-                let last = place
-                    .as_mut()
-                    .is_some_and(|set| set.leave(pipe) && set.is_empty());
+            Some(Holder::Pipe { pipe: holder, uid }) => (holder == pipe).then_some(uid),
+            Some(Holder::Set(at)) => self.sets.get_mut(at).and_then(|place| {
+                let set = place.as_mut()?;
+                let uid = set.uid();
+                let last = set.leave(pipe) && set.is_empty();
                 if last {
                     *place = None;
                 }
-                last
+                last.then_some(uid)
             }),
-            Some(Holder::Kernel | Holder::Drop) | None => false,
+            Some(Holder::Kernel | Holder::Drop) | None => None,
         };
-        if last {
+        if let Some(uid) = last {
             self.table.remove(matches);
+            self.shares.give_back(uid, matches);
         }
-        last
+        last.is_some()
     }
 
     /// Where `frame` goes; `None` if nobody wants it.
     #[inline]
     pub fn lookup(&mut self, toeplitz: &Toeplitz, frame: &[u8]) -> Option<Target> {
         match self.table.lookup(frame)? {
-            Holder::Pipe(pipe) => Some(Target::Pipe(pipe)),
+            Holder::Pipe { pipe, .. } => Some(Target::Pipe(pipe)),
             Holder::Set(at) => {
                 let set = self.sets.get_mut(at)?.as_mut()?;
                 set.choose(toeplitz, frame).map(Target::Pipe)
@@ -256,7 +274,12 @@ mod tests {
             prop_oneof![4 => Just(1000), 1 => Just(1001)],
             spread,
         )
-            .prop_map(|(pipe, uid, spread)| Claim { pipe, uid, spread })
+            .prop_map(|(pipe, uid, spread)| Claim {
+                pipe,
+                uid,
+                bounded: true,
+                spread,
+            })
     }
 
     proptest! {
@@ -303,6 +326,57 @@ mod tests {
     }
 
     #[test]
+    fn one_user_has_a_share_of_the_rules_of_a_kind() {
+        let mut bindings = Bindings::default();
+        let claim = |uid, bounded, spread| Claim {
+            pipe: 0,
+            uid,
+            bounded,
+            spread,
+        };
+        let ethertype = |ethertype| Match::EtherType { ethertype };
+        // Each kind of holder is one rule, whatever it is.
+        for number in 0..128 {
+            let spread = [None, Some(Spread::Hash)][usize::from(number % 2)];
+            assert_eq!(
+                bindings.bind(&ethertype(0x2000 + number), claim(1000, true, spread)),
+                Ok(true)
+            );
+        }
+        let full = ClaimRefusal::Share(ShareTaken {
+            uid: 1000,
+            kind: "EtherType",
+            most: 128,
+        });
+        let more = ethertype(0x3000);
+        assert_eq!(bindings.bind(&more, claim(1000, true, None)), Err(full));
+        // To join a set is no rule more.
+        let mut beside = claim(1000, true, Some(Spread::Hash));
+        beside.pipe = 1;
+        assert_eq!(bindings.bind(&ethertype(0x2001), beside), Ok(false));
+        // Other kinds, other users, and who is not bounded.
+        assert_eq!(
+            bindings.bind(&Match::Any, claim(1000, true, None)),
+            Ok(true)
+        );
+        let vlan = Match::Vlan { vlan: 7 };
+        assert_eq!(bindings.bind(&vlan, claim(1000, true, None)), Ok(true));
+        let others = ethertype(0x3001);
+        assert_eq!(bindings.bind(&others, claim(1001, true, None)), Ok(true));
+        let commanding = ethertype(0x3002);
+        assert_eq!(
+            bindings.bind(&commanding, claim(1000, false, None)),
+            Ok(true)
+        );
+        // Two have to go, one of them for what was not refused.
+        assert!(bindings.unbind(&ethertype(0x2000), 0));
+        assert!(!bindings.unbind(&ethertype(0x2001), 1), "one is left in it");
+        assert_eq!(bindings.bind(&more, claim(1000, true, None)), Err(full));
+        assert!(bindings.unbind(&ethertype(0x2001), 0));
+        assert_eq!(bindings.bind(&more, claim(1000, true, None)), Ok(true));
+    }
+
+    #[test]
     fn a_set_shares_by_its_policy() {
         let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
         let frame = |flow: u8| [&[2; 11][..], &[flow, 0x12, 0x34], &[0; 46]].concat();
@@ -312,6 +386,7 @@ mod tests {
                 let claim = Claim {
                     pipe,
                     uid: 0,
+                    bounded: true,
                     spread: Some(spread),
                 };
                 assert_eq!(bindings.bind(&Match::Any, claim), Ok(pipe == 0));

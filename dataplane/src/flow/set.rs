@@ -53,6 +53,12 @@ impl PipeSet {
         }
     }
 
+    /// The user whose pipes may join.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
+    }
+
     /// How it shares.
     #[must_use]
     pub const fn spread(&self) -> Spread {

@@ -103,6 +103,8 @@ pub struct NewSession {
     pub session: u64,
     /// The user that the application runs as.
     pub uid: u32,
+    /// That is root or the daemon's own user.
+    pub commands: bool,
     /// The lane's half of the notification and doorbell rings.
     pub rings: NicSession,
     /// Wakes the application: the giving end of [`EventFd::one_way`].

@@ -15,6 +15,8 @@ pub struct LaneSession {
     pub session: u64,
     /// The user that it runs as.
     pub uid: u32,
+    /// That is root or the daemon's own user.
+    pub commands: bool,
     /// Notifications to it, doorbells from it.
     pub rings: NicSession,
     /// Wakes the application.
@@ -130,6 +132,7 @@ impl From<NewSession> for LaneSession {
         Self {
             session: new.session,
             uid: new.uid,
+            commands: new.commands,
             rings: new.rings,
             to_application: new.to_application,
             to_lane: new.to_lane,

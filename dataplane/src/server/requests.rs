@@ -187,6 +187,7 @@ impl Server {
         let command = Command::Attach(Box::new(NewSession {
             session,
             uid,
+            commands: self.admission.commands(uid),
             rings,
             to_application,
             to_lane,
