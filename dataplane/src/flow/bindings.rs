@@ -9,6 +9,7 @@ use super::{
     table::FlowTable,
     toeplitz::Toeplitz,
 };
+use crate::slots::Slots;
 
 /// Where a frame goes that steering found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub enum ClaimRefusal {
 #[derive(Debug, Default)]
 pub struct Bindings {
     table: FlowTable<Holder>,
-    sets: Vec<Option<PipeSet>>,
+    sets: Slots<PipeSet>,
     shares: Shares,
 }
 
@@ -98,7 +99,7 @@ impl Bindings {
             }
             None => return Ok(true),
         };
-        let Some(set) = self.sets.get(at).and_then(Option::as_ref) else {
+        let Some(set) = self.sets.get(at) else {
             return Ok(false);
         };
         match claim.spread {
@@ -122,16 +123,17 @@ impl Bindings {
                     pipe: claim.pipe,
                     uid: claim.uid,
                 },
-                Some(spread) => {
-                    Holder::Set(self.found(PipeSet::new(spread, claim.uid, claim.pipe)))
-                }
+                Some(spread) => Holder::Set(
+                    self.sets
+                        .insert(PipeSet::new(spread, claim.uid, claim.pipe)),
+                ),
             };
             // Nobody has it: that was the question above.
             let _ = self.table.insert(matches, holder);
             self.shares.take(claim.uid, matches);
         } else if let (Some(Holder::Set(at)), Some(spread)) =
             (self.table.get(matches), claim.spread)
-            && let Some(set) = self.sets.get_mut(at).and_then(Option::as_mut)
+            && let Some(set) = self.sets.get_mut(at)
         {
             set.join(spread, claim.uid, claim.pipe)
                 .map_err(ClaimRefusal::Set)?;
@@ -139,30 +141,11 @@ impl Bindings {
         Ok(first)
     }
 
-    /// Puts a new set into the first free place.
-    fn found(&mut self, set: PipeSet) -> usize {
-        let free = self.sets.iter().position(Option::is_none);
-        let at = free.unwrap_or_else(|| {
-            self.sets.push(None);
-            self.sets.len() - 1
-        });
-        self.sets[at] = Some(set);
-        at
-    }
-
     /// Takes `matches` from a pipe. Whether it was the last one to have it, so that nobody has it now.
     pub fn unbind(&mut self, matches: &Match, pipe: usize) -> bool {
         let last = match self.table.get(matches) {
             Some(Holder::Pipe { pipe: holder, uid }) => (holder == pipe).then_some(uid),
-            Some(Holder::Set(at)) => self.sets.get_mut(at).and_then(|place| {
-                let set = place.as_mut()?;
-                let uid = set.uid();
-                let last = set.leave(pipe) && set.is_empty();
-                if last {
-                    *place = None;
-                }
-                last.then_some(uid)
-            }),
+            Some(Holder::Set(at)) => self.leave(at, pipe),
             Some(Holder::Kernel | Holder::Drop) | None => None,
         };
         if let Some(uid) = last {
@@ -170,6 +153,15 @@ impl Bindings {
             self.shares.give_back(uid, matches);
         }
         last.is_some()
+    }
+
+    /// Takes `pipe` out of the set in place `at`. Whose it was, if no other pipe is left.
+    fn leave(&mut self, at: usize, pipe: usize) -> Option<u32> {
+        let set = self.sets.get_mut(at)?;
+        if !(set.leave(pipe) && set.is_empty()) {
+            return None;
+        }
+        self.sets.remove(at).map(|set| set.uid())
     }
 
     /// Where `frame` goes; `None` if nobody wants it.
@@ -180,7 +172,7 @@ impl Bindings {
         match self.table.lookup(&mut frame)? {
             Holder::Pipe { pipe, .. } => Some(Target::Pipe(pipe)),
             Holder::Set(at) => {
-                let set = self.sets.get_mut(at)?.as_mut()?;
+                let set = self.sets.get_mut(at)?;
                 set.choose(toeplitz, &mut frame).map(Target::Pipe)
             }
             Holder::Kernel => Some(Target::Kernel),
