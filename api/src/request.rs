@@ -21,7 +21,7 @@ pub enum Request {
         /// What the client calls itself, at most 64 bytes; for people.
         program: String,
     },
-    /// Makes this connection a session that can hold pipes and regions. Once per connection.
+    /// Makes this connection a session that can hold pipes and regions, once its memory is mapped. Once per connection.
     OpenSession {
         /// The lane to live on, 0-based.
         lane: u32,
@@ -36,7 +36,7 @@ pub enum Request {
         /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.
         port: Option<String>,
     },
-    /// What the reply to the last request handed over is mapped: the memory of a pipe or a region. Only now it is served. It follows
+    /// What the reply to the last request handed over is mapped: the memory of a session, a pipe or a region. Only now it is served. It follows
     /// that reply at once: any other request means that it could not be mapped, and closes it.
     ///
     /// From then on its descriptors let nobody map it writable or make holes in it; mappings that are there stay as they are.
@@ -152,7 +152,8 @@ pub enum Reply {
         /// Names of the ports, in order of their index.
         ports: Vec<PortBrief>,
     },
-    /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event that wakes the lane.
+    /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event that wakes the lane. Map the memory and
+    /// send `Mapped`.
     Session {
         /// The daemon's number for the session.
         session: u64,

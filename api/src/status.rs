@@ -36,6 +36,13 @@ pub struct NodeStatus {
     pub verbs: VerbStatus,
     /// Applications attached now.
     pub sessions: u64,
+    /// Mappings of the daemon that their memory takes: one for a session and for each region, three for each pipe.
+    #[serde(default)]
+    pub mappings: u64,
+    /// Most that it may take: seven eighths of the system's `vm.max_map_count`. One user other than root and the daemon's own may have
+    /// a quarter of that setting, all of them three quarters.
+    #[serde(default)]
+    pub mappings_max: u64,
     /// Sessions detached so far, by reason class: `closed`, `process_ended`, `violation`.
     pub sessions_detached: Causes,
     /// Of the sessions detached for a violation, how many wrote what: `misaligned`, `out_of_range`, `packet_length`, `mark`,

@@ -130,6 +130,8 @@ fn status() -> NodeStatus {
             refused: causes(),
         },
         sessions: 1,
+        mappings: 12,
+        mappings_max: 57_337,
         sessions_detached: causes(),
         violations: causes(),
         reclaimed: ReclaimedStatus {

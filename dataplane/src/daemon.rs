@@ -27,7 +27,7 @@ use crate::{
     port::{self, LaneMemory, Port, PortError},
     privilege::{self, PrivilegeError, Privileges},
     server::{
-        LaneLink, ORDERS_MAX, REPORTS_MAX, Server, ServerParts,
+        LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
 };
@@ -138,6 +138,7 @@ impl Daemon {
         let carriers = watch_carriers(&config)?;
         let (lanes, links) = lanes(&config, &identity, ports)?;
         privilege::apply(privileges)?;
+        let memory = MemoryWorkers::start().map_err(no_thread)?;
 
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
@@ -155,16 +156,12 @@ impl Daemon {
             listener,
             admission,
             lanes: links,
+            memory,
             ports: briefs,
             carriers,
             stop,
         };
-        daemon
-            .spawn(lanes, parts, host)
-            .map_err(|source| StartError::System {
-                doing: "cannot start a thread (see `ulimit -u` and the service's TasksMax)",
-                source,
-            })?;
+        daemon.spawn(lanes, parts, host).map_err(no_thread)?;
         Ok(daemon)
     }
 
@@ -386,6 +383,13 @@ fn lanes(
         links.push(LaneLink::new(orders, reports));
     }
     Ok((lanes, links))
+}
+
+fn no_thread(source: io::Error) -> StartError {
+    StartError::System {
+        doing: "cannot start a thread (see `ulimit -u` and the service's TasksMax)",
+        source,
+    }
 }
 
 fn no_descriptors(error: Errno) -> StartError {

@@ -27,6 +27,7 @@ pub mod port;
 pub mod privilege;
 pub mod server;
 pub mod session;
+mod slots;
 pub mod verb;
 
 pub use daemon::{Daemon, StartError};

@@ -1,11 +1,14 @@
 //! Memory shared with another process, mapped once or twice, and the only ways to reach it: atomics and raw copies.
 
-use std::{ffi::c_void, io, os::fd::BorrowedFd, ptr::NonNull};
+use std::{ffi::c_void, hint::black_box, io, os::fd::BorrowedFd, ptr::NonNull};
 
 use nix::libc;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// No page is smaller.
+const SMALLEST_PAGE_BYTES: usize = 4096;
 
 /// What this process may do with a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     /// Bytes of one view.
     view_bytes: usize,
+    views: usize,
     /// What was reserved, to be unmapped on drop: it encloses every view.
     reserved: NonNull<c_void>,
     reserved_bytes: usize,
@@ -45,13 +49,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` of `memfd` once. The caller has checked that it is at least so long and sealed against shrinking.
+    /// Maps the first `bytes` of `memfd` once, every page brought in. The caller has checked that it is at least so long and sealed against shrinking.
     pub(crate) fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
-        Self::views(memfd, bytes, 1, 4096, access)
+        let mapping = Self::views(memfd, bytes, 1, SMALLEST_PAGE_BYTES, access)?;
+        mapping.populate();
+        Ok(mapping)
     }
 
     /// Maps the first `bytes` of `memfd` twice, back to back, so that what runs past the end of the first view is found at its start.
-    /// The views begin at a multiple of `page_bytes`: a power of two of which `bytes` is a multiple, at least the page size of `memfd`. The caller has checked its length and seals.
+    /// The views begin at a multiple of `page_bytes`: a power of two of which `bytes` is a multiple, at least the page size of `memfd`. The caller has checked its length and seals, and
+    /// brings the pages in by [`Mapping::populate`] or [`Mapping::collapse`].
     pub(crate) fn twice(
         memfd: BorrowedFd<'_>,
         bytes: usize,
@@ -90,6 +97,7 @@ impl Mapping {
         let mut mapping = Self {
             base,
             view_bytes,
+            views,
             reserved,
             reserved_bytes,
             access,
@@ -106,7 +114,7 @@ impl Mapping {
                     base.add(view * view_bytes).as_ptr().cast(),
                     view_bytes,
                     protection,
-                    MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE,
+                    MapFlags::SHARED | MapFlags::FIXED,
                     memfd,
                     0,
                 )
@@ -114,6 +122,27 @@ impl Mapping {
         }
         mapping.trim(view_bytes * views);
         Ok(mapping)
+    }
+
+    /// Brings in every page of every view, so that nobody waits for one later.
+    ///
+    /// One by one and not by `MAP_POPULATE` or `MADV_POPULATE_WRITE`: those hold the lock of all the process's mappings, and who
+    /// wants to map something meanwhile waits (50 ms were measured beside half a gibibyte, also where it was asked for in pieces). A page fault
+    /// takes that of one mapping only (Linux 6.6).
+    pub(crate) fn populate(&self) {
+        let end = self.view_bytes * self.views;
+        for offset in (0..end).step_by(SMALLEST_PAGE_BYTES) {
+            // SAFETY: `offset` is a multiple of a page below the end of the last view; the views are mapped while `self` lives. The rest is as in `u64s`.
+            let word = unsafe {
+                self.base
+                    .as_ptr()
+                    .add(offset)
+                    .cast::<AtomicU64>()
+                    .as_ref_unchecked()
+            };
+            // What is read does not matter. A page of shared memory that may be written is writable from the first look on.
+            black_box(word.load(Ordering::Relaxed));
+        }
     }
 
     /// Gives back what was reserved around the `used_bytes` from the base on: a process may have some ten thousand mappings only.
@@ -133,18 +162,21 @@ impl Mapping {
     }
 
     /// Has the kernel put the pages together into huge ones, now, at whatever cost in time (`MADV_COLLAPSE`, Linux 6.1). Returns whether all of them
-    /// are; the views begin at a multiple of that size. Unlike reserved huge pages these come from ordinary memory: if another process
+    /// are; the views begin at a multiple of that size. Brings in every page, whatever its size. Unlike reserved huge pages these come from ordinary memory: if another process
     /// punches a hole, small ones take their place and nobody meets a SIGBUS.
     pub(crate) fn collapse(&self) -> bool {
         // SAFETY: the first view is mapped for as long as `self` lives. The call moves pages and leaves their contents, which is invisible
         // to whoever reads or writes them meanwhile.
-        unsafe {
+        let collapsed = unsafe {
             libc::madvise(
                 self.base.as_ptr().cast(),
                 self.view_bytes,
                 libc::MADV_COLLAPSE,
             ) == 0
-        }
+        };
+        // Afterwards: a huge page is one fault, and what was brought in before would have to go again.
+        self.populate();
+        collapsed
     }
 
     /// Bytes of one view.

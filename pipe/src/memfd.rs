@@ -24,7 +24,7 @@ const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 /// while a hole is made waits until it is: as long as the file is large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// For good; for small memory, or a trusted receiver.
+    /// For good; for a trusted receiver.
     Stay,
     /// Not at all: he can only read. Writable mappings made before stay so.
     None,
@@ -61,7 +61,7 @@ pub(crate) fn seal(
 }
 
 /// Takes from everybody the right to map `memfd` writable, to write to it by system calls, and to make holes in it. Mappings that are there
-/// stay writable. For the memory of pipes and regions, once it is mapped by whom it was made for.
+/// stay writable. For the memory of sessions, pipes and regions, once it is mapped by whom it was made for.
 ///
 /// # Errors
 /// [`PipeError::System`] if somebody has sealed it against that, or if there is no memory for the holes that somebody made before.

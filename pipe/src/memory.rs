@@ -66,7 +66,7 @@ impl PipeMemory {
             PagePolicy::Never => false,
         };
         let reserved = if wants_huge && read_only {
-            create_data(capacity_bytes, true, HUGE_PAGE_BYTES, read_only).ok()
+            create_data(capacity_bytes, Pages::Reserved, read_only).ok()
         } else {
             None
         };
@@ -75,15 +75,15 @@ impl PipeMemory {
             None => {
                 // Where huge pages are to be, so that a mapping of one costs one entry. Small pages lie better elsewhere: with
                 // a ring of them at such a multiple a sender reached 21 Mpps and not 49 (`covalent-bench pipes`, one way, 64 B).
-                let alignment = if wants_huge {
-                    HUGE_PAGE_BYTES
+                let pages = if wants_huge {
+                    Pages::ToCollapse
                 } else {
-                    PAGE_BYTES
+                    Pages::Small
                 };
-                let (ring, data) = create_data(capacity_bytes, false, alignment, read_only)?;
+                let (ring, data) = create_data(capacity_bytes, pages, read_only)?;
                 if wants_huge && ring.collapse() {
                     (ring, data, HUGE_PAGE_BYTES)
-                } else if pages == PagePolicy::Require {
+                } else if spec.pages == PagePolicy::Require {
                     return Err(PipeError::HugePages {
                         bytes: capacity_bytes,
                     });
@@ -129,11 +129,12 @@ impl PipeMemory {
         } else {
             memfd_page_bytes
         };
-        let ring = map_data(fds[1].as_fd(), capacity_bytes, alignment, access)?;
+        let mapping = map_data(fds[1].as_fd(), capacity_bytes, alignment, access)?;
+        mapping.populate();
         Ok(Self {
             shared: Shared {
                 control,
-                ring,
+                ring: Ring::new(mapping),
                 alignment: direction.alignment(),
             },
             fds,
@@ -206,22 +207,40 @@ fn check_capacity(capacity_bytes: u64) -> Result<(), PipeError> {
     })
 }
 
+/// What a ring is mapped from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// Pages of 4 KiB.
+    Small,
+    /// As [`Pages::Small`], where huge ones will lie; [`Ring::collapse`] brings them in.
+    ToCollapse,
+    /// Huge pages that the host has reserved.
+    Reserved,
+}
+
 fn create_data(
     capacity_bytes: u64,
-    reserved: bool,
-    alignment: u64,
+    pages: Pages,
     read_only: bool,
 ) -> Result<(Ring, OwnedFd), PipeError> {
-    let memfd = memfd::create(WHAT, capacity_bytes, reserved)?;
+    let memfd = memfd::create(WHAT, capacity_bytes, pages == Pages::Reserved)?;
+    let alignment = if pages == Pages::Small {
+        PAGE_BYTES
+    } else {
+        HUGE_PAGE_BYTES
+    };
     // Mapped before it is sealed: the seal leaves existing writable mappings alone.
-    let ring = map_data(memfd.as_fd(), capacity_bytes, alignment, Access::ReadWrite)?;
+    let mapping = map_data(memfd.as_fd(), capacity_bytes, alignment, Access::ReadWrite)?;
+    if pages != Pages::ToCollapse {
+        mapping.populate();
+    }
     let writers = if read_only {
         memfd::Writers::None
     } else {
         memfd::Writers::UntilMapped
     };
     memfd::seal(WHAT, memfd.as_fd(), writers)?;
-    Ok((ring, memfd))
+    Ok((Ring::new(mapping), memfd))
 }
 
 fn map_data(
@@ -229,12 +248,12 @@ fn map_data(
     capacity_bytes: u64,
     alignment: u64,
     access: Access,
-) -> Result<Ring, PipeError> {
-    Mapping::twice(memfd, capacity_bytes as usize, alignment as usize, access)
-        .map(Ring::new)
-        .map_err(|source| PipeError::System {
+) -> Result<Mapping, PipeError> {
+    Mapping::twice(memfd, capacity_bytes as usize, alignment as usize, access).map_err(|source| {
+        PipeError::System {
             what: WHAT,
             call: "mmap",
             source,
-        })
+        }
+    })
 }

@@ -11,6 +11,7 @@ use covalent_pipe::{
     app::{RxPipe, TxPipe},
     nic::NicPipe,
 };
+use nix::sys::resource::{UsageWho, getrusage};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
 use support::{memories, packet};
 
@@ -64,6 +65,33 @@ fn every_page_is_allocated_when_the_memory_is_made() {
             let stat = fstat(fd).unwrap();
             assert!(stat.st_blocks * 512 >= stat.st_size, "a page is missing");
         }
+    }
+}
+
+/// Who touches a page for the first time would wait for it: a lane touches none.
+#[test]
+fn every_page_is_mapped_when_the_memory_is_made() {
+    const CAPACITY: u64 = 4 << 20;
+    let faults = || {
+        getrusage(UsageWho::RUSAGE_THREAD)
+            .unwrap()
+            .minor_page_faults()
+    };
+    for (direction, pages) in [
+        (Direction::Rx, PagePolicy::Never),
+        (Direction::RxTx, PagePolicy::Never),
+        (Direction::RxTx, PagePolicy::Auto),
+    ] {
+        let mut nic = NicPipe::new(create(direction, CAPACITY, pages).unwrap());
+        let packet = [7; 1024];
+        // The length words and the counters are there, and so is this code.
+        nic.push(&packet).unwrap();
+        let before = faults();
+        for _ in 2..CAPACITY / 1024 {
+            nic.push(&packet).unwrap();
+        }
+        let more = faults() - before;
+        assert!(more < 16, "{direction:?}, {pages:?}: {more} page faults");
     }
 }
 

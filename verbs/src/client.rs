@@ -208,7 +208,17 @@ impl Client {
 
     /// Sends a request that has nothing to tell.
     pub(crate) fn done(&mut self, request: &Request, what: &str) -> Result<()> {
-        match self.request(request, what)? {
+        self.done_until(request, what, self.request_deadline())
+    }
+
+    /// As [`Client::done`], until `deadline`.
+    pub(crate) fn done_until(
+        &mut self,
+        request: &Request,
+        what: &str,
+        deadline: Instant,
+    ) -> Result<()> {
+        match self.request_until(request, what, deadline)? {
             (Reply::Done, _) => Ok(()),
             (other, _) => Err(unexpected("Done", &other)),
         }

@@ -161,6 +161,7 @@ impl Device {
         };
         let [memory, woken, lane_wake] = take_fds(fds)?;
         let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
+        client.done_until(&Request::Mapped, "serve the session", deadline)?;
         let session = Session {
             shared: AppSession::new(memory),
             ready: PipeSet::new(slots),

@@ -17,13 +17,15 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "node {} ({}), process {}, up {}, {} resident, {} attached",
+        "node {} ({}), process {}, up {}, {} resident, {} attached, {} of {} mappings",
         status.node,
         status.guid,
         status.pid,
         duration(status.uptime_ns),
         bytes(status.resident_bytes),
         status.sessions,
+        grouped(status.mappings),
+        grouped(status.mappings_max),
     );
     section(&mut text, "lanes", lanes(theme, &status.lanes));
     section(&mut text, "ports", ports(theme, &status.ports));
@@ -436,6 +438,8 @@ mod tests {
                 ..VerbStatus::default()
             },
             sessions: 2,
+            mappings: 17,
+            mappings_max: 57_337,
             sessions_detached: causes(&[("closed", 0), ("process_ended", 21)]),
             violations: causes(&[("misaligned", 3)]),
             reclaimed: ReclaimedStatus {
@@ -454,7 +458,7 @@ mod tests {
     fn every_part_of_a_node_is_shown() {
         let text = render(&sample(), Theme::PLAIN);
         for wanted in [
-            "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached",
+            "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 of 57 337 mappings",
             "1 234 567",
             "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
             "98 765",

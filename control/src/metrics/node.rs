@@ -38,6 +38,16 @@ pub(super) const NODE: Object<NodeStatus> = Object {
             "Applications attached now.",
             |it| as_f64(it.sessions),
         ),
+        Series::gauge(
+            "covalent_node_mappings",
+            "Mappings of the daemon that the memory of applications takes.",
+            |it| as_f64(it.mappings),
+        ),
+        Series::gauge(
+            "covalent_node_mappings_max",
+            "Most mappings of the daemon that the memory of applications may take.",
+            |it| as_f64(it.mappings_max),
+        ),
         Series::causes(
             "covalent_node_sessions_detached_total",
             "Sessions that ended, by cause.",

@@ -59,6 +59,37 @@ pub struct TransportKey {
     pub dst_port: u16,
 }
 
+/// A frame whose key is read once, when it is first asked for.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    bytes: &'a [u8],
+    /// The key, once it was asked for.
+    key: Option<Option<FrameKey>>,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame that was not looked into.
+    #[must_use]
+    #[inline]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, key: None }
+    }
+
+    /// All of it.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// As [`parse`].
+    #[inline]
+    pub fn key(&mut self) -> Option<&FrameKey> {
+        let bytes = self.bytes;
+        self.key.get_or_insert_with(|| parse(bytes)).as_ref()
+    }
+}
+
 /// Reads the key of `frame` (from the destination address on, without FCS); `None` where only its VLAN and `any` may match.
 /// Never panics, whatever the bytes, and looks at no more than a bounded number of headers.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use covalent_api::rule::{SPREAD_BUCKETS, SPREAD_PIPES_MAX, Spread};
 
-use super::toeplitz::Toeplitz;
+use super::{key::Frame, toeplitz::Toeplitz};
 
 /// Pipes that hold the same match, and how they share its frames: see [`Spread`]. Never empty but while it is taken apart.
 ///
@@ -51,6 +51,12 @@ impl PipeSet {
                 Spread::RoundRobin => Policy::RoundRobin(0),
             },
         }
+    }
+
+    /// The user whose pipes may join.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// How it shares.
@@ -117,7 +123,7 @@ impl PipeSet {
     }
 
     /// The pipe that gets `frame`; `None` if the set is empty.
-    pub fn choose(&mut self, toeplitz: &Toeplitz, frame: &[u8]) -> Option<usize> {
+    pub fn choose(&mut self, toeplitz: &Toeplitz, frame: &mut Frame<'_>) -> Option<usize> {
         if let [only] = self.pipes[..] {
             return Some(only);
         }
@@ -215,7 +221,7 @@ mod tests {
         let toeplitz = toeplitz();
         flows
             .iter()
-            .map(|flow| set.choose(&toeplitz, flow).unwrap())
+            .map(|flow| set.choose(&toeplitz, &mut Frame::new(flow)).unwrap())
             .collect()
     }
 
@@ -274,11 +280,11 @@ mod tests {
                     prop_assert!(set.leave(pipe));
                 }
                 for _ in 0..frames {
-                    prop_assert!(members.contains(&set.choose(&toeplitz, &frame).unwrap()));
+                    prop_assert!(members.contains(&set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()));
                 }
-                let round: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &frame).unwrap()).collect();
+                let round: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()).collect();
                 prop_assert_eq!(&round.iter().copied().collect::<BTreeSet<_>>(), &members);
-                let again: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &frame).unwrap()).collect();
+                let again: Vec<_> = members.iter().map(|_| set.choose(&toeplitz, &mut Frame::new(&frame)).unwrap()).collect();
                 prop_assert_eq!(round, again);
             }
         }
@@ -328,6 +334,6 @@ mod tests {
             assert!(set.leave(pipe));
         }
         assert!(set.is_empty());
-        assert_eq!(set.choose(&toeplitz(), &[0; 60]), None);
+        assert_eq!(set.choose(&toeplitz(), &mut Frame::new(&[0; 60])), None);
     }
 }

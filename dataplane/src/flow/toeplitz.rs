@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use covalent_api::config::{RSS_KEY_BYTES, RssKey};
 
-use super::key::{ETHERNET_HEADER_BYTES, IpKey, parse};
+use super::key::{ETHERNET_HEADER_BYTES, Frame, IpKey};
 
 /// Longest input: two IPv6 addresses and two ports.
 const INPUT_BYTES_MAX: usize = RSS_KEY_BYTES - 4;
@@ -58,11 +58,12 @@ impl Toeplitz {
 
     /// The hash of a frame's flow; see the module.
     #[must_use]
-    pub fn hash_frame(&self, frame: &[u8]) -> u32 {
-        match parse(frame).and_then(|key| key.ip) {
-            Some(ip) => self.hash_ip(&ip),
-            None if frame.len() < ETHERNET_HEADER_BYTES => 0,
-            None => self.hash(&frame[..MAC_ADDRESSES_BYTES]),
+    pub fn hash_frame(&self, frame: &mut Frame<'_>) -> u32 {
+        let bytes = frame.bytes();
+        match frame.key().and_then(|key| key.ip.as_ref()) {
+            Some(ip) => self.hash_ip(ip),
+            None if bytes.len() < ETHERNET_HEADER_BYTES => 0,
+            None => self.hash(&bytes[..MAC_ADDRESSES_BYTES]),
         }
     }
 
@@ -225,9 +226,9 @@ mod tests {
         let mut frame = [0; 60];
         frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 6, 5, 4, 3, 2, 1]);
         frame[12..14].copy_from_slice(&[8, 6]);
-        let there = toeplitz.hash_frame(&frame);
+        let there = toeplitz.hash_frame(&mut Frame::new(&frame));
         frame[..12].rotate_left(6);
-        assert_eq!(toeplitz.hash_frame(&frame), there);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&frame)), there);
     }
 
     #[test]
@@ -246,28 +247,40 @@ mod tests {
             .udp(src.port(), dst.port())
             .write(&mut udp, b"body")
             .unwrap();
-        assert_eq!(toeplitz.hash_frame(&udp), ports);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&udp)), ports);
         let mut tagged = udp[..12].to_vec();
         tagged.extend([0x81, 0, 0, 7]);
         tagged.extend(&udp[12..]);
-        assert_eq!(toeplitz.hash_frame(&tagged), ports);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&tagged)), ports);
         // The first fragment has its ports in it, and goes where the later ones go.
         for fragment in [[0x20, 0], [0x20, 1], [0, 1]] {
             udp[20..22].copy_from_slice(&fragment);
-            assert_eq!(toeplitz.hash_frame(&udp), addresses, "{fragment:?}");
+            assert_eq!(
+                toeplitz.hash_frame(&mut Frame::new(&udp)),
+                addresses,
+                "{fragment:?}"
+            );
         }
         udp[20..22].copy_from_slice(&[0x40, 0]);
-        assert_eq!(toeplitz.hash_frame(&udp), ports, "may not be fragmented");
+        assert_eq!(
+            toeplitz.hash_frame(&mut Frame::new(&udp)),
+            ports,
+            "may not be fragmented"
+        );
         udp[23] = 1;
-        assert_eq!(toeplitz.hash_frame(&udp), addresses, "ICMP");
+        assert_eq!(
+            toeplitz.hash_frame(&mut Frame::new(&udp)),
+            addresses,
+            "ICMP"
+        );
         // Damaged, or no IP at all: the MAC addresses.
         let macs = toeplitz.hash(&udp[..12]);
-        assert_eq!(toeplitz.hash_frame(&udp[..30]), macs);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&udp[..30])), macs);
         udp[12..14].copy_from_slice(&[8, 6]);
-        assert_eq!(toeplitz.hash_frame(&udp), macs);
-        assert_eq!(toeplitz.hash_frame(&udp[..14]), macs);
-        assert_eq!(toeplitz.hash_frame(&udp[..13]), 0);
-        assert_eq!(toeplitz.hash_frame(&[]), 0);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&udp)), macs);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&udp[..14])), macs);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&udp[..13])), 0);
+        assert_eq!(toeplitz.hash_frame(&mut Frame::new(&[])), 0);
     }
 
     proptest! {

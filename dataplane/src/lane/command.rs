@@ -85,8 +85,13 @@ pub enum Command {
         /// Whether frames can pass.
         up: bool,
     },
-    /// Tells everything that the lane counted.
+    /// Tells everything that the lane counted, but for its pipes.
     Snapshot,
+    /// Tells what some pipes did: as many as one round has time for.
+    SnapshotPipes {
+        /// Slots of pipes that were told of before.
+        from: usize,
+    },
     /// Ends the lane's thread after this round.
     Stop,
 }
@@ -98,6 +103,8 @@ pub struct NewSession {
     pub session: u64,
     /// The user that the application runs as.
     pub uid: u32,
+    /// That is root or the daemon's own user.
+    pub commands: bool,
     /// The lane's half of the notification and doorbell rings.
     pub rings: NicSession,
     /// Wakes the application: the giving end of [`EventFd::one_way`].
@@ -179,6 +186,13 @@ pub enum Answer {
     Released(Box<Released>),
     /// To [`Command::Snapshot`].
     Snapshot(Box<LaneSnapshot>),
+    /// To [`Command::SnapshotPipes`].
+    Pipes {
+        /// The pipes that are there.
+        pipes: Vec<PipeStatus>,
+        /// Where to go on; `None`: these were the last.
+        next: Option<usize>,
+    },
 }
 
 /// Memory that a lane let go. It is unmapped where this is dropped: on the host thread, for that is a system call.
@@ -198,7 +212,7 @@ pub struct Released {
     pub wakes: Option<[EventFd; 2]>,
 }
 
-/// Everything that a lane counted.
+/// Everything that a lane counted, but for its pipes.
 #[derive(Debug)]
 pub struct LaneSnapshot {
     /// The lane itself.
@@ -207,8 +221,6 @@ pub struct LaneSnapshot {
     pub ports: Vec<(u16, PortStatus)>,
     /// Its links.
     pub links: Vec<LinkStatus>,
-    /// Its pipes.
-    pub pipes: Vec<PipeStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,
 }

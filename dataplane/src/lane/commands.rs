@@ -14,7 +14,7 @@ use super::{
     port_slot::BindRefusal,
     table::{LanePipe, LaneSession},
 };
-use crate::flow::{Claim, ClaimRefusal, JoinRefusal};
+use crate::flow::{Claim, ClaimRefusal, JoinRefusal, ShareTaken};
 
 impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
@@ -75,6 +75,7 @@ impl Lane {
                 self.watch_carriers();
             }
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
+            Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Stop => self.stopping = true,
         }
         Ok(Some(Answer::Done))
@@ -122,9 +123,13 @@ impl Lane {
         else {
             return Ok(());
         };
+        let Some(owner) = self.core.sessions.get(owner) else {
+            return Ok(());
+        };
         let claim = Claim {
             pipe: slot,
-            uid: self.core.sessions.get(owner).map_or(0, |owner| owner.uid),
+            uid: owner.uid,
+            bounded: !owner.commands,
             spread,
         };
         // All ports or none, and first those that need something of the kernel: it may refuse, and taking a pipe out of a set again
@@ -260,6 +265,12 @@ impl Core {
             }
             ClaimRefusal::Set(JoinRefusal::User(uid)) => {
                 format!("is shared by pipes of user {uid}: only that user's pipes may join them")
+            }
+            ClaimRefusal::Share(ShareTaken { uid, kind, most }) => {
+                format!(
+                    "is refused: user {uid} has {most} {kind} rules there, the most for one user; take back some of them, or bind a wider \
+                     match"
+                )
             }
             ClaimRefusal::Set(JoinRefusal::Full) => {
                 format!("is shared by {SPREAD_PIPES_MAX} pipes, the most that may")

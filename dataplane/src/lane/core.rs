@@ -21,9 +21,9 @@ use super::{
     outbox::Outbox,
     pending::PendingTable,
     stamp,
-    table::{LanePipe, LaneSession, Slots},
+    table::{LanePipe, LaneSession},
 };
-use crate::{flow::payload::udp_payload, verb::VerbEngine};
+use crate::{flow::payload::udp_payload, slots::Slots, verb::VerbEngine};
 
 /// See the module.
 #[derive(Debug)]

@@ -44,13 +44,13 @@ use self::{
     pending::PendingTable,
     port_slot::{Policy, PortSlot},
     release::Release,
-    table::Slots,
 };
 use crate::{
     flow::Toeplitz,
     identity::Identity,
     mailbox::Mailbox,
     port::{Port, PortError},
+    slots::Slots,
     verb::VerbEngine,
 };
 

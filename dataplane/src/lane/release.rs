@@ -47,16 +47,11 @@ impl Lane {
     /// It is not there.
     pub(super) fn detach(&mut self, ticket: u64, session: u64) -> Result<(), String> {
         let slot = self.core.session_slot(session)?;
+        let mut pipes = Vec::new();
         if let Some(leaving) = self.core.sessions.get_mut(slot) {
             leaving.ignored = true;
+            pipes.extend(leaving.pipes.iter().flatten());
         }
-        let pipes = self
-            .core
-            .pipes
-            .iter()
-            .filter(|(_, pipe)| pipe.session == slot)
-            .map(|(pipe, _)| pipe)
-            .collect();
         self.begin(ticket, pipes, Some(slot));
         Ok(())
     }

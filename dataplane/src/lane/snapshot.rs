@@ -9,14 +9,32 @@ use covalent_api::{
 use covalent_protocol::LinkView;
 use nix::time::{ClockId, clock_gettime};
 
-use super::{Lane, command::LaneSnapshot, port_slot::PortSlot};
+use super::{
+    Lane,
+    command::{Answer, LaneSnapshot},
+    port_slot::PortSlot,
+};
+
+/// Slots looked into in one round. A lane that told of 4096 pipes in one took 4.6 to 9 ms for it, which everybody waited for.
+const PIPES_PER_ROUND: usize = 32;
 
 impl Lane {
-    /// Allocates: for a command, never on the way of a packet.
-    pub(super) fn snapshot(&mut self) -> LaneSnapshot {
-        for slot in 0..self.core.pipes.len() {
+    /// What the pipes in some slots from `from` on did. Allocates, as [`Lane::snapshot`].
+    pub(super) fn snapshot_pipes(&mut self, from: usize) -> Answer {
+        let end = from.saturating_add(PIPES_PER_ROUND);
+        for slot in from..end {
             self.collect_refusals(slot);
         }
+        Answer::Pipes {
+            pipes: (from..end)
+                .filter_map(|slot| self.pipe_status(slot))
+                .collect(),
+            next: (end < self.core.pipes.len()).then_some(end),
+        }
+    }
+
+    /// Allocates: for a command, never on the way of a packet.
+    pub(super) fn snapshot(&mut self) -> LaneSnapshot {
         LaneSnapshot {
             lane: self.lane_status(),
             ports: self
@@ -29,7 +47,6 @@ impl Lane {
                 .links()
                 .map(|link| self.link_status(&link))
                 .collect(),
-            pipes: self.pipe_statuses(),
             verbs: VerbStatus {
                 submitted: self.core.submitted,
                 completed: self.core.completed,
@@ -144,37 +161,33 @@ impl Lane {
         }
     }
 
-    fn pipe_statuses(&self) -> Vec<PipeStatus> {
-        let pipes = self.core.pipes.iter();
-        pipes
-            .map(|(_, pipe)| {
-                let counters = pipe.nic.counters();
-                PipeStatus {
-                    session: self
-                        .core
-                        .sessions
-                        .get(pipe.session)
-                        .map_or(0, |session| session.session),
-                    pipe: pipe.number,
-                    kind: pipe.kind,
-                    capacity_bytes: pipe.capacity_bytes,
-                    rx_packets: counters.rx_packets,
-                    rx_bytes: counters.rx_bytes,
-                    tx_packets: counters.tx_packets,
-                    tx_bytes: counters.tx_bytes,
-                    notifications_sent: counters.notifications_sent,
-                    notifications_suppressed: counters.notifications_suppressed,
-                    head_updates: counters.head_updates,
-                    tx_discarded_packets: counters.tx_discarded,
-                    unstamped_packets: pipe.unstamped,
-                    drops: causes([
-                        ("full", counters.full),
-                        ("too_long", counters.too_long),
-                        ("no_payload", pipe.no_payload),
-                    ]),
-                }
-            })
-            .collect()
+    fn pipe_status(&self, slot: usize) -> Option<PipeStatus> {
+        let pipe = self.core.pipes.get(slot)?;
+        let counters = pipe.nic.counters();
+        Some(PipeStatus {
+            session: self
+                .core
+                .sessions
+                .get(pipe.session)
+                .map_or(0, |session| session.session),
+            pipe: pipe.number,
+            kind: pipe.kind,
+            capacity_bytes: pipe.capacity_bytes,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            notifications_sent: counters.notifications_sent,
+            notifications_suppressed: counters.notifications_suppressed,
+            head_updates: counters.head_updates,
+            tx_discarded_packets: counters.tx_discarded,
+            unstamped_packets: pipe.unstamped,
+            drops: causes([
+                ("full", counters.full),
+                ("too_long", counters.too_long),
+                ("no_payload", pipe.no_payload),
+            ]),
+        })
     }
 }
 

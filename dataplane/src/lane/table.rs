@@ -15,6 +15,8 @@ pub struct LaneSession {
     pub session: u64,
     /// The user that it runs as.
     pub uid: u32,
+    /// That is root or the daemon's own user.
+    pub commands: bool,
     /// Notifications to it, doorbells from it.
     pub rings: NicSession,
     /// Wakes the application.
@@ -66,70 +68,12 @@ pub struct LanePipe {
     pub queued: bool,
 }
 
-/// Things with small stable numbers. A freed number is used again.
-#[derive(Debug)]
-pub struct Slots<T>(Vec<Option<T>>);
-
-impl<T> Slots<T> {
-    /// None yet.
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Puts `item` into the first free slot.
-    pub fn insert(&mut self, item: T) -> usize {
-        let slot = self
-            .0
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.0.len());
-        if slot == self.0.len() {
-            self.0.push(Some(item));
-        } else {
-            self.0[slot] = Some(item);
-        }
-        slot
-    }
-
-    /// The item in `slot`.
-    pub fn get(&self, slot: usize) -> Option<&T> {
-        self.0.get(slot)?.as_ref()
-    }
-
-    /// The item in `slot`.
-    pub fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
-        self.0.get_mut(slot)?.as_mut()
-    }
-
-    /// Empties `slot`.
-    pub fn remove(&mut self, slot: usize) -> Option<T> {
-        self.0.get_mut(slot)?.take()
-    }
-
-    /// Every item with its slot.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.0
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, item)| Some((slot, item.as_ref()?)))
-    }
-
-    /// Every item.
-    pub fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut().flatten()
-    }
-
-    /// One more than the highest slot ever used.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
 impl From<NewSession> for LaneSession {
     fn from(new: NewSession) -> Self {
         Self {
             session: new.session,
             uid: new.uid,
+            commands: new.commands,
             rings: new.rings,
             to_application: new.to_application,
             to_lane: new.to_lane,

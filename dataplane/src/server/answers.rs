@@ -4,8 +4,15 @@ use std::os::fd::OwnedFd;
 
 use covalent_api::{event::EventKind, request::Reply, status::RegionStatus};
 
-use super::Server;
-use crate::lane::command::{Answer, Released};
+use super::{
+    Server,
+    memory::After,
+    memory_worker::{self, Job},
+};
+use crate::{
+    lane::command::{Answer, Released},
+    session::{SessionEnd, mappings::PIPE_MAPPINGS},
+};
 
 /// Who waits for an answer, and what is to be done with it.
 #[derive(Debug)]
@@ -32,10 +39,12 @@ pub enum Pending {
         /// Why, for people.
         reason: String,
     },
-    /// A lane's part of a status.
+    /// A part of a status.
     Status {
         /// The round that collects the parts.
         round: u64,
+        /// The lane that tells it.
+        lane: u32,
     },
 }
 
@@ -101,8 +110,10 @@ impl Server {
                 fds,
                 change,
             } => match result {
-                Ok(answer) => {
-                    drop(answer);
+                Ok(Answer::Released(released)) => {
+                    self.closed(client, change, *released, reply);
+                }
+                Ok(Answer::Done | Answer::Snapshot(_) | Answer::Pipes { .. }) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
                     if let Some(session) = attached {
@@ -123,38 +134,77 @@ impl Server {
                     Ok(Answer::Released(released)) => *released,
                     _ => Released::default(),
                 };
-                self.count_reclaimed(session, class, &released);
-                self.sessions.remove(&session);
-                self.raise(EventKind::Detached {
-                    session,
-                    reason,
-                    pipes: released.pipes.len() as u32,
-                    regions: released.regions.len() as u32,
-                });
+                self.let_go(session, class, reason, released);
             }
-            Pending::Status { round } => {
-                if let Ok(Answer::Snapshot(snapshot)) = result {
-                    self.status_part(round, *snapshot);
+            Pending::Status { round, lane } => {
+                if let Ok(answer) = result {
+                    self.status_part(round, lane, answer);
                 }
             }
         }
     }
 
-    fn count_reclaimed(&mut self, session: u64, class: &str, released: &Released) {
-        let memory_bytes = self
-            .sessions
-            .get(&session)
-            .map_or(0, |record| record.quota.memory_bytes());
+    /// A lane has let a pipe go: the client hears of it when its memory is freed.
+    fn closed(&mut self, client: u64, change: Change, released: Released, reply: Box<Reply>) {
+        if let Change::Closed { session, number } = change {
+            let pipe = self
+                .sessions
+                .get(&session)
+                .and_then(|record| record.pipes.get(&number));
+            let bytes = pipe.map_or(0, |pipe| pipe.capacity_bytes);
+            self.apply(change);
+            let job = Job::Release(memory_worker::Released::new(PIPE_MAPPINGS, released));
+            let after = After::Tell(reply);
+            self.send_on_errand(session, Some(client), bytes, job, after);
+        }
+    }
+
+    /// A lane has let a session go. It ends when its memory is freed.
+    fn let_go(&mut self, session: u64, class: &'static str, reason: String, released: Released) {
+        let Some(record) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        record.end = Some(SessionEnd {
+            class,
+            reason,
+            pipes: released.pipes.len() as u32,
+            bindings: released.bindings,
+            verbs: released.verbs,
+            regions: released.regions.len() as u32,
+        });
+        let bytes = record.quota.memory_bytes();
+        // What it has goes with its record.
+        self.release(session, bytes, 0, released);
+    }
+
+    /// Forgets a session that its lane has let go and whose memory is freed.
+    pub(super) fn end_if_over(&mut self, session: u64) {
+        let Some(record) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if record.errands > 0 {
+            return;
+        }
+        let Some(end) = record.end.take() else {
+            return;
+        };
         let reclaimed = &mut self.reclaimed;
         for (causes, count) in [
-            (&mut reclaimed.pipes, released.pipes.len() as u64),
-            (&mut reclaimed.bindings, released.bindings.into()),
-            (&mut reclaimed.regions, released.regions.len() as u64),
-            (&mut reclaimed.verbs, released.verbs.into()),
-            (&mut reclaimed.memory_bytes, memory_bytes),
+            (&mut reclaimed.pipes, end.pipes.into()),
+            (&mut reclaimed.bindings, end.bindings.into()),
+            (&mut reclaimed.regions, end.regions.into()),
+            (&mut reclaimed.verbs, end.verbs.into()),
+            (&mut reclaimed.memory_bytes, record.quota.memory_bytes()),
         ] {
-            *causes.entry(class.to_owned()).or_default() += count;
+            *causes.entry(end.class.to_owned()).or_default() += count;
         }
+        self.sessions.remove(&session);
+        self.raise(EventKind::Detached {
+            session,
+            reason: end.reason,
+            pipes: end.pipes,
+            regions: end.regions,
+        });
     }
 
     /// Returns the session that came to life, if one did.
@@ -180,7 +230,13 @@ impl Server {
         match change {
             Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
             Change::Attached { session } => {
-                self.sessions.remove(&session);
+                let client = self
+                    .sessions
+                    .remove(&session)
+                    .and_then(|record| self.clients.get_mut(&record.client));
+                if let Some(client) = client {
+                    client.session = None;
+                }
             }
             Change::Opened { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
@@ -190,7 +246,7 @@ impl Server {
             Change::Bound { session, number } => self.forget_binding(session, number),
             Change::Registered { session, region } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
-                    record.regions.retain(|other| other.rkey != region.rkey);
+                    record.forget_region(region.rkey);
                 }
             }
         }

@@ -30,8 +30,10 @@ pub struct Client {
     pub subscribed: bool,
     /// The session that lives and dies with this connection.
     pub session: Option<u64>,
-    /// A request of it is being carried out by a lane: the next one waits.
+    /// A request of it is being carried out: the next one waits.
     pub busy: bool,
+    /// The job on its memory that it waits for: the next request waits too.
+    pub errand: Option<u64>,
     /// What was handed over and is not mapped yet, as far as is known.
     pub unmapped: Option<Unmapped>,
     /// It is to be closed once what waits for it is sent.
@@ -64,6 +66,7 @@ impl Client {
             subscribed: false,
             session: None,
             busy: false,
+            errand: None,
             unmapped: None,
             closing: false,
             outgoing: Outgoing::default(),
@@ -110,6 +113,11 @@ impl Client {
             ) => Received::Garbage(error.to_string()),
             Err(_) => Received::HungUp,
         }
+    }
+
+    /// What it was not sent. Descriptors among it may be the last ones of memory.
+    pub fn take_outgoing(&mut self) -> Outgoing {
+        std::mem::take(&mut self.outgoing)
     }
 
     /// Queues a reply and sends what can be sent.

@@ -4,17 +4,22 @@
 //! as long as the kernel takes for the whole file, again and again. So the file is sealed once the application says that it has
 //! mapped it, and no lane touches it before.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use covalent_api::request::Reply;
-use covalent_pipe::end_writers;
 
-use super::{Server, answers::Change};
+use super::{Server, answers::Change, memory::After, memory_worker::Job};
 use crate::lane::command::Command;
 
 /// Memory that an application has, and no lane yet.
 #[derive(Debug)]
 pub struct Unmapped {
+    /// The session that it is charged to.
+    pub session: u64,
+    /// How much it is, in bytes.
+    pub bytes: u64,
+    /// How many mappings it has.
+    pub mappings: u32,
     /// The lane that is to serve it.
     pub lane: u32,
     /// How it is told.
@@ -43,20 +48,27 @@ impl Server {
     /// The application has mapped what it was handed: seals it, and has the lane serve it.
     ///
     /// # Errors
-    /// There is no such thing, or somebody has sealed it against sealing; it is closed then.
+    /// There is no such thing.
     pub(super) fn mapped(&mut self, client: u64) -> Result<(), String> {
-        let unmapped = self
+        let mut unmapped = self
             .clients
             .get_mut(&client)
             .and_then(|client| client.unmapped.take())
-            .ok_or("nothing waits to be mapped: open a pipe or register a region before")?;
-        let sealed = unmapped
-            .memory
-            .iter()
-            .try_for_each(|memory| end_writers(memory.as_fd()));
-        if let Err(error) = sealed {
-            self.undo(unmapped.change);
-            return Err(error.to_string());
+            .ok_or(
+                "nothing waits to be mapped: open a session or a pipe or register a region before",
+            )?;
+        let job = Job::Seal(std::mem::take(&mut unmapped.memory));
+        let (session, bytes) = (unmapped.session, unmapped.bytes);
+        let after = After::Serve(Box::new(unmapped));
+        self.send_on_errand(session, Some(client), bytes, job, after);
+        Ok(())
+    }
+
+    /// It is sealed.
+    pub(super) fn serve_sealed(&mut self, client: u64, unmapped: Unmapped) {
+        if let Some(record) = self.sessions.get_mut(&unmapped.session) {
+            // The first thing of a session that is served is the session itself.
+            record.attached = true;
         }
         self.ask(
             client,
@@ -66,17 +78,29 @@ impl Server {
             Vec::new(),
             unmapped.change,
         );
-        Ok(())
     }
 
-    /// The application goes on without having mapped what it was handed: closes it.
-    pub(super) fn forgo_unmapped(&mut self, client: u64) {
+    /// The application goes on without having mapped what it was handed: closes it. Returns how much that was, in bytes.
+    pub(super) fn forgo_unmapped(&mut self, client: u64) -> u64 {
         let unmapped = self
             .clients
             .get_mut(&client)
             .and_then(|client| client.unmapped.take());
+        let bytes = unmapped.as_ref().map_or(0, |unmapped| unmapped.bytes);
         if let Some(unmapped) = unmapped {
-            self.undo(unmapped.change);
+            self.forgo(unmapped);
         }
+        bytes
+    }
+
+    /// Closes what no lane will serve.
+    pub(super) fn forgo(&mut self, unmapped: Unmapped) {
+        self.release(
+            unmapped.session,
+            unmapped.bytes,
+            unmapped.mappings,
+            (unmapped.command, unmapped.memory),
+        );
+        self.undo(unmapped.change);
     }
 }

@@ -1,7 +1,8 @@
 //! The host thread: the socket, the sessions, and the link between clients and lanes.
 //!
 //! It never touches a packet, and a lane never waits for it. Each request that changes a lane becomes one command with a
-//! ticket; the client is answered when the lane has answered. One request of a client is under way at a time.
+//! ticket; the client is answered when the lane has answered. One request of a client is under way at a time. What takes long on large
+//! memory is left to two threads ([`MemoryWorkers`]), so that no client waits here for what another one wants.
 
 pub mod admission;
 mod answers;
@@ -9,11 +10,14 @@ mod client;
 mod events;
 mod handover;
 mod lane_link;
+mod memory;
+mod memory_worker;
 mod outgoing;
 mod places;
 mod requests;
 mod rkey;
 mod status;
+mod turns;
 
 use std::{
     collections::BTreeMap,
@@ -41,20 +45,27 @@ use nix::{
 };
 use tracing::{debug, error, info, warn};
 
-pub use self::lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX};
 use self::{
     admission::Admission,
     answers::Pending,
     client::{Client, Received, close_aside},
+    memory::Errand,
     places::{HELLO_TIMEOUT, Places},
     rkey::RkeySequence,
     status::StatusRound,
+};
+pub use self::{
+    lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
+    memory_worker::MemoryWorkers,
 };
 use crate::{
     carrier::{CarrierWatch, InterfaceChange},
     lane::command::{Command, Report},
     mailbox::Mailbox,
-    session::SessionRecord,
+    session::{
+        SessionRecord,
+        mappings::{MappingBounds, Taken},
+    },
 };
 
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
@@ -77,6 +88,8 @@ pub struct ServerParts {
     pub admission: Admission,
     /// The lanes, by index.
     pub lanes: Vec<LaneLink>,
+    /// Who makes and frees memory.
+    pub memory: MemoryWorkers,
     /// The ports as applications see them, by index.
     pub ports: Vec<PortBrief>,
     /// Changes of interfaces; absent where no port has one.
@@ -99,6 +112,9 @@ pub struct Server {
     clients: BTreeMap<u64, Client>,
     sessions: BTreeMap<u64, SessionRecord>,
     pending: BTreeMap<u64, Pending>,
+    memory: MemoryWorkers,
+    mapping_bounds: MappingBounds,
+    errands: BTreeMap<u64, Errand>,
     status_rounds: BTreeMap<u64, StatusRound>,
     next_client: u64,
     next_session: u64,
@@ -135,6 +151,9 @@ impl Server {
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
+            memory: parts.memory,
+            mapping_bounds: MappingBounds::of_this_system(),
+            errands: BTreeMap::new(),
             status_rounds: BTreeMap::new(),
             next_client: 1,
             next_session: 1,
@@ -174,6 +193,7 @@ impl Server {
                 return Ok(());
             }
             self.take_reports();
+            self.take_errands();
             if ready.carriers {
                 self.read_carriers();
             }
@@ -209,6 +229,7 @@ impl Server {
         let mut fds = vec![
             PollFd::new(self.listener.as_fd(), listener_flags),
             readable(self.stop.as_fd()),
+            readable(self.memory.as_fd()),
         ];
         fds.extend(self.lanes.iter().map(|lane| readable(lane.reports.as_fd())));
         let clients_at = fds.len();
@@ -374,9 +395,14 @@ impl Server {
 
     /// Forgets a client, and has everything that it held reclaimed.
     fn remove_client(&mut self, number: u64, class: &'static str, reason: Option<String>) {
+        self.call_off_errand(number);
+        let unsent_bytes = self.forgo_unmapped(number);
         let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
+        if let Some(session) = client.session {
+            self.release(session, unsent_bytes, 0, client.take_outgoing());
+        }
         debug!(
             client = number,
             program = client.program,
@@ -409,6 +435,7 @@ impl Server {
             .map(|(&number, _)| number)
             .collect();
         for number in closing {
+            self.call_off_errand(number);
             self.forgo_unmapped(number);
             let Some(client) = self.clients.get_mut(&number) else {
                 continue;
@@ -512,7 +539,12 @@ impl Server {
     }
 
     fn detach(&mut self, session: u64, class: &'static str, reason: String) {
-        let Some(record) = self.sessions.get_mut(&session) else {
+        let Some(record) = self
+            .sessions
+            .get_mut(&session)
+            // One that its lane does not know goes when the job on its memory has ended.
+            .filter(|record| record.attached)
+        else {
             return;
         };
         // Their names are free again: the lane forgets them before it takes in any later ones.
@@ -528,6 +560,31 @@ impl Server {
                 reason,
             },
         );
+    }
+
+    /// Mappings that sessions have: those of user `uid`, and all.
+    fn mappings_taken(&self, uid: u32) -> Taken {
+        let mut taken = Taken {
+            of_user: 0,
+            of_all: 0,
+        };
+        for record in self.sessions.values() {
+            let mappings = u64::from(record.quota.mappings());
+            taken.of_all += mappings;
+            if record.uid == uid {
+                taken.of_user += mappings;
+            }
+        }
+        taken
+    }
+
+    /// Whether user `uid` may have `wanted` mappings more.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit_mappings(&self, uid: u32, wanted: u32) -> Result<(), String> {
+        let (commands, taken) = (self.admission.commands(uid), self.mappings_taken(uid));
+        self.mapping_bounds.admit(uid, commands, wanted, taken)
     }
 
     fn count_refused(&mut self, cause: &'static str) {
@@ -581,6 +638,10 @@ impl Server {
             program,
         });
     }
+}
+
+fn no_descriptors(error: impl std::fmt::Display) -> String {
+    format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
 }
 
 /// What `poll(2)` found.

@@ -12,10 +12,8 @@ use covalent_api::{
     tuning::PipeTuning,
 };
 use covalent_pipe::{
-    Direction, PagePolicy, PipeMemory, PipeSpec,
+    Direction, PagePolicy, PipeSpec,
     event::EventFd,
-    nic::NicPipe,
-    region::RegionMemory,
     session::{NicSession, SessionMemory},
 };
 
@@ -23,10 +21,17 @@ use super::{
     Server,
     answers::{Change, Pending},
     handover::Unmapped,
+    memory::{After, PlannedPipe, PlannedRegion},
+    memory_worker::Job,
+    no_descriptors,
 };
 use crate::{
-    lane::command::{Command, NewPipe, NewRegion, NewSession},
-    session::{PipeRecord, SessionRecord, quota::Quota},
+    lane::command::{Command, NewSession},
+    session::{
+        PipeRecord, SessionRecord,
+        mappings::{PIPE_MAPPINGS, REGION_MAPPINGS, SESSION_MAPPINGS},
+        quota::Quota,
+    },
 };
 
 /// Longest name that a client may give itself, in bytes.
@@ -141,6 +146,8 @@ impl Server {
                 "this connection is session {session} already: open another connection for another session"
             ));
         }
+        let uid = self.uid_of(client);
+        self.admit_mappings(uid, SESSION_MAPPINGS)?;
         // Every pipe may have a notification and a doorbell waiting, and numbers are below the slots.
         let slots = (self.config.dataplane.pipes_per_session_max * 2)
             .next_power_of_two()
@@ -150,6 +157,7 @@ impl Server {
         let (to_application, application_end) = EventFd::one_way().map_err(no_descriptors)?;
         let to_lane = EventFd::new().map_err(no_descriptors)?;
         let lane_end = to_lane.try_clone().map_err(no_descriptors)?;
+        let kept = memory.fd().try_clone_to_owned().map_err(no_descriptors)?;
         let fds = vec![
             memory.fd().try_clone_to_owned().map_err(no_descriptors)?,
             application_end.into(),
@@ -157,7 +165,6 @@ impl Server {
         ];
         let session = self.next_session;
         self.next_session += 1;
-        let uid = self.uid_of(client);
         self.sessions.insert(
             session,
             SessionRecord {
@@ -168,6 +175,9 @@ impl Server {
                 pipes: std::collections::BTreeMap::new(),
                 regions: Vec::new(),
                 quota: Quota::new(&self.config.dataplane),
+                attached: false,
+                errands: 0,
+                end: None,
             },
         );
         if let Some(client) = self.clients.get_mut(&client) {
@@ -177,18 +187,23 @@ impl Server {
         let command = Command::Attach(Box::new(NewSession {
             session,
             uid,
+            commands: self.admission.commands(uid),
             rings,
             to_application,
             to_lane,
         }));
-        self.ask(
-            client,
+        let unmapped = Unmapped {
+            session,
+            // It is as large as the configuration says, and small.
+            bytes: 0,
+            mappings: SESSION_MAPPINGS,
             lane,
             command,
-            Reply::Session { session, slots },
-            fds,
-            Change::Attached { session },
-        );
+            change: Change::Attached { session },
+            memory: vec![kept],
+        };
+        let reply = Reply::Session { session, slots };
+        self.hand_over(client, &reply, fds, unmapped);
         Ok(())
     }
 
@@ -217,58 +232,27 @@ impl Server {
             HugePages::Require => PagePolicy::Require,
             HugePages::Never => PagePolicy::Never,
         };
+        self.admit_mappings(record.uid, PIPE_MAPPINGS)?;
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
             .sessions
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_pipe(capacity_bytes, elsewhere_bytes)?;
-        let made = make_pipe(&PipeSpec {
+        let job = Job::MakePipe(PipeSpec {
             direction: direction(kind),
             capacity_bytes,
             pages,
         });
-        let (memory, [fds, kept]) = match made {
-            Ok(made) => made,
-            Err(reason) => {
-                record.quota.give_pipe(capacity_bytes);
-                return Err(reason);
-            }
-        };
-        let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
-        let number = record.free_number();
-        record.pipes.insert(
-            number,
-            PipeRecord {
-                kind,
-                capacity_bytes,
-                packet_bytes_max: match frame_bytes_max {
-                    0 => nic.packet_bytes_max() as u64,
-                    max => max.into(),
-                },
-                bindings: 0,
-            },
-        );
-        let reply = Reply::Pipe {
-            pipe: number,
-            page_bytes,
-            frame_bytes_max,
-        };
-        let command = Command::OpenPipe(Box::new(NewPipe {
-            session,
-            pipe: number,
+        let planned = PlannedPipe {
+            lane,
             kind,
             port,
             capacity_bytes,
-            nic,
-        }));
-        let unmapped = Unmapped {
-            lane,
-            command,
-            change: Change::Opened { session, number },
-            memory: kept,
+            frame_bytes_max,
         };
-        self.hand_over(client, &reply, fds, unmapped);
+        let after = After::OpenPipe(planned);
+        self.send_on_errand(session, Some(client), capacity_bytes, job, after);
         Ok(())
     }
 
@@ -443,6 +427,7 @@ impl Server {
                 "region `{name}` is registered already, by session {holder}: choose another name"
             ));
         }
+        self.admit_mappings(self.uid_of(client), REGION_MAPPINGS)?;
         let rkey = self.rkeys.draw();
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
@@ -450,39 +435,21 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
-        let made = RegionMemory::create(size_bytes)
-            .map_err(|error| error.to_string())
-            .and_then(|(memory, fd)| Ok((memory, fd.try_clone().map_err(no_descriptors)?, fd)));
-        let (memory, fd, kept) = match made {
-            Ok(made) => made,
-            Err(reason) => {
-                record.quota.give_region(size_bytes);
-                return Err(reason);
-            }
-        };
         let region = RegionStatus {
-            name: name.clone(),
+            name,
             rkey,
             size_bytes,
             session,
         };
+        // At once, so that nobody else takes the name while the memory is made.
         record.regions.push(region.clone());
-        let lane = record.lane;
-        let command = Command::Register(Box::new(NewRegion {
-            session,
-            name,
-            rkey,
+        let planned = PlannedRegion {
+            lane: record.lane,
+            region,
             rights,
-            memory,
-        }));
-        let reply = Reply::Region { rkey, size_bytes };
-        let unmapped = Unmapped {
-            lane,
-            command,
-            change: Change::Registered { session, region },
-            memory: vec![kept],
         };
-        self.hand_over(client, &reply, vec![fd], unmapped);
+        let (job, after) = (Job::MakeRegion(size_bytes), After::Register(planned));
+        self.send_on_errand(session, Some(client), size_bytes, job, after);
         Ok(())
     }
 
@@ -594,18 +561,6 @@ impl Server {
     }
 }
 
-/// The memory of a pipe, and its descriptors twice: to hand over and to keep.
-fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, [Vec<OwnedFd>; 2]), Refused> {
-    let memory = PipeMemory::create(spec).map_err(|error| error.to_string())?;
-    let mut fds = [Vec::with_capacity(2), Vec::with_capacity(2)];
-    for clones in &mut fds {
-        for fd in memory.fds() {
-            clones.push(fd.try_clone_to_owned().map_err(no_descriptors)?);
-        }
-    }
-    Ok((memory, fds))
-}
-
 const fn direction(kind: PipeKind) -> Direction {
     match kind {
         PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
@@ -613,10 +568,6 @@ const fn direction(kind: PipeKind) -> Direction {
         PipeKind::RxTx => Direction::RxTx,
         PipeKind::RxBytes => Direction::RxBytes,
     }
-}
-
-fn no_descriptors(error: impl std::fmt::Display) -> Refused {
-    format!("the daemon has no descriptor to give: {error} (see `ulimit -n`)")
 }
 
 fn no_session(session: u64) -> Refused {

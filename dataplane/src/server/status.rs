@@ -1,4 +1,4 @@
-//! The node's status, put together from one snapshot of each lane.
+//! The node's status, put together from what each lane tells.
 
 use std::{fs, process};
 
@@ -8,22 +8,31 @@ use covalent_api::{
 };
 
 use super::{Server, answers::Pending};
-use crate::lane::command::{Command, LaneSnapshot};
+use crate::lane::command::{Answer, Command, LaneSnapshot};
+
+/// Pipes that are kept of a status: more than one datagram has room for. The others are only counted.
+const PIPES_KEPT_MAX: usize = 256;
 
 /// A status being put together.
 #[derive(Debug, Default)]
 pub struct StatusRound {
     client: u64,
+    /// Lanes that have not told everything.
     missing: usize,
     lanes: Vec<LaneStatus>,
     ports: Vec<(u16, PortStatus)>,
     links: Vec<LinkStatus>,
     pipes: Vec<PipeStatus>,
+    /// Pipes that are not kept.
+    omitted: u64,
     verbs: VerbStatus,
 }
 
 impl Server {
     /// Asks every lane for its part; the client is answered when all have come.
+    ///
+    /// A lane tells of its pipes first, a few in each round, however many an application has. What their applications refused is then in the
+    /// counts of its ports, which come last.
     pub(super) fn begin_status(&mut self, client: u64) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.busy = true;
@@ -38,16 +47,34 @@ impl Server {
             },
         );
         for lane in 0..self.lanes.len() as u32 {
-            self.order(lane, Command::Snapshot, Pending::Status { round });
+            self.ask_for_part(round, lane, Command::SnapshotPipes { from: 0 });
         }
     }
 
-    /// A lane's part has come.
-    pub(super) fn status_part(&mut self, round: u64, snapshot: LaneSnapshot) {
+    fn ask_for_part(&mut self, round: u64, lane: u32, command: Command) {
+        self.order(lane, command, Pending::Status { round, lane });
+    }
+
+    /// A part of a lane's has come.
+    pub(super) fn status_part(&mut self, round: u64, lane: u32, part: Answer) {
         let Some(parts) = self.status_rounds.get_mut(&round) else {
             return;
         };
-        parts.add(snapshot);
+        match part {
+            Answer::Pipes { pipes, next } => {
+                if !self.clients.contains_key(&parts.client) {
+                    // Nobody waits for the rest.
+                    self.status_rounds.remove(&round);
+                    return;
+                }
+                parts.keep(pipes);
+                let command =
+                    next.map_or(Command::Snapshot, |from| Command::SnapshotPipes { from });
+                return self.ask_for_part(round, lane, command);
+            }
+            Answer::Snapshot(snapshot) => parts.add(*snapshot),
+            Answer::Done | Answer::Released(_) => {}
+        }
         if parts.missing > 0 {
             return;
         }
@@ -79,23 +106,34 @@ impl Server {
                 .collect(),
             verbs: parts.verbs,
             sessions: self.sessions.len() as u64,
+            mappings: self
+                .sessions
+                .values()
+                .map(|record| u64::from(record.quota.mappings()))
+                .sum(),
+            mappings_max: self.mapping_bounds.most(),
             sessions_detached: self.detached.clone(),
             violations: self.violations.clone(),
             reclaimed: self.reclaimed.clone(),
             peers_refused: self.peers_refused.clone(),
             events: self.events,
-            omitted: 0,
+            omitted: parts.omitted,
         }
     }
 }
 
 impl StatusRound {
+    fn keep(&mut self, pipes: Vec<PipeStatus>) {
+        let room = PIPES_KEPT_MAX - self.pipes.len();
+        self.omitted += pipes.len().saturating_sub(room) as u64;
+        self.pipes.extend(pipes.into_iter().take(room));
+    }
+
     fn add(&mut self, snapshot: LaneSnapshot) {
         self.missing = self.missing.saturating_sub(1);
         self.lanes.push(snapshot.lane);
         self.ports.extend(snapshot.ports);
         self.links.extend(snapshot.links);
-        self.pipes.extend(snapshot.pipes);
         self.verbs.submitted += snapshot.verbs.submitted;
         self.verbs.completed += snapshot.verbs.completed;
         self.verbs.in_doubt += snapshot.verbs.in_doubt;

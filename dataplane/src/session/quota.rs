@@ -7,6 +7,8 @@
 
 use covalent_api::config::DataplaneConfig;
 
+use super::mappings::{PIPE_MAPPINGS, REGION_MAPPINGS, SESSION_MAPPINGS};
+
 /// Smallest pipe, in bytes.
 pub const PIPE_BYTES_MIN: u64 = 64 * 1024;
 /// Largest pipe, in bytes.
@@ -36,6 +38,8 @@ pub struct Quota {
     /// Of that, what pipes had that are closed.
     closed_bytes: u64,
     memory_bytes_max: u64,
+    /// Mappings of the daemon that are there or being made.
+    mappings: u32,
 }
 
 impl Quota {
@@ -50,7 +54,19 @@ impl Quota {
             memory_bytes: 0,
             closed_bytes: 0,
             memory_bytes_max: u64::from(config.session_memory_max_mib) * MIB,
+            mappings: SESSION_MAPPINGS,
         }
+    }
+
+    /// Mappings of the daemon that are charged to this session.
+    #[must_use]
+    pub const fn mappings(&self) -> u32 {
+        self.mappings
+    }
+
+    /// Gives mappings back that are there no more.
+    pub fn give_mappings(&mut self, count: u32) {
+        self.mappings -= count;
     }
 
     /// Memory that is charged to this session, in bytes.
@@ -79,10 +95,11 @@ impl Quota {
         }
         self.take_memory(pipe_memory_bytes(capacity_bytes), elsewhere_bytes)?;
         self.pipes += 1;
+        self.mappings += PIPE_MAPPINGS;
         Ok(())
     }
 
-    /// Closes a pipe. Its memory stays charged: it was handed out.
+    /// Closes a pipe. Its memory stays charged: it was handed out. So do its mappings, until they are there no more.
     pub fn close_pipe(&mut self, capacity_bytes: u64) {
         self.pipes -= 1;
         self.closed_bytes += pipe_memory_bytes(capacity_bytes);
@@ -92,6 +109,7 @@ impl Quota {
     pub fn give_pipe(&mut self, capacity_bytes: u64) {
         self.pipes -= 1;
         self.memory_bytes -= pipe_memory_bytes(capacity_bytes);
+        self.mappings -= PIPE_MAPPINGS;
     }
 
     /// Takes a region of `size_bytes`, where the user's other sessions are charged `elsewhere_bytes`.
@@ -111,6 +129,7 @@ impl Quota {
         }
         self.take_memory(size_bytes, elsewhere_bytes)?;
         self.regions += 1;
+        self.mappings += REGION_MAPPINGS;
         Ok(())
     }
 
@@ -118,6 +137,7 @@ impl Quota {
     pub fn give_region(&mut self, size_bytes: u64) {
         self.regions -= 1;
         self.memory_bytes -= size_bytes;
+        self.mappings -= REGION_MAPPINGS;
     }
 
     /// Takes a binding.
@@ -209,6 +229,7 @@ mod tests {
         quota.take_region(1 << 19, 0).unwrap();
         quota.give_region(1 << 19);
         quota.take_pipe(1 << 19, 0).unwrap();
+        assert_eq!(quota.mappings(), 1 + 2 * 3);
     }
 
     #[test]
@@ -229,7 +250,10 @@ mod tests {
             reason.contains("1044480 bytes of memory") && reason.contains("attach again"),
             "{reason}"
         );
+        assert_eq!(quota.mappings(), 1 + 15 * 3);
+        quota.give_mappings(15 * 3);
         assert!(quota.take_region(8, 0).is_ok());
+        assert_eq!(quota.mappings(), 2);
     }
 
     #[test]

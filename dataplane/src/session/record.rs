@@ -23,6 +23,29 @@ pub struct SessionRecord {
     pub regions: Vec<RegionStatus>,
     /// What it has taken.
     pub quota: Quota,
+    /// Its lane knows it, or will when it has taken the commands that wait.
+    pub attached: bool,
+    /// Jobs on its memory that have not ended: it stays charged that long.
+    pub errands: u32,
+    /// How it ended, once its lane has let it go.
+    pub end: Option<SessionEnd>,
+}
+
+/// How a session ended, and what it had until then.
+#[derive(Debug)]
+pub struct SessionEnd {
+    /// Why, as it is counted.
+    pub class: &'static str,
+    /// Why, for people.
+    pub reason: String,
+    /// Pipes.
+    pub pipes: u32,
+    /// Bindings.
+    pub bindings: u32,
+    /// Verbs that were under way at other nodes.
+    pub verbs: u32,
+    /// Regions.
+    pub regions: u32,
 }
 
 /// One pipe of a session.
@@ -54,6 +77,11 @@ impl SessionRecord {
         self.pipes.values().any(|pipe| pipe.kind == kind)
     }
 
+    /// Gives up the name of a region.
+    pub fn forget_region(&mut self, rkey: u32) {
+        self.regions.retain(|region| region.rkey != rkey);
+    }
+
     /// Closes a pipe that was handed out.
     pub fn close_pipe(&mut self, number: u32) {
         if let Some(pipe) = self.pipes.remove(&number) {
@@ -81,6 +109,9 @@ mod tests {
             pipes: BTreeMap::new(),
             regions: Vec::new(),
             quota: Quota::new(&DataplaneConfig::default()),
+            attached: true,
+            errands: 0,
+            end: None,
         };
         for expected in 0..3 {
             assert_eq!(record.free_number(), expected);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use covalent_api::rule::Match;
-use covalent_dataplane::flow::{FlowTable, parse};
+use covalent_dataplane::flow::{FlowTable, key::Frame, parse};
 use pcap_file::pcap::PcapReader;
 
 use super::{client::App, node::pair};
@@ -84,7 +84,9 @@ fn the_flow_table_finds_a_target_for_every_frame() {
     table.insert(&Match::Any, 0).expect("free");
     let mut counts = std::collections::BTreeMap::new();
     for frame in &frames {
-        let target = table.lookup(frame).expect("`any` matches every frame");
+        let target = table
+            .lookup(&mut Frame::new(frame))
+            .expect("`any` matches every frame");
         *counts.entry(target).or_insert(0) += 1;
         let version = parse(frame)
             .and_then(|key| key.ip)

@@ -124,6 +124,7 @@ impl App {
         };
         let [memory, wake, lane]: [OwnedFd; 3] = fds.try_into().expect("three descriptors");
         let memory = SessionMemory::open(memory, slots).expect("session memory");
+        client.done(&Request::Mapped);
         Self {
             client,
             session,

@@ -7,7 +7,7 @@ use covalent_api::{
     rule::Match,
 };
 use covalent_pipe::{Direction, PipeMemory, app::TxPipe};
-use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fstat};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fstat, ftruncate};
 
 use super::{
     client::{App, CAPACITY_BYTES},
@@ -70,12 +70,47 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
     assert!(!can_make_a_hole(&fds[0]));
 }
 
+/// The rings of a session are small, but a lane that meets a hole in them waits for a page, and for whoever makes the hole.
+#[test]
+fn nobody_makes_holes_in_the_rings_of_a_session() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut client = node.client();
+    let open = Request::OpenSession { lane: 0 };
+    let (reply, fds) = client.ask(&open);
+    assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
+    assert!(can_make_a_hole(&fds[0]), "no lane looks at it yet");
+    client.done(&Request::Mapped);
+    assert!(!can_make_a_hole(&fds[0]));
+    assert!(ftruncate(&fds[0], 4096).is_err());
+    let stat = fstat(&fds[0]).expect("a memfd");
+    assert!(stat.st_blocks * 512 >= stat.st_size, "a page is missing");
+    assert_eq!(node.status().sessions, 1);
+
+    // Who does not map it has no session, and may have one later.
+    let mut client = node.client();
+    let (reply, fds) = client.ask(&open);
+    assert!(matches!(reply, Reply::Session { .. }), "{reply:?}");
+    let reason = client.refused(&Request::ClosePipe { pipe: 0 });
+    assert!(reason.contains("open_session"), "{reason}");
+    assert!(client.refused(&Request::Mapped).contains("open a session"));
+    drop(fds);
+    assert_eq!(node.status().sessions, 1);
+    client.ask(&open);
+    client.done(&Request::Mapped);
+    assert_eq!(node.status().sessions, 2);
+}
+
 #[test]
 fn what_is_not_mapped_is_not_served_and_closed_by_the_next_request() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut app = App::attach(&node.config.socket_path());
-    assert!(app.client.refused(&Request::Mapped).contains("open a pipe"));
+    assert!(
+        app.client
+            .refused(&Request::Mapped)
+            .contains("a pipe or register")
+    );
     let (pipe, fds) = open(&mut app, PipeKind::Rx);
     assert!(node.status().pipes.is_empty());
     let reason = app.client.refused(&Request::Bind {
@@ -84,7 +119,11 @@ fn what_is_not_mapped_is_not_served_and_closed_by_the_next_request() {
         spread: None,
     });
     assert!(reason.contains("no pipe"), "{reason}");
-    assert!(app.client.refused(&Request::Mapped).contains("open a pipe"));
+    assert!(
+        app.client
+            .refused(&Request::Mapped)
+            .contains("a pipe or register")
+    );
     // Who seals it against sealing has no pipe either.
     let (_, sealed) = open(&mut app, PipeKind::Tx);
     fcntl_add_seals(&sealed[0], SealFlags::SEAL).expect("nobody has, so far");

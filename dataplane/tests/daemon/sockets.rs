@@ -135,7 +135,9 @@ fn a_subscriber_that_does_not_read_is_told_and_closed() {
     quick.done(&Request::Subscribe);
     let mut sequences = Vec::new();
     for _ in 0..1500 {
-        node.client().ask(&Request::OpenSession { lane: 0 });
+        let mut client = node.client();
+        client.ask(&Request::OpenSession { lane: 0 });
+        client.done(&Request::Mapped);
         while quick
             .connection
             .wait(Some(Duration::ZERO))

@@ -3,15 +3,16 @@
 use std::net::Ipv4Addr;
 
 use covalent_api::{
-    request::Request,
+    request::{Reply, Request},
     rule::{Match, Transport},
 };
 
 use super::{
+    child::{Application, orders, tell},
     client::App,
     holdings::Holdings,
     namespace::with_veth,
-    node::{self, Node, eventually, pair_on_a_cable, pair_on_af_xdp},
+    node::{self, Node, eventually, pair_on_a_cable, pair_on_af_xdp, unprivileged},
     turn,
 };
 
@@ -98,4 +99,63 @@ fn thousands_of_rules_are_taken_out_of_the_kernel_over_many_rounds() {
         let (a, _b) = pair_on_af_xdp(dir.path());
         check("AF_XDP", &a, BINDINGS);
     });
+}
+
+/// EtherTypes that one user may bind on a port: half of the kernel's table.
+const ETHERTYPES_PER_USER: u16 = 128;
+
+/// Binds one EtherType after the other until that is refused, and tells how many it got and why no more.
+#[test]
+#[ignore = "the body of a child process"]
+fn greedy() {
+    let Some((socket, _)) = orders() else { return };
+    let mut told = Vec::new();
+    let mut apps = [App::attach(&socket), App::attach(&socket)];
+    // In turn from two sessions: the share is the user's.
+    for number in 0..=ETHERTYPES_PER_USER {
+        let app = &mut apps[usize::from(number % 2)];
+        if number < 2 {
+            app.rx(None);
+        }
+        let (reply, _) = app.client.ask(&Request::Bind {
+            pipe: 0,
+            matches: Match::EtherType {
+                ethertype: 0x2000 + number,
+            },
+            spread: None,
+        });
+        if let Reply::Refused { reason } = reply {
+            told.push(format!("{number} {reason}"));
+        }
+    }
+    tell(&told.join("; "));
+    // Keeps them until it is told to stop.
+    let _ = std::io::Read::read_to_end(&mut std::io::stdin(), &mut Vec::new());
+}
+
+#[test]
+fn one_user_does_not_fill_the_rules_of_a_port() {
+    if unprivileged().is_none() {
+        eprintln!("skipped: only root can run an application as another user");
+        return;
+    }
+    let _turn = turn::take();
+    let dir = node::place();
+    let (a, _b) = pair_on_a_cable(dir.path());
+    let mut greedy = Application::start_as_nobody("bindings::greedy", a.socket(), "");
+    let told = greedy.hear().expect("what it got");
+    assert!(
+        told.starts_with(&format!("{ETHERTYPES_PER_USER} ")),
+        "{told}"
+    );
+    for part in ["the most for one user", "128 EtherType rules", "`p0`"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let mut app = App::attach(&a.socket());
+    let (pipe, _rx) = app.rx(None);
+    for number in 0..ETHERTYPES_PER_USER {
+        let ethertype = 0x3000 + number;
+        app.bind(pipe, Match::EtherType { ethertype });
+    }
+    greedy.stop();
 }

@@ -29,4 +29,5 @@ mod bindings;
 mod hangup;
 mod hostile;
 mod killed;
+mod mappings;
 mod slow;

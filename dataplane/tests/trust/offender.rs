@@ -99,6 +99,7 @@ impl Life {
             panic!("{reply:?}")
         };
         let session = Shared::map(wakes.remove(0));
+        client.done(&Request::Mapped);
         let mut pipes = Vec::new();
         for kind in [
             PipeKind::Rx,
@@ -369,10 +370,7 @@ impl Life {
         if noise.below(2) == 0 {
             let page = noise.below(pages);
             let holed = memory.shake(page, (noise.below(pages) + 1).min(pages - page));
-            assert!(
-                !holed || std::ptr::eq(memory, &raw const self.session),
-                "a hole in what was sealed against it"
-            );
+            assert!(!holed, "a hole in what was sealed against it");
         }
         let [to_application, to_lane] = [self.wakes[0].as_fd(), self.wakes[1].as_fd()];
         match noise.below(8) {

@@ -53,7 +53,7 @@ impl SessionMemory {
         check_slots(slots)?;
         let memfd = memfd::create(WHAT, bytes(slots), false)?;
         let words = Words::map(memfd.as_fd(), slots)?;
-        memfd::seal(WHAT, memfd.as_fd(), memfd::Writers::Stay)?;
+        memfd::seal(WHAT, memfd.as_fd(), memfd::Writers::UntilMapped)?;
         let header = words.mapping.u64s(0, 2);
         header[0].store(MAGIC, Ordering::Relaxed);
         header[1].store(u64::from(slots), Ordering::Relaxed);

@@ -1,0 +1,344 @@
+//! Work whose length an application chooses by the size of its memory: making, sealing and freeing it.
+//!
+//! The kernel needs up to 2 ms for each MiB that it makes of huge pages, and some hundred milliseconds to free a gibibyte. The host
+//! thread answers everybody, so it leaves such work to two threads: one for what is small, so that it never stands behind what is large.
+//! At either, users take turns.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use covalent_pipe::{PipeMemory, PipeSpec, end_writers, region::RegionMemory};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::turns::Turns;
+use crate::mailbox::Mailbox;
+
+/// From here on memory is large: what is smaller has no huge pages, and takes a fraction of a millisecond.
+const LARGE_BYTES: u64 = 2 << 20;
+
+/// Names of the threads: for what is small, for what is large.
+const NAMES: [&str; 2] = ["covalent-mem-s", "covalent-mem-l"];
+
+/// Jobs under way: one for each thread.
+const REPORTS_MAX: usize = NAMES.len();
+
+/// What a worker is to do.
+#[derive(Debug)]
+pub enum Job {
+    /// Make the memory of a pipe.
+    MakePipe(PipeSpec),
+    /// Make a region of so many bytes.
+    MakeRegion(u64),
+    /// See to it that nobody maps this memory writable any more, or makes holes in it: see [`end_writers`].
+    Seal(Vec<OwnedFd>),
+    /// Drop it: nobody uses it any more.
+    Release(Released),
+}
+
+/// Something that holds memory, of which only the end is of interest.
+pub struct Released {
+    thing: Box<dyn Send>,
+    /// How many mappings it has.
+    pub mappings: u32,
+}
+
+/// What came of a job. Texts say why it could not be done.
+#[derive(Debug)]
+pub enum Done {
+    /// The memory of a pipe, with its descriptors twice: to hand over and to keep.
+    Pipe(Result<(PipeMemory, [Vec<OwnedFd>; 2]), String>),
+    /// A region, with its descriptor to hand over and to keep.
+    Region(Result<(RegionMemory, [OwnedFd; 2]), String>),
+    /// Nobody makes holes in it any more.
+    Sealed(Result<(), String>),
+    /// It is freed.
+    Released,
+    /// It was never begun: nobody waits for it any more.
+    Cancelled,
+}
+
+/// The threads, and what waits for them. Ended when this is dropped, after what they are at.
+#[derive(Debug)]
+pub struct MemoryWorkers {
+    workers: Vec<Worker>,
+    reports: Arc<Mailbox<Report>>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    orders: Arc<Mailbox<Order>>,
+    waiting: Turns<(u64, Job)>,
+    /// It has a job.
+    busy: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Do(u64, Job),
+    Stop,
+}
+
+#[derive(Debug)]
+struct Report {
+    worker: usize,
+    ticket: u64,
+    done: Done,
+}
+
+impl MemoryWorkers {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no thread or no event descriptor to give.
+    pub fn start() -> io::Result<Self> {
+        let reports = Arc::new(Mailbox::new(REPORTS_MAX)?);
+        let mut workers = Self {
+            workers: Vec::with_capacity(NAMES.len()),
+            reports,
+        };
+        for (index, name) in NAMES.into_iter().enumerate() {
+            // The job, and beside it the order to stop.
+            let orders = Arc::new(Mailbox::new(2)?);
+            let (own_orders, reports) = (orders.clone(), workers.reports.clone());
+            let thread = thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || work(index, &own_orders, &reports))?;
+            workers.workers.push(Worker {
+                orders,
+                waiting: Turns::new(),
+                busy: false,
+                thread: Some(thread),
+            });
+        }
+        Ok(workers)
+    }
+
+    /// Has `job`, on memory of `bytes` bytes, done for user `uid`; [`MemoryWorkers::next_done`] tells its end under `ticket`.
+    pub fn push(&mut self, uid: u32, bytes: u64, ticket: u64, job: Job) {
+        let index = usize::from(bytes >= LARGE_BYTES);
+        if let Some(worker) = self.workers.get_mut(index) {
+            worker.waiting.push(uid, (ticket, job));
+            worker.begin_next();
+        }
+    }
+
+    /// Takes back the job of user `uid` under `ticket` if it has not begun and frees nothing. Whether that was so: its end is not told then.
+    pub fn cancel(&mut self, uid: u32, ticket: u64) -> bool {
+        self.workers.iter_mut().any(|worker| {
+            let is_it =
+                |(waiting, job): &(u64, Job)| *waiting == ticket && !matches!(job, Job::Release(_));
+            worker.waiting.take(uid, is_it).is_some()
+        })
+    }
+
+    /// The ticket of a job that has ended, and what came of it.
+    pub fn next_done(&mut self) -> Option<(u64, Done)> {
+        let report = self.reports.pop()?;
+        if let Some(worker) = self.workers.get_mut(report.worker) {
+            worker.busy = false;
+            worker.begin_next();
+        }
+        Some((report.ticket, report.done))
+    }
+
+    /// Silences the bell that tells of ended jobs. Look for them afterwards.
+    pub fn silence(&self) {
+        self.reports.silence();
+    }
+}
+
+impl AsFd for MemoryWorkers {
+    /// Rings when a job has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reports.as_fd()
+    }
+}
+
+impl Drop for MemoryWorkers {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // There is room: it has one job at most.
+            let _ = worker.orders.push(Order::Stop);
+        }
+        for worker in &mut self.workers {
+            if worker
+                .thread
+                .take()
+                .is_some_and(|thread| thread.join().is_err())
+            {
+                tracing::warn!("a thread for memory panicked");
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn begin_next(&mut self) {
+        if self.busy {
+            return;
+        }
+        if let Some((ticket, job)) = self.waiting.pop() {
+            // There is room: it has no job.
+            let _ = self.orders.push(Order::Do(ticket, job));
+            self.busy = true;
+        }
+    }
+}
+
+impl Released {
+    /// Holds `thing`, which has so many mappings, until it is dropped.
+    pub fn new(mappings: u32, thing: impl Send + 'static) -> Self {
+        Self {
+            thing: Box::new(thing),
+            mappings,
+        }
+    }
+}
+
+impl std::fmt::Debug for Released {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Released")
+            .field("mappings", &self.mappings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn work(worker: usize, orders: &Mailbox<Order>, reports: &Mailbox<Report>) {
+    loop {
+        // An interrupted wait is a look too many.
+        let _ = poll(
+            &mut [PollFd::new(orders.as_fd(), PollFlags::POLLIN)],
+            PollTimeout::NONE,
+        );
+        orders.silence();
+        while let Some(order) = orders.pop() {
+            let Order::Do(ticket, job) = order else {
+                return;
+            };
+            let done = job.run();
+            // There is room: no other job begins before this report is taken.
+            let _ = reports.push(Report {
+                worker,
+                ticket,
+                done,
+            });
+        }
+    }
+}
+
+impl Job {
+    fn run(self) -> Done {
+        match self {
+            Self::MakePipe(spec) => Done::Pipe(make_pipe(&spec)),
+            Self::MakeRegion(size_bytes) => Done::Region(make_region(size_bytes)),
+            Self::Seal(memory) => Done::Sealed(
+                memory
+                    .iter()
+                    .try_for_each(|memory| end_writers(memory.as_fd()))
+                    .map_err(|error| error.to_string()),
+            ),
+            Self::Release(released) => {
+                drop(released.thing);
+                Done::Released
+            }
+        }
+    }
+}
+
+fn make_pipe(spec: &PipeSpec) -> Result<(PipeMemory, [Vec<OwnedFd>; 2]), String> {
+    let memory = PipeMemory::create(spec).map_err(|error| error.to_string())?;
+    let mut fds = [Vec::with_capacity(2), Vec::with_capacity(2)];
+    for clones in &mut fds {
+        for fd in memory.fds() {
+            clones.push(fd.try_clone_to_owned().map_err(super::no_descriptors)?);
+        }
+    }
+    Ok((memory, fds))
+}
+
+fn make_region(size_bytes: u64) -> Result<(RegionMemory, [OwnedFd; 2]), String> {
+    let (memory, fd) = RegionMemory::create(size_bytes).map_err(|error| error.to_string())?;
+    let kept = fd.try_clone().map_err(super::no_descriptors)?;
+    Ok((memory, [fd, kept]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Holds up whoever drops it, until its sender is gone.
+    struct Obstacle(mpsc::Receiver<()>);
+
+    impl Drop for Obstacle {
+        fn drop(&mut self) {
+            let _ = self.0.recv();
+        }
+    }
+
+    fn obstacle() -> (mpsc::Sender<()>, Job) {
+        let (go_on, held_up) = mpsc::channel();
+        (go_on, Job::Release(Released::new(0, Obstacle(held_up))))
+    }
+
+    fn nothing() -> Job {
+        Job::Release(Released::new(0, ()))
+    }
+
+    fn ended(workers: &mut MemoryWorkers, count: usize) -> Vec<u64> {
+        let mut tickets = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        while tickets.len() < count {
+            assert!(Instant::now() < deadline, "{tickets:?} ended in time");
+            let left = PollTimeout::try_from(Duration::from_millis(100)).unwrap();
+            poll(&mut [PollFd::new(workers.as_fd(), PollFlags::POLLIN)], left).unwrap();
+            workers.silence();
+            tickets.extend(std::iter::from_fn(|| workers.next_done()).map(|(ticket, _)| ticket));
+        }
+        tickets
+    }
+
+    #[test]
+    fn what_is_small_never_waits_for_what_is_large() {
+        let mut workers = MemoryWorkers::start().unwrap();
+        let (go_on, long) = obstacle();
+        workers.push(1000, LARGE_BYTES, 1, long);
+        workers.push(1000, LARGE_BYTES, 2, nothing());
+        workers.push(1000, LARGE_BYTES - 1, 3, nothing());
+        assert_eq!(ended(&mut workers, 1), [3]);
+        drop(go_on);
+        assert_eq!(ended(&mut workers, 2), [1, 2]);
+    }
+
+    #[test]
+    fn users_take_turns_and_what_has_not_begun_can_be_cancelled() {
+        let mut workers = MemoryWorkers::start().unwrap();
+        let (go_on, long) = obstacle();
+        workers.push(1000, LARGE_BYTES, 1, long);
+        for ticket in 2..5 {
+            workers.push(1000, LARGE_BYTES, ticket, Job::Seal(Vec::new()));
+        }
+        workers.push(1000, LARGE_BYTES, 5, nothing());
+        workers.push(1001, LARGE_BYTES, 10, nothing());
+        assert!(!workers.cancel(1000, 1), "it has begun");
+        assert!(!workers.cancel(1001, 3), "it is another's");
+        assert!(!workers.cancel(1000, 5), "somebody must free it");
+        assert!(workers.cancel(1000, 3));
+        drop(go_on);
+        // The second was next before the other user came.
+        assert_eq!(ended(&mut workers, 5), [1, 2, 10, 4, 5]);
+    }
+}

@@ -1,0 +1,150 @@
+//! Memory that takes long to make holds up whoever asked for it, and nobody else.
+
+use std::time::{Duration, Instant};
+
+use covalent_api::{
+    event::EventKind,
+    request::{PipeKind, Reply, Request, Rights},
+};
+
+use super::{
+    client::{App, CAPACITY_BYTES, Client},
+    node::{Node, eventually},
+};
+
+/// What takes long: some hundred milliseconds to make.
+const LARGE_BYTES: u64 = 512 << 20;
+/// As large as nothing else in this process.
+const DYING_BYTES: u64 = 128 << 20;
+/// Requests that are answered in that time at least.
+const ANSWERED_MIN: u32 = 20;
+
+fn open(capacity_bytes: u64) -> Request {
+    Request::OpenPipe {
+        kind: PipeKind::RxTx,
+        capacity_bytes,
+        port: Some("p0".to_owned()),
+    }
+}
+
+fn register(name: &str) -> Request {
+    Request::RegisterRegion {
+        name: name.to_owned(),
+        size_bytes: LARGE_BYTES,
+        rights: Rights::ALL,
+    }
+}
+
+/// What another application asks for, all the while.
+fn small_requests(app: &mut App) {
+    app.client.status();
+    let (reply, _) = app.client.ask(&open(CAPACITY_BYTES / 16));
+    let Reply::Pipe { pipe, .. } = reply else {
+        panic!("{reply:?}")
+    };
+    app.client.done(&Request::Mapped);
+    app.client.done(&Request::ClosePipe { pipe });
+}
+
+/// Sends `request` as `client` and has `other` make small requests until it is answered. Fails unless many of them were, and soon.
+fn beside(what: &str, client: &mut Client, request: &Request, other: &mut App) -> Reply {
+    client.send(request);
+    let begin = Instant::now();
+    let (mut answered, mut longest) = (0, Duration::ZERO);
+    let arrived = |client: &Client| {
+        let wait = client.connection.wait(Some(Duration::ZERO));
+        wait.expect("poll works")
+    };
+    while !arrived(client) {
+        let asked = Instant::now();
+        small_requests(other);
+        longest = longest.max(asked.elapsed());
+        answered += 4;
+    }
+    let took = begin.elapsed();
+    eprintln!(
+        "{what} took {took:?}; meanwhile {answered} small requests were answered, four of them in {longest:?} at most"
+    );
+    assert!(answered >= ANSWERED_MIN, "{what}: {answered} in {took:?}");
+    assert!(longest < took / 2, "{what}: {longest:?} of {took:?}");
+    client.receive().expect("the daemon answers").0
+}
+
+fn node(dir: &std::path::Path) -> Node {
+    let more = "[dataplane]\nsession_memory_max_mib = 2048\n";
+    Node::new(dir, "a", &["p0"], more).start()
+}
+
+#[test]
+fn who_makes_large_memory_holds_up_nobody_else() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = node(dir.path());
+    let socket = node.config.socket_path();
+    let mut other = App::attach(&socket);
+    let mut app = App::attach(&socket);
+    let client = &mut app.client;
+    let reply = beside("a pipe", client, &open(LARGE_BYTES), &mut other);
+    assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
+    client.done(&Request::Mapped);
+    let reply = beside("a region", client, &register("bank"), &mut other);
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    client.done(&Request::Mapped);
+    client.done(&Request::ClosePipe { pipe: 0 });
+}
+
+/// How many mappings of this process are of so many bytes.
+fn mappings_of(bytes: u64) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+    let spans = maps
+        .lines()
+        .filter_map(|line| line.split_once(' ')?.0.split_once('-'));
+    let at = |address| u64::from_str_radix(address, 16).expect("an address");
+    spans
+        .filter(|&(first, end)| at(end) - at(first) == bytes)
+        .count()
+}
+
+/// A request of a client that is gone is not carried out behind its back, and what it had is given back once it is free.
+#[test]
+fn who_dies_while_memory_is_made_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = node(dir.path());
+    let socket = node.config.socket_path();
+    let mut subscriber = node.client();
+    subscriber.done(&Request::Subscribe);
+    let mut sessions = Vec::new();
+    // It would be found if it were there.
+    let mut app = App::attach(&socket);
+    let (reply, _fds) = app.client.ask(&open(DYING_BYTES));
+    assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
+    assert_eq!(mappings_of(DYING_BYTES), 2);
+    sessions.push(app.session);
+    drop(app);
+    // The first one's pipe is begun, the second one's waits for it, and the third one has sent everything and waits for nothing.
+    for number in 0..3 {
+        let app = App::attach(&socket);
+        app.client.send(&open(DYING_BYTES));
+        if number == 2 {
+            app.client.send(&Request::Mapped);
+            app.client.send(&register("bank"));
+        }
+        sessions.push(app.session);
+        drop(app);
+    }
+    while !sessions.is_empty() {
+        let Some((Reply::Event(event), _)) = subscriber.receive() else {
+            panic!("an event")
+        };
+        if let EventKind::Detached { session, pipes, .. } = event.kind {
+            assert_eq!(pipes, 0, "no lane had one");
+            sessions.retain(|&of| of != session);
+        }
+    }
+    eventually("they are gone", || node.status().sessions == 0);
+    assert_eq!(mappings_of(DYING_BYTES), 0);
+    // What they were charged is free, and so is the name.
+    let mut app = App::attach(&socket);
+    app.register("bank", 64);
+    let (reply, _) = app.client.ask(&open(1 << 30));
+    assert!(matches!(reply, Reply::Pipe { .. }), "{reply:?}");
+}
