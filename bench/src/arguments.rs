@@ -99,13 +99,8 @@ pub struct Pipes {
     /// Size of the packet rings of pipes and of the bare ring, in KiB: a power of two.
     #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_KIB", value_parser = ring_kib)]
     pub ring_kib: u64,
-    /// Pages of the rings of pipes and of the bare ring. DPDK always gets 2 MiB pages.
-    #[arg(
-        long,
-        value_enum,
-        default_value = "small",
-        env = "COVALENT_BENCH_PAGES"
-    )]
+    /// Pages of the rings of pipes and of the bare ring, reserved for the run. DPDK always gets 2 MiB pages.
+    #[arg(long, value_enum, default_value = "huge", env = "COVALENT_BENCH_PAGES")]
     pub pages: Pages,
     /// Folder with captures for the mix; `../shared/data` if it is there, else a built-in sample.
     #[arg(long, value_name = "DIR", env = "COVALENT_BENCH_CAPTURES")]

@@ -24,6 +24,8 @@ fn bench(temporary: &Path, options: &[&str]) -> Command {
         .args(["pipes", "--force-debug", "--format", "json"])
         .args(options)
         .env("TMPDIR", temporary)
+        // Huge pages are the whole host's; a test leaves them alone.
+        .env("COVALENT_BENCH_PAGES", "small")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

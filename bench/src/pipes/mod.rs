@@ -191,9 +191,8 @@ fn ours<'a>(
         setup.page_bytes,
         peers::BURST
     );
-    let pipe = format!(
-        "{ring}; of streams at least three batches; one packet carries a batch of messages"
-    );
+    let pipe =
+        format!("{ring}; of streams at least three batches, walked over with LengthPrefixed");
     let kernel = format!("Linux {}", Host::look().kernel);
     let sockets = peers::socket_tuning();
     let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
@@ -213,7 +212,7 @@ fn ours<'a>(
             Means::Pipe,
             EVERYTHING,
             described(
-                "Covalent's pipes: an RX/TX pipe for echo and round trip, an RX pipe for the others",
+                "Covalent's pipes: an RX/TX pipe for echo and round trip, an RX pipe for one way, a pipe of bytes for streams",
                 version,
                 &pipe,
             ),

@@ -121,9 +121,17 @@ pub struct Received {
 }
 
 impl Received {
+    /// Takes a message, without its prefix.
+    #[inline]
+    pub fn take(&mut self, message: &[u8]) {
+        self.touched += u64::from(message.first().copied().unwrap_or_default());
+        self.bytes += message.len() as u64;
+        self.count += 1;
+    }
+
     /// Takes every whole message at the front of `bytes`; returns how many bytes they were.
     #[inline]
-    pub fn take(&mut self, bytes: &[u8]) -> usize {
+    pub fn take_all(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while let Some(head) = bytes.get(at..at + PREFIX_BYTES) {
             let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
@@ -131,9 +139,7 @@ impl Received {
             let Some(body) = bytes.get(start..start + length) else {
                 break;
             };
-            self.touched += u64::from(body.first().copied().unwrap_or_default());
-            self.bytes += length as u64;
-            self.count += 1;
+            self.take(body);
             at = start + length;
         }
         at
@@ -157,12 +163,12 @@ mod tests {
         let mut bytes = vec![0; 3 * 14];
         messages.fill(&mut bytes);
         let mut received = Received::default();
-        assert_eq!(received.take(&bytes[..41]), 28);
-        assert_eq!(received.take(&bytes[28..]), 14);
+        assert_eq!(received.take_all(&bytes[..41]), 28);
+        assert_eq!(received.take_all(&bytes[28..]), 14);
         assert_eq!((received.count, received.bytes), (3, 30));
         received.check().expect("ones");
         bytes[4] = 7;
-        received.take(&bytes);
+        received.take_all(&bytes);
         assert!(received.check().is_err());
     }
 

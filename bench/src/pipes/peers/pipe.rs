@@ -5,7 +5,8 @@ use std::{os::fd::OwnedFd, time::Instant};
 use anyhow::{Context, Result, bail, ensure};
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
-    app::{RxPipe, RxTxPipe},
+    app::{BytePipe, RxPipe, RxTxPipe},
+    framing::LengthPrefixed,
     nic::{NicPipe, PushRefusal},
 };
 
@@ -21,6 +22,9 @@ use crate::pipes::{
     tally::Tally,
 };
 
+/// Messages that are received before their bytes are given back: those of a batch of the smallest.
+const MESSAGES_PER_LOOK: usize = 4096;
+
 /// Messages that the ring of a stream holds at least.
 const MESSAGES_IN_RING: u64 = 3;
 
@@ -28,7 +32,8 @@ const MESSAGES_IN_RING: u64 = 3;
 pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     let direction = match part.case.test {
         Test::Echo | Test::RoundTrip => Direction::RxTx,
-        Test::OneWay | Test::Stream | Test::StreamUnbatched => Direction::Rx,
+        Test::OneWay => Direction::Rx,
+        Test::Stream | Test::StreamUnbatched => Direction::RxBytes,
     };
     let capacity_bytes = capacity_bytes(part)?;
     match part.side {
@@ -109,7 +114,7 @@ fn far(
             Prepared::plain(move |stage| receive(&mut pipe, stage))
         }
         Test::Stream | Test::StreamUnbatched => {
-            let mut pipe = RxPipe::new(memory).context("opening a pipe")?;
+            let mut pipe = BytePipe::new(memory).context("opening a pipe")?;
             Prepared::plain(move |stage| receive_messages(&mut pipe, stage))
         }
     })
@@ -223,7 +228,7 @@ fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
     Ok(stage.meter.finish(count, bytes))
 }
 
-/// One packet carries one batch.
+/// Bytes without gaps: where a batch ends is not to be seen.
 fn send_messages(
     nic: &mut NicPipe,
     messages: &mut Messages,
@@ -245,19 +250,22 @@ fn send_messages(
     stage.meter.finish(sent, 0)
 }
 
-fn receive_messages(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
+fn receive_messages(pipe: &mut BytePipe, mut stage: Stage<'_>) -> Result<Tally> {
+    let framing = LengthPrefixed::u32_le(pipe.capacity_bytes() as usize);
     let mut received = Received::default();
     while stage.meter.goes_on(received.count, received.bytes) {
         let Some(batch) = pipe.recv() else {
             continue;
         };
-        let mut packets = 0;
-        for packet in batch.iter().take(BURST) {
-            let taken = received.take(packet);
-            ensure!(taken == packet.len(), "a packet ends within a message");
-            packets += 1;
+        let mut messages = batch.messages(framing);
+        for message in messages.by_ref().take(MESSAGES_PER_LOOK) {
+            received.take(message);
         }
-        batch.free(packets);
+        let used_bytes = messages.consumed_bytes();
+        if let Some(problem) = messages.error() {
+            bail!("{problem}");
+        }
+        batch.free(used_bytes);
     }
     received.check()?;
     Ok(stage.meter.finish(received.count, received.bytes))

@@ -209,7 +209,7 @@ fn receive<S: Stream>(socket: &mut S, buffer_bytes: usize, mut stage: Stage<'_>)
             break;
         }
         filled += length;
-        let taken = received.take(&buffer[..filled]);
+        let taken = received.take_all(&buffer[..filled]);
         if taken > 0 {
             buffer.copy_within(taken..filled, 0);
             filled -= taken;

@@ -203,7 +203,8 @@ fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
     let _ = writeln!(
         out,
         "\n## Number of pipes\n\n\
-         Packets of 64 B go to 1 to 4096 pipes of one session in turn, one way, told of by reactive notifications that are prefetched. The rings together\n\
+         Packets of 64 B go to 1 to 4096 pipes of one session in turn, one way, told of by reactive notifications (not prefetched: with many pipes it is a\n\
+         notification too many for each look). The rings together\n\
          are as large as one alone, as long as none is smaller than 64 KiB. Flat out the source sends as fast as it can and drops what finds a full pipe;\n\
          lost is all that did not get through within the {} ms, also what was left in ever fuller rings. Without a loss is the highest rate, found by\n\
          halving, at which nothing was dropped and both sides kept up: at least 99 % of what was due in that time came through in it. As many bare rings of the same sizes are the limit where copying is everything that is done.\n\n\
