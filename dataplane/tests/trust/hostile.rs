@@ -32,9 +32,10 @@ const ROUND_MAX: Duration = Duration::from_secs(2);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What a reason names: a word, and then its value.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "head is ",
     "tail is ",
+    "end of what was seen is ",
     "a packet's length is ",
     "a length word of a TX pipe is ",
     "mailbox's written count is ",
