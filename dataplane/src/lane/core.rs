@@ -136,10 +136,14 @@ impl Core {
 
     /// Wakes the application that owns the pipe in `slot`, if it was notified and sleeps.
     pub fn wake_owner(&mut self, slot: usize) {
-        let Some(pipe) = self.pipes.get(slot) else {
-            return;
-        };
-        let Some(session) = self.sessions.get_mut(pipe.session) else {
+        if let Some(owner) = self.pipes.get(slot).map(|pipe| pipe.session) {
+            self.wake(owner);
+        }
+    }
+
+    /// Wakes the application of the session in slot `session`, if it was notified and sleeps.
+    pub fn wake(&mut self, session: usize) {
+        let Some(session) = self.sessions.get_mut(session) else {
             return;
         };
         if session.rings.app_sleeping() {

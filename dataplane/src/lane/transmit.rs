@@ -51,6 +51,8 @@ impl Lane {
                     Err(violation) => self.core.violate(session, violation),
                 }
             }
+            // Once for all of them: each look at whether an application sleeps waits for everything that was written before.
+            self.core.wake(session);
         }
         taken
     }
@@ -60,10 +62,7 @@ impl Lane {
             return;
         };
         match pipe.nic.on_doorbell() {
-            Ok(Some(tail)) => {
-                self.core.notify(slot, tail);
-                self.core.wake_owner(slot);
-            }
+            Ok(Some(tail)) => self.core.notify(slot, tail),
             Ok(None) => {}
             Err(violation) => return self.core.violate_pipe(slot, violation),
         }

@@ -8,7 +8,7 @@
 
 use crate::{
     cursor::accept_count,
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicU32, AtomicU64, Ordering, fence},
     violation::{Cursor, Violation},
 };
 
@@ -56,9 +56,18 @@ impl Poster {
                 found: u64::from(pipe),
                 limit,
             })?;
-        // Release: the reader that clears this word sees what was written before. Acquire: after its clearing, its count too.
-        if pending.swap(1, Ordering::AcqRel) != 0 {
-            return Ok(false);
+        // Acquire: after the reader's clearing its count is seen too. Only the poster raises the word, so what is found clear stays clear, and
+        // raising it needs no exchange: that would wait for everything written before, for each pipe.
+        if pending.load(Ordering::Acquire) == 0 {
+            pending.store(1, Ordering::Relaxed);
+        } else {
+            // The reader may be clearing it at this moment. Either this finds it clear, or the reader's look at the pipe, which comes after its
+            // clearing, finds everything that was written before this (Dekker's argument, with the fence in `Taker::claim`).
+            fence(Ordering::SeqCst);
+            if pending.load(Ordering::Acquire) != 0 {
+                return Ok(false);
+            }
+            pending.store(1, Ordering::Relaxed);
         }
         if !self.has_room(mailbox)? {
             return Err(Violation::MailboxFull {
@@ -109,11 +118,18 @@ impl Poster {
     }
 }
 
+/// Slots that the reader claims at a time at most: enough for one fence to be shared by many.
+const CLAIMED_MAX: usize = 32;
+
 /// The reading end's private state.
 #[derive(Debug, Default)]
 pub struct Taker {
     taken: u64,
     written_seen: u64,
+    /// Slots that were claimed: pipe and value each. From `next` on they are still to be handed out.
+    claimed: [(u32, u64); CLAIMED_MAX],
+    next: usize,
+    end: usize,
 }
 
 impl Taker {
@@ -121,13 +137,42 @@ impl Taker {
     ///
     /// # Errors
     /// [`Violation`] if the writer's count or the slot's pipe is impossible.
+    #[inline]
     pub fn take(&mut self, mailbox: Mailbox<'_>) -> Result<Option<(u32, u64)>, Violation> {
-        let taken = self.take_each(mailbox)?;
-        if let Some((pipe, _)) = taken {
-            // Before the pipe is looked at: a post from here on writes a new slot. One that came earlier is seen through this swap.
-            mailbox.pending[pipe as usize].swap(0, Ordering::AcqRel);
+        if self.next == self.end {
+            self.claim(mailbox)?;
+            if self.next == self.end {
+                return Ok(None);
+            }
         }
-        Ok(taken)
+        let claimed = self.claimed[self.next];
+        self.next += 1;
+        Ok(Some(claimed))
+    }
+
+    /// Claims the oldest slots, as many as one fence is to serve. Their pipes are looked at later; whatever is posted of them until then makes
+    /// another slot, and one look too many.
+    fn claim(&mut self, mailbox: Mailbox<'_>) -> Result<(), Violation> {
+        (self.next, self.end) = (0, 0);
+        let mut end = 0;
+        while end < CLAIMED_MAX
+            && let Some(found) = self.read(mailbox)?
+        {
+            self.claimed[end] = found;
+            end += 1;
+        }
+        if end == 0 {
+            return Ok(());
+        }
+        self.end = end;
+        // Before the pending words: a poster that sees one clear must find room.
+        mailbox.taken.store(self.taken, Ordering::Release);
+        for (pipe, _) in &self.claimed[..self.end] {
+            mailbox.pending[*pipe as usize].store(0, Ordering::Release);
+        }
+        // Before the pipes are looked at: a post from here on writes a new slot. One that came earlier is seen through this fence.
+        fence(Ordering::SeqCst);
+        Ok(())
     }
 
     /// As [`Taker::take`], of what [`Poster::post_each`] wrote.
@@ -135,6 +180,16 @@ impl Taker {
     /// # Errors
     /// As [`Taker::take`].
     pub fn take_each(&mut self, mailbox: Mailbox<'_>) -> Result<Option<(u32, u64)>, Violation> {
+        let found = self.read(mailbox)?;
+        if found.is_some() {
+            mailbox.taken.store(self.taken, Ordering::Release);
+        }
+        Ok(found)
+    }
+
+    /// Reads the oldest slot, without giving it back.
+    #[inline]
+    fn read(&mut self, mailbox: Mailbox<'_>) -> Result<Option<(u32, u64)>, Violation> {
         let limit = mailbox.pending.len() as u64;
         if self.taken == self.written_seen {
             let found = mailbox.written.load(Ordering::Acquire);
@@ -152,8 +207,6 @@ impl Taker {
         let found = slot[0].load(Ordering::Relaxed);
         let value = slot[1].load(Ordering::Relaxed);
         self.taken += 1;
-        // Before the pending word: a poster that sees the word clear must find room.
-        mailbox.taken.store(self.taken, Ordering::Release);
         if found >= limit {
             return Err(Violation::PipeNumber { found, limit });
         }
@@ -163,6 +216,6 @@ impl Taker {
     /// Whether no slot waits, going by `written`, one read of the writer's count.
     #[must_use]
     pub fn is_empty(&self, written: u64) -> bool {
-        self.taken == written
+        self.taken == written && self.next == self.end
     }
 }

@@ -163,9 +163,9 @@ impl NearRings for Lane {
             if let Some(tail) = pipe.nic.on_doorbell()? {
                 self.session.notify(number, tail)?;
                 self.notifications += 1;
-                self.wake();
             }
         }
+        self.wake();
         if replied {
             self.take_replies(back)?;
         }
