@@ -95,12 +95,13 @@ impl Server {
 
     /// Closes what no lane will serve.
     pub(super) fn forgo(&mut self, unmapped: Unmapped) {
-        self.release(
-            unmapped.session,
-            unmapped.bytes,
-            unmapped.mappings,
-            (unmapped.command, unmapped.memory),
-        );
+        let thing = (unmapped.command, unmapped.memory);
+        if matches!(unmapped.change, Change::Attached { .. }) {
+            // Here and now: it is small, and the record that it is charged to goes with it.
+            drop(thing);
+        } else {
+            self.release(unmapped.session, unmapped.bytes, unmapped.mappings, thing);
+        }
         self.undo(unmapped.change);
     }
 }
