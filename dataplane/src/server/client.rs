@@ -118,9 +118,9 @@ impl Client {
         }
     }
 
-    /// What it was not sent. Descriptors among it may be the last ones of memory.
-    pub fn take_outgoing(&mut self) -> Outgoing {
-        std::mem::take(&mut self.outgoing)
+    /// Descriptors that it was not sent, and will not be. They may be the last ones of memory.
+    pub fn take_unsent_descriptors(&mut self) -> Vec<OwnedFd> {
+        self.outgoing.take_descriptors()
     }
 
     /// Queues a reply and sends what can be sent.

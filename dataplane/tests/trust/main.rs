@@ -31,3 +31,4 @@ mod hostile;
 mod killed;
 mod mappings;
 mod slow;
+mod unread;
