@@ -27,6 +27,7 @@ mod witness;
 
 mod bindings;
 mod hangup;
+mod holes;
 mod hostile;
 mod killed;
 mod mappings;
