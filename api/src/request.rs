@@ -21,7 +21,8 @@ pub enum Request {
         /// What the client calls itself, at most 64 bytes; for people.
         program: String,
     },
-    /// Makes this connection a session that can hold pipes and regions, once its memory is mapped. Once per connection.
+    /// Makes this connection a session that can hold pipes and regions, once its memory is mapped. Once per connection, mapped or not: who sends
+    /// it again is turned away.
     OpenSession {
         /// The lane to live on, 0-based.
         lane: u32,

@@ -34,9 +34,9 @@ pub struct NodeStatus {
     pub regions: Vec<RegionStatus>,
     /// Verbs.
     pub verbs: VerbStatus,
-    /// Applications attached now.
+    /// Sessions now: of applications that are attached, that have not mapped theirs yet, and that are gone while their memory is still being freed.
     pub sessions: u64,
-    /// Mappings of the daemon that their memory takes: one for a session and for each region, three for each pipe.
+    /// Mappings of the daemon that their memory takes: one for a session and for each region, three for each pipe, until they are freed.
     #[serde(default)]
     pub mappings: u64,
     /// Most that it may take: seven eighths of the system's `vm.max_map_count`. One user other than root and the daemon's own may have

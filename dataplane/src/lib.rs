@@ -4,8 +4,16 @@
 //!            ┌── host thread ──────────────┐   commands    ┌── lane (pinned thread) ─────────────────────────┐
 //!  clients ──┤ socket, sessions, status,   ├──────────────►│ ports ─► links (protocol) ─► verbs ─► regions   │
 //!            │ carriers, events            │◄──────────────┤      └─► flow table ─► pipes ◄─► applications   │
-//!            └─────────────────────────────┘    reports    └─────────────────────────────────────────────────┘
+//!            └─┬─────────────────────────▲─┘    reports    └─────────────────────────────────────────────────┘
+//!         jobs │                         │ what came of them
+//!            ┌─▼─────────────────────────┴─┐
+//!            │ two workers: make, seal and │
+//!            │ free memory, small or large │
+//!            └─────────────────────────────┘
 //! ```
+//!
+//! The host thread answers everybody, so it does nothing that takes as long as somebody's memory is large, and asks no lane for more than fits
+//! into a round: a status comes in parts, a few pipes each.
 //!
 //! | module | what |
 //! |---|---|
@@ -13,8 +21,8 @@
 //! | [`flow`] | which pipe a frame belongs to |
 //! | [`verb`] | verbs executed on regions |
 //! | [`lane`] | the loop that moves everything |
-//! | [`session`] | what an application has and may have |
-//! | [`server`] | the host thread and its socket |
+//! | [`session`] | what an application has and may have: pipes, regions, bindings, memory and mappings of it |
+//! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
 
 pub mod carrier;

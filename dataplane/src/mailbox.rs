@@ -1,4 +1,4 @@
-//! A bounded queue between the host thread and a lane, with a bell.
+//! A bounded queue between the host thread and a lane or a worker, with a bell.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

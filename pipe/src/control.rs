@@ -51,6 +51,11 @@ impl Control {
         (LENGTHS + quanta * size_of::<u32>()).next_multiple_of(4096) as u64
     }
 
+    /// As [`Mapping::populate`].
+    pub(crate) fn populate(&self) {
+        self.mapping.populate();
+    }
+
     /// Makes the control memory for a ring of `capacity` bytes.
     pub(crate) fn create(
         capacity: u64,

@@ -72,7 +72,8 @@ pub fn end_writers(memfd: BorrowedFd<'_>) -> Result<(), PipeError> {
         fcntl_add_seals(memfd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
             .map_err(PipeError::system(WHAT, "fcntl(F_ADD_SEALS)"))?;
     }
-    // Holes that were made until now are filled, or their pages would be sought when they are first touched.
+    // Holes that were made until now are filled, or their pages would be sought when they are first touched. Whoever had those pages mapped
+    // before has to bring them in again.
     let bytes = fstat(memfd)
         .map_err(PipeError::system(WHAT, "fstat"))?
         .st_size as u64;

@@ -89,6 +89,16 @@ impl NicPipe {
         }
     }
 
+    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
+    /// when the memory is made.
+    pub fn populate(&self) {
+        self.shared.control.populate();
+        // Nobody makes holes in what nobody else ever could write.
+        if !self.direction.is_read_only() {
+            self.shared.ring.populate();
+        }
+    }
+
     /// Which way the pipe carries packets.
     #[must_use]
     pub const fn direction(&self) -> Direction {

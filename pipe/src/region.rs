@@ -63,6 +63,12 @@ impl RegionMemory {
         })
     }
 
+    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
+    /// when the memory is made.
+    pub fn populate(&self) {
+        self.mapping.populate();
+    }
+
     /// Size in bytes.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {

@@ -29,6 +29,11 @@ impl Ring {
         self.mapping.collapse()
     }
 
+    /// As [`Mapping::populate`].
+    pub(crate) fn populate(&self) {
+        self.mapping.populate();
+    }
+
     /// Size in bytes.
     #[inline]
     pub(crate) const fn capacity(&self) -> usize {

@@ -35,7 +35,7 @@ pub(super) const NODE: Object<NodeStatus> = Object {
         ),
         Series::gauge(
             "covalent_node_sessions",
-            "Applications attached now.",
+            "Sessions of applications, from being opened until their memory is freed.",
             |it| as_f64(it.sessions),
         ),
         Series::gauge(

@@ -195,7 +195,8 @@ pub enum Answer {
     },
 }
 
-/// Memory that a lane let go. It is unmapped where this is dropped: on the host thread, for that is a system call.
+/// Memory that a lane let go. It is unmapped where this is dropped: on a worker ([`crate::server::MemoryWorkers`]), for that takes as long as it
+/// is large. Its session stays charged until then.
 #[derive(Debug, Default)]
 pub struct Released {
     /// Pipes, with their mappings.

@@ -2,6 +2,9 @@
 //!
 //! Each look at a ring of the kernel's takes the memory that says how far the kernel is away from the kernel's core, and then the kernel
 //! waits for it when it adds the next frame. On a virtual cable a look at every frame costs a twentieth of the rate.
+//!
+//! A lane that waits for one thing keeps everything else waiting, so it does only where there is nothing else: see [`Round::may_gather`]. What
+//! comes up meanwhile, as a doorbell or a command, ends the wait.
 
 use std::{
     hint,
@@ -31,12 +34,62 @@ impl Gather {
     }
 }
 
+/// A round that ends, as far as it bears on whether frames may gather behind it.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    /// How long the lane spins without work before it sleeps.
+    spin: Duration,
+    /// Frames that it takes at a time.
+    burst: usize,
+    /// Its ports.
+    ports: usize,
+    /// One of them has a link.
+    has_link: bool,
+    /// Everything that was done in this round.
+    work: usize,
+    /// Frames of that, from ports.
+    received: usize,
+    /// Pipes with packets or verbs that are still to be taken.
+    sources: usize,
+    /// Pipes that are kept to a rate and wait for their time.
+    paced: usize,
+}
+
+impl Round {
+    /// Whether a wait holds up nothing but frames of the stream itself:
+    ///
+    /// - the round was nothing but frames, and left none behind;
+    /// - no other port may have frames meanwhile: the wait does not look at ports;
+    /// - no application waits for what a link's frames say;
+    /// - no pipe waits to be taken from, neither for room in a port nor for its time;
+    /// - the lane spins for so long anyway when it has no work: one that is told to leave its core at once (`interrupt`) does that.
+    fn may_gather(self) -> bool {
+        let only_drained =
+            self.received > 0 && self.work == self.received && self.received < self.burst;
+        only_drained
+            && self.ports == 1
+            && !self.has_link
+            && self.sources == 0
+            && self.paced == 0
+            && self.spin >= GATHER
+    }
+}
+
 impl Lane {
-    /// Waits for frames to gather, if the round's `work` was nothing but `received` frames and left none behind. Whatever else there is to
-    /// do ends the wait. Never on a lane with links, where applications wait for what the frames say, nor with pipes that are kept to a rate.
+    /// Waits for frames to gather behind a round of so much `work`, of which `received` were frames, if they may. Whatever else there is to do
+    /// ends the wait.
     pub(super) fn gather(&mut self, work: usize, received: usize) {
-        let only_drained = received > 0 && work == received && received < self.settings.burst;
-        if !only_drained || !self.core.paced.is_empty() || self.ports.iter().any(|slot| slot.link) {
+        let round = Round {
+            spin: self.idler.spin(),
+            burst: self.settings.burst,
+            ports: self.ports.len(),
+            has_link: self.ports.iter().any(|slot| slot.link),
+            work,
+            received,
+            sources: self.core.sources.len(),
+            paced: self.core.paced.len(),
+        };
+        if !round.may_gather() {
             return;
         }
         let Some(until) = self.gather.until(Instant::now()) else {
@@ -51,6 +104,77 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After a round of some frames, on a lane that does nothing else.
+    const STREAM: Round = Round {
+        spin: Duration::MAX,
+        burst: 64,
+        ports: 1,
+        has_link: false,
+        work: 5,
+        received: 5,
+        sources: 0,
+        paced: 0,
+    };
+
+    #[test]
+    fn frames_gather_where_nothing_else_waits() {
+        assert!(STREAM.may_gather());
+        let adaptive = Round {
+            spin: GATHER,
+            ..STREAM
+        };
+        assert!(adaptive.may_gather());
+    }
+
+    #[test]
+    fn nothing_else_waits_while_frames_gather() {
+        let cases = [
+            ("another port", Round { ports: 2, ..STREAM }),
+            (
+                "a link",
+                Round {
+                    has_link: true,
+                    ..STREAM
+                },
+            ),
+            (
+                "a pipe to take from",
+                Round {
+                    sources: 1,
+                    ..STREAM
+                },
+            ),
+            ("a paced pipe", Round { paced: 1, ..STREAM }),
+            (
+                "a lane that sleeps at once",
+                Round {
+                    spin: Duration::ZERO,
+                    ..STREAM
+                },
+            ),
+            ("other work", Round { work: 6, ..STREAM }),
+            (
+                "more frames behind a whole burst",
+                Round {
+                    work: 64,
+                    received: 64,
+                    ..STREAM
+                },
+            ),
+            (
+                "no frame",
+                Round {
+                    work: 0,
+                    received: 0,
+                    ..STREAM
+                },
+            ),
+        ];
+        for (what, round) in cases {
+            assert!(!round.may_gather(), "{what}");
+        }
+    }
 
     #[test]
     fn only_frames_shortly_behind_others_gather() {

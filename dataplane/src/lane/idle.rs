@@ -64,6 +64,15 @@ impl Idler {
         }
     }
 
+    /// How long a lane spins without work before it sleeps.
+    pub(super) const fn spin(&self) -> Duration {
+        match self.policy {
+            Idle::Poll => Duration::MAX,
+            Idle::Interrupt => Duration::ZERO,
+            Idle::Adaptive => self.spin,
+        }
+    }
+
     /// Whether the time of the last round will do for the next one.
     pub(super) fn time_will_do(&self) -> bool {
         !self.fruitless.is_multiple_of(ROUNDS_PER_LOOK)
@@ -76,11 +85,7 @@ impl Idler {
             return false;
         }
         let since = *self.since.get_or_insert(now);
-        match self.policy {
-            Idle::Poll => false,
-            Idle::Interrupt => true,
-            Idle::Adaptive => now.saturating_duration_since(since) >= self.spin,
-        }
+        now.saturating_duration_since(since) >= self.spin()
     }
 }
 
@@ -206,5 +211,30 @@ const fn readable(fd: RawFd) -> libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_spins_as_long_as_its_policy_says_and_then_is_tired() {
+        let spin = Duration::from_micros(50);
+        let start = Instant::now();
+        for (policy, spins) in [
+            (Idle::Poll, Duration::MAX),
+            (Idle::Adaptive, spin),
+            (Idle::Interrupt, Duration::ZERO),
+        ] {
+            let mut idler = Idler::new(policy, spin);
+            assert_eq!(idler.spin(), spins);
+            assert!(!idler.is_tired(start, true), "{policy:?}");
+            assert_eq!(idler.is_tired(start, false), spins.is_zero());
+            let later = start + Duration::from_micros(49);
+            assert_eq!(idler.is_tired(later, false), spins < spin, "{policy:?}");
+            let later = start + Duration::from_secs(60);
+            assert_eq!(idler.is_tired(later, false), policy != Idle::Poll);
+        }
     }
 }

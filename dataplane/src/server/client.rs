@@ -30,6 +30,8 @@ pub struct Client {
     pub subscribed: bool,
     /// The session that lives and dies with this connection.
     pub session: Option<u64>,
+    /// It had the memory of a session made, which one connection may once.
+    pub opened_session: bool,
     /// A request of it is being carried out: the next one waits.
     pub busy: bool,
     /// The job on its memory that it waits for: the next request waits too.
@@ -65,6 +67,7 @@ impl Client {
             greeted: false,
             subscribed: false,
             session: None,
+            opened_session: false,
             busy: false,
             errand: None,
             unmapped: None,
@@ -115,9 +118,9 @@ impl Client {
         }
     }
 
-    /// What it was not sent. Descriptors among it may be the last ones of memory.
-    pub fn take_outgoing(&mut self) -> Outgoing {
-        std::mem::take(&mut self.outgoing)
+    /// Descriptors that it was not sent, and will not be. They may be the last ones of memory.
+    pub fn take_unsent_descriptors(&mut self) -> Vec<OwnedFd> {
+        self.outgoing.take_descriptors()
     }
 
     /// Queues a reply and sends what can be sent.

@@ -2,11 +2,12 @@
 //!
 //! Who may map a memory file writable may also punch holes into it, and whoever touches a page of it meanwhile waits: a lane would wait for
 //! as long as the kernel takes for the whole file, again and again. So the file is sealed once the application says that it has
-//! mapped it, and no lane touches it before.
+//! mapped it, and no lane touches it before. Then the holes of before are filled and their pages brought in again.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use covalent_api::request::Reply;
+use covalent_pipe::end_writers;
 
 use super::{Server, answers::Change, memory::After, memory_worker::Job};
 use crate::lane::command::Command;
@@ -30,6 +31,28 @@ pub struct Unmapped {
     pub memory: Vec<OwnedFd>,
 }
 
+impl Unmapped {
+    /// Sees to it that nobody maps this memory writable any more, or makes holes in it, and that every page of it is there and mapped here, whatever
+    /// was done to it before. Takes as long as it is large.
+    ///
+    /// # Errors
+    /// Why it cannot be sealed.
+    pub fn seal(&mut self) -> Result<(), String> {
+        for memory in &self.memory {
+            end_writers(memory.as_fd()).map_err(|error| error.to_string())?;
+        }
+        match &self.command {
+            Command::Attach(new) => new.rings.populate(),
+            Command::OpenPipe(new) => new.nic.populate(),
+            Command::Register(new) => new.memory.populate(),
+            // Nothing else comes with memory.
+            _ => {}
+        }
+        self.memory.clear();
+        Ok(())
+    }
+}
+
 impl Server {
     /// Hands memory over beside `reply`.
     pub(super) fn hand_over(
@@ -50,17 +73,16 @@ impl Server {
     /// # Errors
     /// There is no such thing.
     pub(super) fn mapped(&mut self, client: u64) -> Result<(), String> {
-        let mut unmapped = self
+        let unmapped = self
             .clients
             .get_mut(&client)
             .and_then(|client| client.unmapped.take())
             .ok_or(
                 "nothing waits to be mapped: open a session or a pipe or register a region before",
             )?;
-        let job = Job::Seal(std::mem::take(&mut unmapped.memory));
         let (session, bytes) = (unmapped.session, unmapped.bytes);
-        let after = After::Serve(Box::new(unmapped));
-        self.send_on_errand(session, Some(client), bytes, job, after);
+        let job = Job::Seal(Box::new(unmapped));
+        self.send_on_errand(session, Some(client), bytes, job, After::Serve);
         Ok(())
     }
 
@@ -95,12 +117,13 @@ impl Server {
 
     /// Closes what no lane will serve.
     pub(super) fn forgo(&mut self, unmapped: Unmapped) {
-        self.release(
-            unmapped.session,
-            unmapped.bytes,
-            unmapped.mappings,
-            (unmapped.command, unmapped.memory),
-        );
+        let thing = (unmapped.command, unmapped.memory);
+        if matches!(unmapped.change, Change::Attached { .. }) {
+            // Here and now: it is small, and the record that it is charged to goes with it.
+            drop(thing);
+        } else {
+            self.release(unmapped.session, unmapped.bytes, unmapped.mappings, thing);
+        }
         self.undo(unmapped.change);
     }
 }

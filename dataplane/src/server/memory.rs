@@ -47,7 +47,7 @@ pub enum After {
     /// A region is handed over.
     Register(PlannedRegion),
     /// A lane begins to serve what is sealed now.
-    Serve(Box<Unmapped>),
+    Serve,
     /// The client is told.
     Tell(Box<Reply>),
     /// Nothing.
@@ -139,9 +139,9 @@ impl Server {
             .and_then(|client| client.errand.take());
         if let Some(ticket) = ticket
             && let Some(errand) = self.errands.get(&ticket)
-            && self.memory.cancel(errand.uid, ticket)
+            && let Some(done) = self.memory.cancel(errand.uid, ticket)
         {
-            self.errand_ended(ticket, Done::Cancelled);
+            self.errand_ended(ticket, done);
         }
     }
 
@@ -170,7 +170,7 @@ impl Server {
                 .get(number)
                 .is_some_and(|client| client.session == Some(session) && !client.closing)
         };
-        let client = client.filter(|client| !matches!(done, Done::Cancelled) && waits(client));
+        let client = client.filter(|client| !matches!(done, Done::Cancelled(_)) && waits(client));
         if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
             client.errand = None;
         }
@@ -194,7 +194,7 @@ impl Server {
                     self.refuse(client, reason);
                 }
             },
-            (Some(client), After::Serve(unmapped), Done::Sealed(sealed)) => match sealed {
+            (Some(client), After::Serve, Done::Sealed(unmapped, sealed)) => match sealed {
                 Ok(()) => self.serve_sealed(client, *unmapped),
                 Err(reason) => {
                     self.forgo(*unmapped);
@@ -208,7 +208,9 @@ impl Server {
             (None, After::Register(planned), Done::Region(Ok(made))) => {
                 self.release(session, planned.region.size_bytes, REGION_MAPPINGS, made);
             }
-            (None, After::Serve(unmapped), _) => self.forgo(*unmapped),
+            (None, _, Done::Sealed(unmapped, _) | Done::Cancelled(Some(unmapped))) => {
+                self.forgo(*unmapped);
+            }
             // Nobody waits for it, and nothing came of it.
             _ => {}
         }

@@ -11,10 +11,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use covalent_pipe::{PipeMemory, PipeSpec, end_writers, region::RegionMemory};
+use covalent_pipe::{PipeMemory, PipeSpec, region::RegionMemory};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::turns::Turns;
+use super::{handover::Unmapped, turns::Turns};
 use crate::mailbox::Mailbox;
 
 /// From here on memory is large: what is smaller has no huge pages, and takes a fraction of a millisecond.
@@ -33,8 +33,8 @@ pub enum Job {
     MakePipe(PipeSpec),
     /// Make a region of so many bytes.
     MakeRegion(u64),
-    /// See to it that nobody maps this memory writable any more, or makes holes in it: see [`end_writers`].
-    Seal(Vec<OwnedFd>),
+    /// See to it that nobody makes holes in this memory any more, and that it has none: see [`Unmapped::seal`].
+    Seal(Box<Unmapped>),
     /// Drop it: nobody uses it any more.
     Release(Released),
 }
@@ -54,11 +54,11 @@ pub enum Done {
     /// A region, with its descriptor to hand over and to keep.
     Region(Result<(RegionMemory, [OwnedFd; 2]), String>),
     /// Nobody makes holes in it any more.
-    Sealed(Result<(), String>),
+    Sealed(Box<Unmapped>, Result<(), String>),
     /// It is freed.
     Released,
-    /// It was never begun: nobody waits for it any more.
-    Cancelled,
+    /// It was never begun: nobody waits for it any more. With what was to be sealed.
+    Cancelled(Option<Box<Unmapped>>),
 }
 
 /// The threads, and what waits for them. Ended when this is dropped, after what they are at.
@@ -127,13 +127,17 @@ impl MemoryWorkers {
         }
     }
 
-    /// Takes back the job of user `uid` under `ticket` if it has not begun and frees nothing. Whether that was so: its end is not told then.
-    pub fn cancel(&mut self, uid: u32, ticket: u64) -> bool {
-        self.workers.iter_mut().any(|worker| {
+    /// Takes back the job of user `uid` under `ticket` if it has not begun and frees nothing. Its end, told here if that was so, is not told again.
+    pub fn cancel(&mut self, uid: u32, ticket: u64) -> Option<Done> {
+        let (_, job) = self.workers.iter_mut().find_map(|worker| {
             let is_it =
                 |(waiting, job): &(u64, Job)| *waiting == ticket && !matches!(job, Job::Release(_));
-            worker.waiting.take(uid, is_it).is_some()
-        })
+            worker.waiting.take(uid, is_it)
+        })?;
+        Some(Done::Cancelled(match job {
+            Job::Seal(unmapped) => Some(unmapped),
+            Job::MakePipe(_) | Job::MakeRegion(_) | Job::Release(_) => None,
+        }))
     }
 
     /// The ticket of a job that has ended, and what came of it.
@@ -236,12 +240,10 @@ impl Job {
         match self {
             Self::MakePipe(spec) => Done::Pipe(make_pipe(&spec)),
             Self::MakeRegion(size_bytes) => Done::Region(make_region(size_bytes)),
-            Self::Seal(memory) => Done::Sealed(
-                memory
-                    .iter()
-                    .try_for_each(|memory| end_writers(memory.as_fd()))
-                    .map_err(|error| error.to_string()),
-            ),
+            Self::Seal(mut unmapped) => {
+                let sealed = unmapped.seal();
+                Done::Sealed(unmapped, sealed)
+            }
             Self::Release(released) => {
                 drop(released.thing);
                 Done::Released
@@ -329,14 +331,17 @@ mod tests {
         let (go_on, long) = obstacle();
         workers.push(1000, LARGE_BYTES, 1, long);
         for ticket in 2..5 {
-            workers.push(1000, LARGE_BYTES, ticket, Job::Seal(Vec::new()));
+            workers.push(1000, LARGE_BYTES, ticket, Job::MakeRegion(8));
         }
         workers.push(1000, LARGE_BYTES, 5, nothing());
         workers.push(1001, LARGE_BYTES, 10, nothing());
-        assert!(!workers.cancel(1000, 1), "it has begun");
-        assert!(!workers.cancel(1001, 3), "it is another's");
-        assert!(!workers.cancel(1000, 5), "somebody must free it");
-        assert!(workers.cancel(1000, 3));
+        assert!(workers.cancel(1000, 1).is_none(), "it has begun");
+        assert!(workers.cancel(1001, 3).is_none(), "it is another's");
+        assert!(workers.cancel(1000, 5).is_none(), "somebody must free it");
+        assert!(matches!(
+            workers.cancel(1000, 3),
+            Some(Done::Cancelled(None))
+        ));
         drop(go_on);
         // The second was next before the other user came.
         assert_eq!(ended(&mut workers, 5), [1, 2, 10, 4, 5]);

@@ -395,14 +395,10 @@ impl Server {
 
     /// Forgets a client, and has everything that it held reclaimed.
     fn remove_client(&mut self, number: u64, class: &'static str, reason: Option<String>) {
-        self.call_off_errand(number);
-        let unsent_bytes = self.forgo_unmapped(number);
+        self.withdraw(number);
         let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
-        if let Some(session) = client.session {
-            self.release(session, unsent_bytes, 0, client.take_outgoing());
-        }
         debug!(
             client = number,
             program = client.program,
@@ -426,6 +422,22 @@ impl Server {
         }
     }
 
+    /// A client is going: takes back what it waits for, and what it was handed or is still to be. A client that was turned away and does not
+    /// read why would keep the descriptors of that, charged to nobody, and have them closed on this thread in the end.
+    fn withdraw(&mut self, number: u64) {
+        self.call_off_errand(number);
+        let Some(client) = self.clients.get_mut(&number) else {
+            return;
+        };
+        let (session, unsent) = (client.session, client.take_unsent_descriptors());
+        let bytes = self.forgo_unmapped(number);
+        if let Some(session) = session
+            && !unsent.is_empty()
+        {
+            self.release(session, bytes, 0, unsent);
+        }
+    }
+
     /// Ends clients that were turned away: what they held is reclaimed at once; they themselves go when they have read why.
     fn sweep(&mut self) {
         let closing: Vec<u64> = self
@@ -435,8 +447,7 @@ impl Server {
             .map(|(&number, _)| number)
             .collect();
         for number in closing {
-            self.call_off_errand(number);
-            self.forgo_unmapped(number);
+            self.withdraw(number);
             let Some(client) = self.clients.get_mut(&number) else {
                 continue;
             };

@@ -77,6 +77,20 @@ impl Outgoing {
         }
     }
 
+    /// Takes out the messages that bear descriptors, for a client that will not need them, and gives the descriptors. They may be the last
+    /// ones of memory.
+    pub fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        let mut taken = Vec::new();
+        self.messages.retain_mut(|message| {
+            let bears = !message.fds.is_empty();
+            taken.append(&mut message.fds);
+            // It is a reply: events bear none.
+            self.replies -= usize::from(bears);
+            !bears
+        });
+        taken
+    }
+
     /// Whether a reply waits: nothing more is read from a client that does not read.
     #[must_use]
     pub fn owes_reply(&self) -> bool {
@@ -100,6 +114,8 @@ fn refusal(reason: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -115,5 +131,21 @@ mod tests {
         outgoing.sent();
         assert!(!outgoing.owes_reply());
         assert!(outgoing.is_empty() && outgoing.front().is_none());
+    }
+
+    #[test]
+    fn descriptors_are_taken_with_their_message() {
+        let (one, other) = std::io::pipe().unwrap();
+        let mut outgoing = Outgoing::default();
+        outgoing.event(b"event").unwrap();
+        outgoing.reply(&Reply::Done, vec![one.into(), other.into()]);
+        outgoing.reply(&Reply::Done, Vec::new());
+        assert_eq!(outgoing.take_descriptors().len(), 2);
+        assert!(outgoing.take_descriptors().is_empty());
+        assert!(outgoing.front().is_some_and(|message| message.is_event));
+        outgoing.sent();
+        assert!(outgoing.owes_reply(), "the other reply");
+        outgoing.sent();
+        assert!(outgoing.is_empty() && !outgoing.owes_reply());
     }
 }

@@ -99,7 +99,12 @@ impl Server {
         }
         match request {
             Request::Hello { .. } => Err("this connection has said `hello` already".to_owned()),
-            Request::OpenSession { lane } => self.open_session(client, lane),
+            Request::OpenSession { lane } => {
+                if self.turn_away_reopening(client) {
+                    return Ok(());
+                }
+                self.open_session(client, lane)
+            }
             Request::OpenPipe {
                 kind,
                 capacity_bytes,
@@ -134,16 +139,28 @@ impl Server {
         }
     }
 
+    /// One connection is one session, also if it was forgone: who has the memory of many made and maps none of it pays for nothing. Whether
+    /// this client wants another, and is turned away for it.
+    fn turn_away_reopening(&mut self, client: u64) -> bool {
+        let Some(client) = self
+            .clients
+            .get_mut(&client)
+            .filter(|client| client.opened_session)
+        else {
+            return false;
+        };
+        client.turn_away(
+            "this connection has opened its session already, and one connection is one session: connect again for another",
+        );
+        self.count_refused("bad_message");
+        true
+    }
+
     fn open_session(&mut self, client: u64, lane: u32) -> Result<(), Refused> {
         if lane as usize >= self.lanes.len() {
             return Err(format!(
                 "there is no lane {lane}: this node has lanes 0 to {}",
                 self.lanes.len() - 1
-            ));
-        }
-        if let Some(session) = self.clients.get(&client).and_then(|client| client.session) {
-            return Err(format!(
-                "this connection is session {session} already: open another connection for another session"
             ));
         }
         let uid = self.uid_of(client);
@@ -182,6 +199,7 @@ impl Server {
         );
         if let Some(client) = self.clients.get_mut(&client) {
             client.session = Some(session);
+            client.opened_session = true;
         }
         let rings = NicSession::new(memory);
         let command = Command::Attach(Box::new(NewSession {
@@ -518,12 +536,17 @@ impl Server {
     }
 
     fn session_of(&self, client: u64) -> Result<u64, Refused> {
-        self.clients
-            .get(&client)
-            .and_then(|client| client.session)
-            .ok_or_else(|| {
-                "this connection is no session yet: send `open_session` first".to_owned()
-            })
+        let client = self.clients.get(&client);
+        client.and_then(|client| client.session).ok_or_else(|| {
+            if client.is_some_and(|client| client.opened_session) {
+                "the session of this connection was closed before it was served: connect again, send `open_session`, map the memory that \
+                 comes with its answer, and send `mapped` before any other request"
+            } else {
+                "this connection is no session yet: send `open_session` first, and `mapped` after it, once the memory that comes with its \
+                 answer is mapped"
+            }
+            .to_owned()
+        })
     }
 
     fn pipe_of(&self, session: u64, pipe: u32) -> Result<(u32, PipeRecord), Refused> {

@@ -30,11 +30,10 @@ fn impossible_requests_are_refused_with_their_reason() {
         capacity_bytes,
         port: port.map(ToOwned::to_owned),
     };
-    assert!(
-        stranger
-            .refused(&open(PipeKind::Rx, CAPACITY_BYTES, None))
-            .contains("open_session")
-    );
+    let reason = stranger.refused(&open(PipeKind::Rx, CAPACITY_BYTES, None));
+    for told in ["no session yet", "`open_session` first", "`mapped` after"] {
+        assert!(reason.contains(told), "{reason}");
+    }
     assert!(
         stranger
             .refused(&Request::OpenSession { lane: 3 })
@@ -48,11 +47,6 @@ fn impossible_requests_are_refused_with_their_reason() {
 
     let mut app = App::attach(&node.config.socket_path());
     let client = &mut app.client;
-    assert!(
-        client
-            .refused(&Request::OpenSession { lane: 0 })
-            .contains("already")
-    );
     assert!(
         client
             .refused(&open(PipeKind::Tx, CAPACITY_BYTES, None))

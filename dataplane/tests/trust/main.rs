@@ -27,7 +27,9 @@ mod witness;
 
 mod bindings;
 mod hangup;
+mod holes;
 mod hostile;
 mod killed;
 mod mappings;
 mod slow;
+mod unread;

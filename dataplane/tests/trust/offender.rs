@@ -75,7 +75,7 @@ struct Life {
     pipes: Vec<Pipe>,
     region: Shared,
     rkey: u32,
-    /// It sent no request that is no request.
+    /// It sent nothing that a connection is turned away for.
     speaks_well: bool,
     /// Where it takes what the daemon says.
     buffer: Vec<u8>,
@@ -443,9 +443,12 @@ impl Life {
                 size_bytes: noise.next(),
                 rights: Rights::ALL,
             },
-            4 => Request::OpenSession {
-                lane: noise.next() as u32,
-            },
+            4 => {
+                self.speaks_well = false;
+                Request::OpenSession {
+                    lane: noise.next() as u32,
+                }
+            }
             5 => Request::Unbind {
                 pipe,
                 matches: Match::Any,

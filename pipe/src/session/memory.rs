@@ -113,6 +113,10 @@ impl Words {
         })
     }
 
+    pub(super) fn populate(&self) {
+        self.mapping.populate();
+    }
+
     pub(super) fn notifications(&self) -> Mailbox<'_> {
         self.mailbox(0, 128, 256)
     }

@@ -33,6 +33,12 @@ impl NicSession {
         }
     }
 
+    /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
+    /// when the memory is made.
+    pub fn populate(&self) {
+        self.words.populate();
+    }
+
     /// Tells the application to look at `pipe`, whose latest tail (or head, for space in a TX pipe) is `tail`. If it was told already and has not
     /// looked, nothing more is needed. Ask [`NicSession::app_sleeping`] afterwards.
     ///

@@ -1,0 +1,52 @@
+//! An application that does not read what it is handed keeps nothing of it.
+
+use std::fs;
+
+use covalent_api::request::{PipeKind, Request};
+
+use super::{
+    client::App,
+    node::{self, Node, eventually, pair_on_a_cable},
+    turn,
+};
+
+/// Large: freeing it takes long.
+const CAPACITY_BYTES: u64 = 8 << 20;
+/// Sessions that come and go, two events each: more than its socket has room for, and less than that and what the daemon keeps.
+const FILLING: usize = 200;
+
+/// Descriptors of the memory of pipes that the daemon has.
+fn descriptors(node: &Node) -> usize {
+    let fds = fs::read_dir(format!("/proc/{}/fd", node.pid())).expect("it lives");
+    fds.flatten()
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter(|link| link.to_string_lossy().contains("memfd:pipe"))
+        .count()
+}
+
+#[test]
+fn who_is_turned_away_does_not_keep_the_memory_that_it_was_not_sent() {
+    let _turn = turn::take();
+    let dir = node::place();
+    let (mut a, _b) = pair_on_a_cable(dir.path());
+    let mut slow = App::attach(&a.socket());
+    slow.client.done(&Request::Subscribe);
+    let raise_events = || (0..FILLING).for_each(|_| drop(App::attach(&a.socket())));
+    raise_events();
+    slow.client.send(&Request::OpenPipe {
+        kind: PipeKind::RxTx,
+        capacity_bytes: CAPACITY_BYTES,
+        port: Some("p0".to_owned()),
+    });
+    // Two are kept to be sealed, and two wait behind the events.
+    eventually("its pipe is made and cannot be told", || {
+        descriptors(&a) == 4
+    });
+    raise_events();
+    // It has not read why, nor anything else, and it has not hung up.
+    eventually("its pipe is gone", || descriptors(&a) == 0);
+    eventually("its session is over", || a.status().sessions == 0);
+    assert_eq!(a.status().mappings, 0);
+    drop(slow);
+    a.check_lives();
+}
