@@ -102,6 +102,7 @@ bench: build bench-peers ## Our side and its peers, in one run, with raw results
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \
+	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status
 
 bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
@@ -109,7 +110,7 @@ bench-page:      ## Makes docs/performance.md and its plots from the last result
 
 # iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
 bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
-	@scripts/install-packages build bench
+	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
 
 $(BENCH_CMAKE):

@@ -40,7 +40,7 @@ use crate::{
     arguments::{Format, Page, Pages, Pipes},
     cores::Cores,
     host::Host,
-    receive,
+    instructions, receive,
     stop::{self, Stopped},
     summary::Summary,
 };
@@ -153,8 +153,9 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 /// Writes the page and the plots in it.
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
-    let section = receive::section(&page.results, &page.out)?;
-    page::write(&results, &section, &page.out)
+    let sections =
+        receive::section(&page.results, &page.out)? + &instructions::section(&page.results)?;
+    page::write(&results, &sections, &page.out)
 }
 
 /// The contestants whose processes are this program.

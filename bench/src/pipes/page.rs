@@ -17,8 +17,8 @@ use crate::pipes::{
     table::{TESTS, count, short},
 };
 
-/// Writes the page with a section of another measurement's in it, and its plots into a folder beside it.
-pub fn write(results: &Results, section: &str, page: &Path) -> Result<()> {
+/// Writes the page with sections of other measurements in it, and its plots into a folder beside it.
+pub fn write(results: &Results, sections: &str, page: &Path) -> Result<()> {
     let plots = plots_of(page);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     let tests = TESTS
@@ -42,7 +42,7 @@ pub fn write(results: &Results, section: &str, page: &Path) -> Result<()> {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    fs::write(page, text(results, section, &folder))
+    fs::write(page, text(results, sections, &folder))
         .with_context(|| format!("writing {}", page.display()))
 }
 
