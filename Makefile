@@ -97,7 +97,7 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Our side and its peers, in one run, with raw results in bench/results (as root)
+bench: build bench-peers ## Three runs beside DPDK, iceoryx2, Aeron, sockets, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
