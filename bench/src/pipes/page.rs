@@ -87,7 +87,8 @@ fn head(out: &mut String, results: &Results) {
          is touched, then it is sent back). testpmd swaps addresses instead, and its near side looks at nothing. All contestants took turns, case by\n\
          case, {} times; figures are medians, and only figures of this run are compared. How it was measured, and with which command lines, is\n\
          [below](#contestants).\n\n\
-         No covalentd and no network, but in the section that says so: the daemon's half of a pipe is in one process, the application's in another.\n\
+         No covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. Only\n\
+         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) go through a daemon.\n\
          covalentd places at most one datagram at a time, so it cannot reach the stream figures.\n",
         setup.rounds
     );
