@@ -97,11 +97,12 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Our side and its peers, in one run, with raw results in bench/results (as root)
+bench: build bench-peers ## Three runs beside DPDK, iceoryx2, Aeron, sockets, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \
+	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status
 
 bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
@@ -109,7 +110,7 @@ bench-page:      ## Makes docs/performance.md and its plots from the last result
 
 # iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
 bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
-	@scripts/install-packages build bench
+	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
 
 $(BENCH_CMAKE):

@@ -31,7 +31,7 @@ pub enum Request {
     OpenPipe {
         /// Which way it carries, and what.
         kind: PipeKind,
-        /// Ring size in bytes: a power of two, 64 KiB to 1 GiB.
+        /// Ring size in bytes: a power of two, 64 KiB to 1 GiB; the default `session_memory_max_mib` admits 128 MiB.
         capacity_bytes: u64,
         /// The port that a TX or RX/TX pipe sends on. An RX pipe may name one too, and its bindings then see that port's
         /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.

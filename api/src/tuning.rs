@@ -16,7 +16,7 @@ pub struct PipeTuning {
     ///
     /// A TX pipe's packets are stamped on their way to the port, in the port's copy; those of an RX or RX/TX pipe when they arrive. The stamp is
     /// `CLOCK_MONOTONIC` of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet. A packet too short
-    /// for it passes unstamped and is counted.
+    /// for it passes unstamped and is counted in the daemon's status and on `/metrics`.
     #[serde(default)]
     pub stamp_at_bytes: Option<u32>,
 }

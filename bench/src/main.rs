@@ -10,6 +10,8 @@ mod cores;
 mod hand_over;
 mod host;
 mod idle;
+mod instructions;
+mod kept;
 mod node;
 mod pipes;
 mod receive;

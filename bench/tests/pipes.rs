@@ -198,6 +198,7 @@ fn what_does_not_exist_is_refused() {
         (["--sizes", "65"], "size"),
         (["--only", "nobody"], "name"),
         (["--captures", "/nowhere"], "/nowhere"),
+        (["--ring-kib=1024", "--pages=huge"], "pages of 2 MiB"),
     ] {
         let output = bench(temporary.path(), &options).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

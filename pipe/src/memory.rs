@@ -41,7 +41,7 @@ impl PipeMemory {
     /// The data of an RX pipe of either kind is sealed against writing too: the application can only read it. Only such data gets
     /// reserved huge pages, because who may write to a file of them may also punch a hole into it, and if then no huge page is
     /// free, the next access by the daemon is a SIGBUS. Everything else, and what finds none reserved, gets transparent huge pages, which have
-    /// no such end; making them takes some 2 ms for each MiB.
+    /// no such end; making them takes some 2 ms for each MiB. A ring below 2 MiB is smaller than a huge page and gets small ones under every policy.
     ///
     /// # Errors
     /// [`PipeError::Size`] if the capacity is not a power of two in range; [`PipeError::HugePages`] under [`PagePolicy::Require`];
@@ -54,17 +54,7 @@ impl PipeMemory {
         } = *spec;
         check_capacity(capacity_bytes)?;
         let read_only = direction.is_read_only();
-        let wants_huge = match pages {
-            PagePolicy::Require if capacity_bytes < HUGE_PAGE_BYTES => {
-                return Err(PipeError::Size {
-                    what: WHAT,
-                    found: capacity_bytes,
-                    expected: "at least one page of 2 MiB",
-                });
-            }
-            PagePolicy::Require | PagePolicy::Auto => capacity_bytes >= HUGE_PAGE_BYTES,
-            PagePolicy::Never => false,
-        };
+        let wants_huge = pages != PagePolicy::Never && capacity_bytes >= HUGE_PAGE_BYTES;
         let reserved = if wants_huge && read_only {
             create_data(capacity_bytes, Pages::Reserved, read_only).ok()
         } else {
@@ -73,8 +63,7 @@ impl PipeMemory {
         let (ring, data, page_bytes) = match reserved {
             Some((ring, data)) => (ring, data, HUGE_PAGE_BYTES),
             None => {
-                // Where huge pages are to be, so that a mapping of one costs one entry. Small pages lie better elsewhere: with
-                // a ring of them at such a multiple a sender reached 21 Mpps and not 49 (`covalent-bench pipes`, one way, 64 B).
+                // The kernel puts pages together only where a huge one can lie.
                 let pages = if wants_huge {
                     Pages::ToCollapse
                 } else {
@@ -83,7 +72,7 @@ impl PipeMemory {
                 let (ring, data) = create_data(capacity_bytes, pages, read_only)?;
                 if wants_huge && ring.collapse() {
                     (ring, data, HUGE_PAGE_BYTES)
-                } else if spec.pages == PagePolicy::Require {
+                } else if wants_huge && spec.pages == PagePolicy::Require {
                     return Err(PipeError::HugePages {
                         bytes: capacity_bytes,
                     });

@@ -43,7 +43,7 @@ impl Direction {
 pub enum PagePolicy {
     /// 2 MiB pages where they are to be had, reserved or transparent, else 4 KiB. See [`crate::PipeMemory::create`].
     Auto,
-    /// 2 MiB pages or an error.
+    /// 2 MiB pages or an error; 4 KiB pages for a ring below 2 MiB, which is smaller than one.
     Require,
     /// 4 KiB pages.
     Never,

@@ -202,17 +202,16 @@ fn a_hole_in_writable_data_harms_only_its_bytes() {
 }
 
 #[test]
-fn a_small_ring_cannot_have_huge_pages() {
-    assert!(matches!(
-        create(Direction::Rx, HUGE / 2, PagePolicy::Require),
-        Err(PipeError::Size { .. })
-    ));
-    assert_eq!(
-        create(Direction::Rx, HUGE / 2, PagePolicy::Auto)
-            .unwrap()
-            .page_bytes(),
-        4096
-    );
+fn a_ring_below_a_huge_page_has_small_ones_under_every_policy() {
+    for direction in [Direction::Rx, Direction::Tx] {
+        for pages in [PagePolicy::Require, PagePolicy::Auto, PagePolicy::Never] {
+            let memory = create(direction, HUGE / 2, pages).unwrap();
+            assert_eq!(memory.page_bytes(), 4096, "{direction:?} under {pages:?}");
+            let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+            let opened = PipeMemory::open(fds, direction, HUGE / 2).unwrap();
+            assert_eq!(opened.page_bytes(), 4096);
+        }
+    }
 }
 
 #[test]

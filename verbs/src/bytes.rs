@@ -22,9 +22,9 @@ use crate::{
 ///
 /// Where a message ends is told by a [`crate::framing`], not by the datagrams: a sender may put several into one. A datagram goes in whole or, when the
 /// pipe is full, not at all, and is counted; so a sender that keeps messages within datagrams never tears one. Frames that carry no whole datagram (TCP, fragments) are
-/// dropped and counted as `no_payload`. Sources are not told apart: bind a pipe for each one whose messages must not mix.
+/// dropped and counted as `no_payload` in the daemon's status and on `/metrics`. Sources are not told apart: bind a pipe for each one whose messages must not mix.
 ///
-/// It belongs to its device's thread. Bytes are as they were in the datagrams. Dropping it gives it back to the daemon.
+/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were in the datagrams: no byte order is meant or changed. Dropping it gives it back to the daemon.
 ///
 /// # Examples
 /// ```no_run
@@ -199,7 +199,8 @@ impl<'d> BytePipe<'d> {
         self.device.ring(self.id)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe. Its packets are datagrams.
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
+    /// (its pass over all that it owns) in which it served this pipe. Its packets are datagrams.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()

@@ -243,7 +243,8 @@ impl Device {
         self.client.borrow_mut().check_alive()
     }
 
-    /// Opens a pipe that receives from every port of the lane: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+    /// Opens a pipe that receives from every port of the lane: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to
+    /// 1 GiB; the default `dataplane.session_memory_max_mib` admits 128 MiB.
     ///
     /// # Errors
     /// [`Error::Refused`] (for example the session's memory bound), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
@@ -283,7 +284,8 @@ impl Device {
         TxPipe::open(self, capacity_bytes, port)
     }
 
-    /// Opens a pipe that receives from a port and sends back on it from where the packets lie, with no copy.
+    /// Opens a pipe that receives from a port and sends back on it from where the packets lie, without a copy by the application; the lane copies them to
+    /// the port.
     ///
     /// # Errors
     /// As [`Device::rx_pipe_on`].
@@ -337,7 +339,7 @@ impl Device {
     }
 
     /// Registers memory, all zero, that verbs of this and other nodes can act on, under a name that is unique on the node (1 to 32 bytes). It
-    /// stays registered until the device is dropped. `size_bytes` is a multiple of 8, at most 1 GiB.
+    /// stays registered until the device is dropped. `size_bytes` is a multiple of 8, at most 1 GiB. A session has at most 64 regions.
     ///
     /// # Errors
     /// [`Error::Refused`] (for example: the name is taken), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].

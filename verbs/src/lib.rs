@@ -4,7 +4,7 @@
 //!
 //! | object | what it is |
 //! |---|---|
-//! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, back to back in memory shared with the daemon: received, sent, or sent back in place |
+//! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, each at the next multiple of 64 bytes in memory shared with the daemon: received, sent, or sent back in place |
 //! | [`BytePipe`] | what UDP datagrams carry, without gaps: messages of one size, with their length before them, or delimited ([`framing`]) |
 //! | [`Region`] | memory of one's own that verbs of any node act on |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |

@@ -43,7 +43,7 @@ const COMPLETION_BYTES_WORST: u64 = ((COMPLETION_BYTES_MAX - covalent_protocol::
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it.
 ///
-/// It belongs to its device's thread. Words are in the caller's own byte order; read and written as bytes they are little-endian. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
+/// Every call here is for its device's thread alone. Words are in the caller's own byte order; read and written as bytes they are little-endian. Completions come in the order in which the verbs ended, not in that of posting. Every verb is executed exactly once or
 /// refused, and its final completion comes exactly once; [`Outcome`] lists the rest. The number under way is bounded ([`Verbs::depth`]):
 /// beyond it posting is refused, so nothing queues without end.
 ///

@@ -5,7 +5,7 @@ use covalent_api::{guid::Guid, request::Rights};
 /// A region of some node, as verbs name it: the node, the key, and what the node said of it.
 ///
 /// Made by [`Verbs::open_region`](crate::Verbs::open_region), or from a key that came another way. It is only a name: the node that executes a verb checks key,
-/// bounds and rights each time. It may be sent to and used on any device attached to the same node.
+/// bounds and rights each time. It is plain data: any thread may use it, on any device attached to the same node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteRegion {
     /// As on the wire: 0 is the own node.

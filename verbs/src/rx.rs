@@ -14,10 +14,10 @@ use crate::{
     error::Result,
 };
 
-/// A pipe that receives packets: whole Ethernet frames without FCS, back to back in contiguous memory.
+/// A pipe that receives packets: whole Ethernet frames without FCS, each at the next multiple of 64 bytes, in contiguous memory.
 ///
-/// It belongs to its device's thread. Bytes are as they were on the wire (network byte order). When it is full, further packets are
-/// dropped and counted in the daemon's status; a slow reader disturbs nobody else. Dropping it gives it back to the daemon.
+/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were on the wire (network byte order). When it is
+/// full, further packets are dropped and counted (`counters().full`); a slow reader disturbs nobody else. Dropping it gives it back to the daemon.
 ///
 /// # Examples
 /// ```no_run
@@ -77,7 +77,8 @@ impl<'d> RxPipe<'d> {
         self.page_bytes
     }
 
-    /// Asks for the frames that `matches` describes. Several bindings add up. Blocks for the daemon's answer.
+    /// Asks for the frames that `matches` describes. Several bindings add up, at most 4096 in a session. Blocks for the daemon's
+    /// answer.
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) when another pipe has the same match on the same port, or the configuration gives it to the kernel.
@@ -160,7 +161,8 @@ impl<'d> RxPipe<'d> {
         self.device.ring(self.id)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round (its pass over all
+    /// that it owns) in which it served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()

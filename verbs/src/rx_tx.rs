@@ -19,8 +19,9 @@ use crate::{
 
 /// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
 ///
-/// It belongs to its device's thread. Bytes are in network byte order. A packet's room is free again when the port has sent it, so a slow port
-/// fills the pipe, and what then arrives is dropped and counted. Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
+/// Every call here, and on its batches, is for its device's thread alone. Bytes are as they were on the wire (network byte order), and leave as they
+/// lie. A packet's room is free again when the lane has copied it to the port, so a slow port fills the pipe, and what then arrives is dropped and
+/// counted (`counters().full`). Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
 /// get there.
 ///
 /// # Examples
@@ -104,7 +105,8 @@ impl<'d> RxTxPipe<'d> {
         self.device.unbind(self.id, matches)
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
+    /// (its pass over all that it owns) in which it served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()

@@ -18,7 +18,7 @@ pub const FRAME_BYTES_MIN: usize = 14;
 
 /// A pipe that sends packets on a port: whole Ethernet frames without FCS, in network byte order, exactly as given.
 ///
-/// It belongs to its device's thread. Packets leave in the order in which they were put in. When the port is slow the pipe fills, and sending
+/// Every call here is for its device's thread alone. Packets leave in the order in which they were put in. When the port is slow the pipe fills, and sending
 /// is refused with [`SendRefusal::Full`] (or waits, in the calls that wait): nothing is queued elsewhere. Dropping the pipe gives it back to
 /// the daemon; what was not on the wire by then may not get there.
 ///
@@ -86,7 +86,8 @@ impl<'d> TxPipe<'d> {
         self.ring.in_flight_bytes()
     }
 
-    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round on this pipe.
+    /// What the pipe did so far, without asking the daemon: each number is as recent as the lane's last round
+    /// (its pass over all that it owns) in which it served this pipe.
     #[must_use]
     pub fn counters(&self) -> PipeCounters {
         self.ring.counters()
@@ -115,7 +116,7 @@ impl<'d> TxPipe<'d> {
         }
     }
 
-    /// Makes room for a packet of `len_bytes`, to be written where it will be sent from, with no copy. Nothing is sent before
+    /// Makes room for a packet of `len_bytes`, to be written in the pipe without a copy by the application; the lane copies it to the port. Nothing is sent before
     /// [`TxReservation::commit`] and then [`TxPipe::publish`]. Does not block. The bytes found there are unspecified.
     ///
     /// # Errors

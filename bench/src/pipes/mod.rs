@@ -40,7 +40,7 @@ use crate::{
     arguments::{Format, Page, Pages, Pipes},
     cores::Cores,
     host::Host,
-    receive,
+    instructions, receive,
     stop::{self, Stopped},
     summary::Summary,
 };
@@ -57,7 +57,7 @@ use testpmd::{Join, TestpmdPair};
 pub use case::Size;
 pub use contestant::Description;
 pub use huge_pages::HugePages;
-pub use page::told_command;
+pub use page::{told_command, without_places};
 pub use results::Entry;
 pub use role::play;
 pub use source::Mix;
@@ -84,6 +84,11 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     ensure!(
         !cases.is_empty() || sweeps.any(),
         "none of the tests has such a size"
+    );
+    ensure!(
+        options.pages == Pages::Small || options.ring_kib >= 2048,
+        "a ring of {} KiB has no pages of 2 MiB: give --pages small, or a larger --ring-kib",
+        options.ring_kib
     );
     let cores = Cores::choose()?;
     let host = Host::look();
@@ -153,8 +158,9 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 /// Writes the page and the plots in it.
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
-    let section = receive::section(&page.results, &page.out)?;
-    page::write(&results, &section, &page.out)
+    let sections =
+        receive::section(&page.results, &page.out)? + &instructions::section(&page.results)?;
+    page::write(&results, &sections, &page.out)
 }
 
 /// The contestants whose processes are this program.
@@ -194,7 +200,6 @@ fn ours<'a>(
     let pipe =
         format!("{ring}; of streams at least three batches, walked over with LengthPrefixed");
     let kernel = format!("Linux {}", Host::look().kernel);
-    let sockets = peers::socket_tuning();
     let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
     vec![
         contestant(
@@ -202,7 +207,7 @@ fn ours<'a>(
             Means::Ring,
             PACKETS,
             described(
-                "a bare ring of 64 B quanta and nothing else: the machine's limit",
+                "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing else: the machine's limit",
                 version,
                 &ring,
             ),
@@ -245,13 +250,15 @@ fn ours<'a>(
             "unix",
             Means::Unix,
             MESSAGES,
-            described("Unix stream socket", &kernel, &sockets),
+            peers::socket_tuning(Means::Unix)
+                .and_then(|tuning| described("Unix stream socket", &kernel, &tuning)),
         ),
         contestant(
             "tcp",
             Means::Tcp,
             MESSAGES,
-            described("TCP over the loopback interface", &kernel, &sockets),
+            peers::socket_tuning(Means::Tcp)
+                .and_then(|tuning| described("TCP over the loopback interface", &kernel, &tuning)),
         ),
     ]
 }

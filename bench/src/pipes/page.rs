@@ -17,8 +17,8 @@ use crate::pipes::{
     table::{TESTS, count, short},
 };
 
-/// Writes the page with a section of another measurement's in it, and its plots into a folder beside it.
-pub fn write(results: &Results, section: &str, page: &Path) -> Result<()> {
+/// Writes the page with sections of other measurements in it, and its plots into a folder beside it.
+pub fn write(results: &Results, sections: &str, page: &Path) -> Result<()> {
     let plots = plots_of(page);
     fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
     let tests = TESTS
@@ -42,7 +42,7 @@ pub fn write(results: &Results, section: &str, page: &Path) -> Result<()> {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    fs::write(page, text(results, section, &folder))
+    fs::write(page, text(results, sections, &folder))
         .with_context(|| format!("writing {}", page.display()))
 }
 
@@ -83,9 +83,13 @@ fn head(out: &mut String, results: &Results) {
         out,
         "# Performance\n\n\
          <!-- Made by `covalent-bench page` from a result of `covalent-bench pipes`. Do not edit: measure again. -->\n\n\
-         Pipes against real peers on one machine, in one run: the same work for each packet (a byte of it is touched, then it is sent back), two\n\
-         processes, each alone on its core. All contestants took turns, case by case, {} times; figures are medians, and only figures of this run\n\
-         are compared. How it was measured, and with which command lines, is [below](#contestants).\n",
+         Pipes against real peers on one machine, in one run: two processes, each alone on its core, and the same work for each packet (a byte of it\n\
+         is touched, then it is sent back). testpmd swaps addresses instead, and its near side looks at nothing. All contestants took turns, case by\n\
+         case, {} times; figures are medians, and only figures of this run are compared. How it was measured, and with which command lines, is\n\
+         [below](#contestants).\n\n\
+         No covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. Only\n\
+         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) go through a daemon.\n\
+         covalentd places at most one datagram at a time, so it cannot reach the stream figures.\n",
         setup.rounds
     );
     let governor = setup
@@ -108,7 +112,7 @@ fn head(out: &mut String, results: &Results) {
         (
             "rings of pipes and of the bare ring",
             format!(
-                "{} KiB in pages of {} bytes",
+                "{} KiB in pages of {} bytes; rings below 2 MiB: 4 KiB pages",
                 setup.ring_kib, setup.page_bytes
             ),
         ),
@@ -202,7 +206,7 @@ fn lost(out: &mut String, results: &Results) {
         .collect();
     let _ = writeln!(out, "\n## Where a peer is better\n");
     if lost.is_empty() {
-        let _ = writeln!(out, "Nowhere in this run.");
+        let _ = writeln!(out, "Nowhere in the tests of pipes below.");
     } else {
         let _ = writeln!(out, "{}", lost.join("\n"));
     }
@@ -307,8 +311,9 @@ fn contestants(out: &mut String, results: &Results) {
         out,
         "\n## Contestants\n\n\
          Packets of the daemon's side come from 4096 buffers of 2 KiB in turn, as a NIC would have filled them (each begins with a\n\
-         line of the cache and is fetched eight packets before its turn, as drivers do), and move in bursts of 64. The application's side adds one to a byte of each packet (of what goes one way: reads it), and the daemon's side looks at that byte of each packet\n\
-         that comes back. A message is a length of four bytes and as many bytes; whoever receives it finds its end and reads a byte of it.\n"
+         line of the cache and is fetched eight packets before its turn, as drivers do), and move in bursts of 64. The application's side adds one to a\n\
+         byte of each packet (of what goes one way: reads it), and the daemon's side looks at that byte of each packet that comes back. testpmd (memif,\n\
+         vhost) has buffers of its own, which circulate: its far side swaps the addresses of each packet, and its near side looks at no byte. A message is a length of four bytes and as many bytes; whoever receives it finds its end and reads a byte of it.\n"
     );
     for entry in &results.contestants {
         let description = &entry.description;
@@ -340,18 +345,25 @@ fn contestants(out: &mut String, results: &Results) {
 }
 
 /// A command line without the folder and the process id of the run.
-fn without_places(command: &str) -> String {
+pub fn without_places(command: &str) -> String {
     command
         .split(' ')
-        .map(|word| match word.split_once("/dev/shm/.tmp") {
-            Some((before, after)) => {
-                let after = after.split_once('/').map_or("", |(_, after)| after);
-                format!("{before}DIR/{after}")
-            }
-            None => word.to_owned(),
-        })
+        .map(without_place)
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+fn without_place(word: &str) -> String {
+    const FILE_PREFIX: &str = "--file-prefix=covalent-bench-";
+    if let Some((before, after)) = word.split_once("/dev/shm/.tmp") {
+        let after = after.split_once('/').map_or("", |(_, after)| after);
+        return format!("{before}DIR/{after}");
+    }
+    if let Some(after) = word.strip_prefix(FILE_PREFIX) {
+        let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        return format!("{FILE_PREFIX}PID{rest}");
+    }
+    word.to_owned()
 }
 
 #[cfg(test)]
@@ -373,6 +385,9 @@ mod tests {
             "- **aeron** took no part: built without the feature `peers`.",
             "  - `memif --go`",
             "| measured | `covalent-bench pipes` |",
+            "testpmd swaps addresses instead, and its near side looks at nothing.",
+            "covalentd places at most one datagram at a time",
+            "rings below 2 MiB: 4 KiB pages |",
         ] {
             assert!(page.contains(words), "{words:?} is not in\n{page}");
         }
@@ -412,8 +427,10 @@ mod tests {
     #[test]
     fn places_of_the_run_are_left_out() {
         assert_eq!(
-            without_places("x --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"),
-            "x --vdev=a,socket=DIR/memif.sock,b=1 -i"
+            without_places(
+                "x --file-prefix=covalent-bench-13021-memif-true --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"
+            ),
+            "x --file-prefix=covalent-bench-PID-memif-true --vdev=a,socket=DIR/memif.sock,b=1 -i"
         );
         let command = ["/a/b/covalent-bench".to_owned(), "pipes".to_owned()];
         assert_eq!(told_command(&command), "covalent-bench pipes");

@@ -5,13 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
 use super::{contestant::BARE, goals::Verdict, turn::Slice};
 use crate::{
     host::Host,
+    kept,
     pipes::{Entry, Size},
     summary::Summary,
 };
@@ -124,43 +125,7 @@ impl Results {
 
     /// The last result in `place`, or in the folder of it if it is a file; `None` if there is none.
     pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        let folder = if place.is_dir() {
-            place
-        } else {
-            place.parent().unwrap_or(Path::new("."))
-        };
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(error).with_context(|| format!("reading {}", folder.display()));
-            }
-        };
-        let mut found: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                path.file_name().is_some_and(|name| {
-                    let name = name.to_string_lossy();
-                    name.starts_with(NAME) && name.ends_with(".json")
-                })
-            })
-            .collect();
-        // Their names have the time in them, and as many digits for centuries.
-        found.sort();
-        let Some(path) = found.pop() else {
-            return Ok(None);
-        };
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let results: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a result of `rx --peers`", path.display()))?;
-        ensure!(
-            results.name == NAME,
-            "{} is a result of {:?}, not of `rx --peers`",
-            path.display(),
-            results.name
-        );
-        Ok(Some(results))
+        kept::last_beside(place, NAME, "rx --peers")
     }
 
     /// What a contestant was measured at.

@@ -10,7 +10,7 @@ use super::{
     goals::{Verdict, count},
     results::{Results, Setup},
 };
-use crate::pipes::{short, told_command};
+use crate::pipes::{short, told_command, without_places};
 
 const PLOT: &str = "receive.svg";
 
@@ -106,20 +106,29 @@ fn head(out: &mut String, results: &Results) {
         ("application of the pipe", application),
         ("mix of frames", setup.mix.clone()),
         ("measured", format!("`{}`", told_command(&host.command))),
-        ("daemon", format!("`{}`", told_daemon(&setup.daemon))),
     ];
     for (name, value) in rows {
         let _ = writeln!(out, "| {name} | {value} |");
     }
+    daemon(out, &setup.daemon);
 }
 
-/// The daemon's command line without the places of the run.
-fn told_daemon(command: &[String]) -> String {
-    told_command(command)
+/// The daemon's configuration without the places of the run. The last word of its command line in a result is what the file says, its lines joined.
+fn daemon(out: &mut String, command: &[String]) {
+    let Some(configuration) = command.last() else {
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "\nThe daemon ran as `covalentd --config FILE` with this file, whose folders are left out:\n\n```toml"
+    );
+    let settings = configuration
         .split("; ")
-        .filter(|setting| !setting.contains("_dir = ") && !setting.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ")
+        .filter(|setting| !setting.contains("_dir = ") && !setting.is_empty());
+    for setting in settings {
+        let _ = writeln!(out, "{setting}");
+    }
+    let _ = writeln!(out, "```");
 }
 
 fn figures(out: &mut String, results: &Results) {
@@ -199,7 +208,7 @@ fn contestants(out: &mut String, results: &Results) {
             entry.name, description.what, description.version, description.tuning
         );
         for command in &description.commands {
-            let _ = writeln!(out, "  - `{command}`");
+            let _ = writeln!(out, "  - `{}`", without_places(command));
         }
         if let Some(failure) = entry.failures.first() {
             let _ = writeln!(
@@ -251,10 +260,13 @@ mod tests {
             "--config",
             "[node]; name = \"b\"; run_dir = \"/t/x\"; [lane]; ",
         ];
-        assert_eq!(
-            told_daemon(&command.map(str::to_owned)),
-            "covalentd --config [node]; name = \"b\"; [lane]"
+        let mut out = String::new();
+        daemon(&mut out, &command.map(str::to_owned));
+        assert!(
+            out.contains("```toml\n[node]\nname = \"b\"\n[lane]\n```\n"),
+            "{out}"
         );
+        assert!(out.contains("`covalentd --config FILE`"), "{out}");
     }
 
     #[test]

@@ -13,9 +13,9 @@ use crate::{
     words::reactive::OUTSTANDING,
 };
 
-/// The application's half of an RX/TX pipe: packets arrive, are changed in place, and go back to be sent, with no copy.
+/// The application's half of an RX/TX pipe: packets arrive, are changed in place, and go back to be sent, without a copy by the application.
 ///
-/// A packet's bytes are the pipe's again only when the daemon has sent it.
+/// A packet's bytes are the pipe's again only when the daemon has taken it.
 #[derive(Debug)]
 pub struct RxTxPipe {
     shared: Shared,

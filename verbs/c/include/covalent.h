@@ -295,7 +295,7 @@ typedef struct covalent_port {
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_port;
 
-// A pipe that receives packets. Used on its device's thread only. Zero names nothing.
+// A pipe that receives packets: bytes as they were on the wire (network byte order), each packet at the next multiple of 64 bytes. Every call with it is for its device's thread only. Zero names nothing.
 //
 // A packet is first received (covalent_rx_pipe_recv tells it, and tells it again: it only looks), then confirmed if it is to be kept while others are received
 // (covalent_rx_pipe_held tells it), and freed.
@@ -333,8 +333,8 @@ typedef struct covalent_packet {
     size_t length_bytes;
 } covalent_packet;
 
-// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round on
-// this pipe, and two of them may be of different moments.
+// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round
+// (its pass over all that it owns) in which it served this pipe, and two of them may be of different moments.
 typedef struct covalent_pipe_counters {
     // Packets placed for this application; datagrams in a byte pipe.
     uint64_t rx_packets;
@@ -361,7 +361,8 @@ typedef struct covalent_pipe_counters {
 // What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
 //
 // The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet: an arriving one's when it is placed
-// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted.
+// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted in the daemon's
+// status and on /metrics, not in covalent_pipe_counters.
 typedef struct covalent_pipe_tuning {
     // The most that is sent, 1 to 10^13; counts unless `rate_unit` is COVALENT_RATE_NONE.
     uint64_t rate_per_second;
@@ -376,19 +377,21 @@ typedef struct covalent_pipe_tuning {
     uint32_t stamp_at_bytes;
 } covalent_pipe_tuning;
 
-// A pipe that sends packets on a port, in the order in which they are put in. Used on its device's thread only. Zero names nothing.
+// A pipe that sends packets on a port, in the order in which they are put in. Every call with it is for its device's thread only. Frames are bytes as
+// they go on the wire (network byte order). Zero names nothing.
 typedef struct covalent_tx_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_tx_pipe;
 
-// A pipe that receives packets from a port and sends them back on it from where they lie. Used on its device's thread only. Zero names nothing.
+// A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
+// the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
 typedef struct covalent_rx_tx_pipe {
     // Opaque.
     uint64_t handle;
 } covalent_rx_tx_pipe;
 
-// A received packet that may be changed where it lies, until it is sent or discarded. Its length stays.
+// A received packet that may be changed where it lies, until it is sent or discarded: one Ethernet frame without FCS, in network byte order. Its length stays.
 typedef struct covalent_packet_mut {
     // Its bytes.
     uint8_t *data;
@@ -396,12 +399,12 @@ typedef struct covalent_packet_mut {
     size_t length_bytes;
 } covalent_packet_mut;
 
-// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Used on its device's thread only. Zero names
-// nothing.
+// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Every call with it is for its device's thread only. Zero
+// names nothing.
 //
 // Where a message ends is told by a framing (covalent_next_delimited and its like), not by the datagrams: a sender may put several into one, or one into several. Bytes
-// are as they were in the datagrams. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
-// counted.
+// are as they were in the datagrams; a framing says which byte order a length has. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
+// counted in the daemon's status and on /metrics, not in covalent_pipe_counters.
 typedef struct covalent_byte_pipe {
     // Opaque.
     uint64_t handle;
@@ -430,13 +433,14 @@ typedef struct covalent_region {
     uint64_t handle;
 } covalent_region;
 
-// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Zero names nothing.
+// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
+// Words are in the machine's byte order; read and written as bytes they are little-endian. Zero names nothing.
 typedef struct covalent_verb_queue {
     // Opaque.
     uint64_t handle;
 } covalent_verb_queue;
 
-// A region of some node, as verbs name it: plain data, to be copied and kept. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
+// A region of some node, as verbs name it: plain data, to be copied, kept and used on any thread; numbers are in the machine's byte order. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
 // other way. The node that executes a verb checks key, bounds and rights each time.
 typedef struct covalent_remote_region {
     // The node that has it; 0 for the own node.
@@ -556,7 +560,8 @@ int covalent_device_next_rx_pipe(struct covalent_device device,
                                  uint32_t *pipe_number);
 
 // Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-// a power of two, 64 KiB to 1 GiB. When the pipe is full, further packets are dropped and counted; a slow reader disturbs nobody else.
+// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB. When the pipe is full, further packets are dropped and counted (`full`); a
+// slow reader disturbs nobody else.
 //
 // # Safety
 // `port` is null or text that ends in a zero; `pipe` may be written.
@@ -568,13 +573,19 @@ int covalent_rx_pipe_open(struct covalent_device device,
 // Closes a pipe. Its packets are gone: their pointers must not be used any more.
 int covalent_rx_pipe_close(struct covalent_rx_pipe pipe);
 
+// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+//
+// # Safety
+// `page_bytes` may be written.
+int covalent_rx_pipe_page_bytes(struct covalent_rx_pipe pipe, uint64_t *page_bytes);
+
 // Tells the pipe's number, as covalent_device_next_rx_pipe does.
 //
 // # Safety
 // `number` may be written.
 int covalent_rx_pipe_number(struct covalent_rx_pipe pipe, uint32_t *number);
 
-// Asks for the frames that `match` describes. Several bindings add up. COVALENT_REFUSED when they belong to another pipe.
+// Asks for the frames that `match` describes. Several bindings add up, at most 4096 in a session. COVALENT_REFUSED when they belong to another pipe.
 //
 // # Safety
 // `match` points to a match whose texts end in a zero.
@@ -655,7 +666,7 @@ int covalent_rx_pipe_counters(struct covalent_rx_pipe pipe, struct covalent_pipe
 int covalent_rx_pipe_tune(struct covalent_rx_pipe pipe,
                           const struct covalent_pipe_tuning *tuning);
 
-// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
 //
 // # Safety
 // `port` is text that ends in a zero; `pipe` may be written.
@@ -666,6 +677,12 @@ int covalent_tx_pipe_open(struct covalent_device device,
 
 // Closes a pipe. What is not on the wire by then may not get there: covalent_tx_pipe_flush waits for it.
 int covalent_tx_pipe_close(struct covalent_tx_pipe pipe);
+
+// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+//
+// # Safety
+// `page_bytes` may be written.
+int covalent_tx_pipe_page_bytes(struct covalent_tx_pipe pipe, uint64_t *page_bytes);
 
 // Tells the longest frame that the port carries, in bytes without FCS.
 //
@@ -682,7 +699,8 @@ int covalent_tx_pipe_push(struct covalent_tx_pipe pipe,
                           const uint8_t *data,
                           size_t length_bytes);
 
-// Makes room for a frame of `length_bytes`, to be written at `data`, where it will be sent from, with no copy; then covalent_tx_pipe_commit. The bytes found there are
+// Makes room for a frame of `length_bytes`, to be written at `data`, in the pipe, without a copy by the application (the lane copies it to the port); then
+// covalent_tx_pipe_commit. The bytes found there are
 // unspecified. One frame at a time: another reserve, push or send takes the room back, also if it fails. Statuses as for covalent_tx_pipe_push.
 //
 // # Safety
@@ -725,7 +743,7 @@ int covalent_tx_pipe_counters(struct covalent_tx_pipe pipe, struct covalent_pipe
 int covalent_tx_pipe_tune(struct covalent_tx_pipe pipe,
                           const struct covalent_pipe_tuning *tuning);
 
-// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
 //
 // # Safety
 // `port` is text that ends in a zero; `pipe` may be written.
@@ -736,6 +754,12 @@ int covalent_rx_tx_pipe_open(struct covalent_device device,
 
 // Closes a pipe. Its packets are gone: their pointers must not be used any more.
 int covalent_rx_tx_pipe_close(struct covalent_rx_tx_pipe pipe);
+
+// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+//
+// # Safety
+// `page_bytes` may be written.
+int covalent_rx_tx_pipe_page_bytes(struct covalent_rx_tx_pipe pipe, uint64_t *page_bytes);
 
 // Tells the pipe's number, as covalent_device_next_rx_pipe does.
 //
@@ -797,7 +821,7 @@ int covalent_rx_tx_pipe_tune(struct covalent_rx_tx_pipe pipe,
                              const struct covalent_pipe_tuning *tuning);
 
 // Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-// a power of two, 64 KiB to 1 GiB; 64 less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
+// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB; 64 bytes less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
 //
 // # Safety
 // `port` is null or text that ends in a zero; `pipe` may be written.
@@ -808,6 +832,12 @@ int covalent_byte_pipe_open(struct covalent_device device,
 
 // Closes a pipe. Its bytes are gone: pointers to them must not be used any more.
 int covalent_byte_pipe_close(struct covalent_byte_pipe pipe);
+
+// Tells the size of the pages that the pipe's bytes lie in: 4096 or 2097152 bytes.
+//
+// # Safety
+// `page_bytes` may be written.
+int covalent_byte_pipe_page_bytes(struct covalent_byte_pipe pipe, uint64_t *page_bytes);
 
 // Tells the pipe's number, as covalent_device_next_rx_pipe does.
 //

@@ -18,12 +18,12 @@ use crate::{
     timeout::Timeout,
 };
 
-/// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Used on its device's thread only. Zero names
-/// nothing.
+/// A pipe that receives what UDP datagrams carry: payload after payload, without headers and gaps, in the order of arrival. Every call with it is for its device's thread only. Zero
+/// names nothing.
 ///
 /// Where a message ends is told by a framing (covalent_next_delimited and its like), not by the datagrams: a sender may put several into one, or one into several. Bytes
-/// are as they were in the datagrams. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
-/// counted.
+/// are as they were in the datagrams; a framing says which byte order a length has. Sources are not told apart: bind a pipe for each whose messages must not mix. A frame that carries no whole datagram is dropped and
+/// counted in the daemon's status and on /metrics, not in covalent_pipe_counters.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_byte_pipe {
@@ -43,7 +43,7 @@ fn with<T>(
 }
 
 /// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-/// a power of two, 64 KiB to 1 GiB; 64 less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
+/// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB; 64 bytes less can be used. A datagram goes in whole or, when the pipe is full, not at all, and is counted; a slow reader disturbs nobody else.
 ///
 /// # Safety
 /// `port` is null or text that ends in a zero; `pipe` may be written.
@@ -74,6 +74,23 @@ pub extern "C" fn covalent_byte_pipe_close(pipe: covalent_byte_pipe) -> c_int {
     call(|| {
         let closed = PIPES.with_borrow_mut(|pipes| pipes.remove(pipe.handle))?;
         drop(closed);
+        Ok(())
+    })
+}
+
+/// Tells the size of the pages that the pipe's bytes lie in: 4096 or 2097152 bytes.
+///
+/// # Safety
+/// `page_bytes` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_byte_pipe_page_bytes(
+    pipe: covalent_byte_pipe,
+    page_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(page_bytes, "page_bytes")? };
+        out.set(with(pipe, |pipe| Ok(pipe.page_bytes()))?);
         Ok(())
     })
 }

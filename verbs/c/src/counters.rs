@@ -2,8 +2,8 @@
 
 use covalent_verbs::PipeCounters;
 
-/// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round on
-/// this pipe, and two of them may be of different moments.
+/// What a pipe did so far. Every counter only grows. They are read without asking the daemon, also when it is gone: each is whole and as recent as the lane's last round
+/// (its pass over all that it owns) in which it served this pipe, and two of them may be of different moments.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_counters {

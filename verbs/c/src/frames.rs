@@ -19,7 +19,7 @@ pub struct covalent_packet {
     pub length_bytes: usize,
 }
 
-/// A received packet that may be changed where it lies, until it is sent or discarded. Its length stays.
+/// A received packet that may be changed where it lies, until it is sent or discarded: one Ethernet frame without FCS, in network byte order. Its length stays.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_packet_mut {

@@ -8,7 +8,7 @@ use crate::{
     status::Result,
 };
 
-/// A region of some node, as verbs name it: plain data, to be copied and kept. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
+/// A region of some node, as verbs name it: plain data, to be copied, kept and used on any thread; numbers are in the machine's byte order. Filled by covalent_verb_queue_open_region, or by hand from a key that came some
 /// other way. The node that executes a verb checks key, bounds and rights each time.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

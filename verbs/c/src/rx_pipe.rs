@@ -19,7 +19,7 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets. Used on its device's thread only. Zero names nothing.
+/// A pipe that receives packets: bytes as they were on the wire (network byte order), each packet at the next multiple of 64 bytes. Every call with it is for its device's thread only. Zero names nothing.
 ///
 /// A packet is first received (covalent_rx_pipe_recv tells it, and tells it again: it only looks), then confirmed if it is to be kept while others are received
 /// (covalent_rx_pipe_held tells it), and freed.
@@ -42,7 +42,8 @@ fn with<T>(
 }
 
 /// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
-/// a power of two, 64 KiB to 1 GiB. When the pipe is full, further packets are dropped and counted; a slow reader disturbs nobody else.
+/// a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB. When the pipe is full, further packets are dropped and counted (`full`); a
+/// slow reader disturbs nobody else.
 ///
 /// # Safety
 /// `port` is null or text that ends in a zero; `pipe` may be written.
@@ -77,6 +78,23 @@ pub extern "C" fn covalent_rx_pipe_close(pipe: covalent_rx_pipe) -> c_int {
     })
 }
 
+/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+///
+/// # Safety
+/// `page_bytes` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_pipe_page_bytes(
+    pipe: covalent_rx_pipe,
+    page_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(page_bytes, "page_bytes")? };
+        out.set(with(pipe, |pipe| Ok(pipe.page_bytes()))?);
+        Ok(())
+    })
+}
+
 /// Tells the pipe's number, as covalent_device_next_rx_pipe does.
 ///
 /// # Safety
@@ -94,7 +112,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_number(
     })
 }
 
-/// Asks for the frames that `match` describes. Several bindings add up. COVALENT_REFUSED when they belong to another pipe.
+/// Asks for the frames that `match` describes. Several bindings add up, at most 4096 in a session. COVALENT_REFUSED when they belong to another pipe.
 ///
 /// # Safety
 /// `match` points to a match whose texts end in a zero.

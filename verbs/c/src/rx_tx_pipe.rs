@@ -19,7 +19,8 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that receives packets from a port and sends them back on it from where they lie. Used on its device's thread only. Zero names nothing.
+/// A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
+/// the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_tx_pipe {
@@ -38,7 +39,7 @@ fn with<T>(
     PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
 }
 
-/// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+/// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
 ///
 /// # Safety
 /// `port` is text that ends in a zero; `pipe` may be written.
@@ -66,6 +67,23 @@ pub extern "C" fn covalent_rx_tx_pipe_close(pipe: covalent_rx_tx_pipe) -> c_int 
     call(|| {
         let closed = PIPES.with_borrow_mut(|pipes| pipes.remove(pipe.handle))?;
         drop(closed);
+        Ok(())
+    })
+}
+
+/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+///
+/// # Safety
+/// `page_bytes` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_rx_tx_pipe_page_bytes(
+    pipe: covalent_rx_tx_pipe,
+    page_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(page_bytes, "page_bytes")? };
+        out.set(with(pipe, |pipe| Ok(pipe.page_bytes()))?);
         Ok(())
     })
 }

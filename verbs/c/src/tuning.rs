@@ -17,7 +17,8 @@ pub const COVALENT_RATE_BITS: u32 = 2;
 /// What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
 ///
 /// The stamp is CLOCK_MONOTONIC of the node in nanoseconds, an unsigned number of 8 bytes in network byte order, read for each packet: an arriving one's when it is placed
-/// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted.
+/// in the pipe, a sent one's when it goes to the port. A packet too short for it passes unstamped and is counted in the daemon's
+/// status and on /metrics, not in covalent_pipe_counters.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_tuning {

@@ -18,7 +18,8 @@ use crate::{
     tuning::{covalent_pipe_tuning, tuning},
 };
 
-/// A pipe that sends packets on a port, in the order in which they are put in. Used on its device's thread only. Zero names nothing.
+/// A pipe that sends packets on a port, in the order in which they are put in. Every call with it is for its device's thread only. Frames are bytes as
+/// they go on the wire (network byte order). Zero names nothing.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_tx_pipe {
@@ -56,7 +57,7 @@ fn put<T>(
     })
 }
 
-/// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB.
+/// Opens a pipe that sends on `port`. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
 ///
 /// # Safety
 /// `port` is text that ends in a zero; `pipe` may be written.
@@ -87,6 +88,23 @@ pub extern "C" fn covalent_tx_pipe_close(pipe: covalent_tx_pipe) -> c_int {
     call(|| {
         let closed = PIPES.with_borrow_mut(|pipes| pipes.remove(pipe.handle))?;
         drop(closed);
+        Ok(())
+    })
+}
+
+/// Tells the size of the pages that the pipe's packets lie in: 4096 or 2097152 bytes.
+///
+/// # Safety
+/// `page_bytes` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_tx_pipe_page_bytes(
+    pipe: covalent_tx_pipe,
+    page_bytes: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(page_bytes, "page_bytes")? };
+        out.set(with(pipe, |pipe| Ok(pipe.page_bytes()))?);
         Ok(())
     })
 }
@@ -126,7 +144,8 @@ pub unsafe extern "C" fn covalent_tx_pipe_push(
     })
 }
 
-/// Makes room for a frame of `length_bytes`, to be written at `data`, where it will be sent from, with no copy; then covalent_tx_pipe_commit. The bytes found there are
+/// Makes room for a frame of `length_bytes`, to be written at `data`, in the pipe, without a copy by the application (the lane copies it to the port); then
+/// covalent_tx_pipe_commit. The bytes found there are
 /// unspecified. One frame at a time: another reserve, push or send takes the room back, also if it fails. Statuses as for covalent_tx_pipe_push.
 ///
 /// # Safety

@@ -18,7 +18,8 @@ use crate::{
     verb::{NO_WORDS, covalent_completion, covalent_verb, mode, verb},
 };
 
-/// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Zero names nothing.
+/// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
+/// Words are in the machine's byte order; read and written as bytes they are little-endian. Zero names nothing.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_verb_queue {

@@ -440,3 +440,13 @@ fn no_wake_up_is_lost_when_both_sides_sleep_each_time() {
         done.send(()).unwrap();
     });
 }
+
+#[test]
+fn where_huge_pages_are_required_small_pipes_and_the_verb_queue_are_not_refused() {
+    let nodes = Nodes::start_with(&["p0"], "[dataplane]\nhuge_pages = \"require\"\n");
+    let device = nodes.attach("a");
+    let rx = device.rx_pipe(1 << 16).unwrap();
+    let tx = device.tx_pipe(1 << 20, "p0").unwrap();
+    assert_eq!((rx.page_bytes(), tx.page_bytes()), (4096, 4096));
+    device.verbs().unwrap();
+}

@@ -76,9 +76,9 @@ pub fn aeron_tuning() -> String {
     String::new()
 }
 
-/// How sockets are set up.
-pub fn socket_tuning() -> String {
-    socket::tuning()
+/// How sockets of a kind are set up, or why they are not.
+pub fn socket_tuning(means: Means) -> Result<String, String> {
+    socket::tuning(means).map_err(|problem| format!("{problem:#}"))
 }
 
 /// Gets one part ready.

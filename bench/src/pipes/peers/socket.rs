@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use crate::pipes::{
     case::Test,
@@ -34,15 +34,37 @@ const READ_BYTES: usize = 256 << 10;
 /// Messages from this length on are not copied together before they are written.
 const GATHERED_FROM_BYTES: usize = 4 << 10;
 
-/// The tuning, for people.
-pub fn tuning() -> String {
-    format!(
-        "{} KiB buffered each way, TCP_NODELAY; blocking but for the round trip; a batch is copied together and written at once, messages of {} KiB \
-         and more by writev without a copy; reads of up to {} KiB",
+/// The tuning of one kind, for people, with what the kernel gave.
+pub fn tuning(means: Means) -> Result<String> {
+    let (given, no_delay) = match means {
+        Means::Unix => (Buffers::of(&unix_pair()?.0)?, ""),
+        _ => (Buffers::of(&tcp_pair()?.0)?, ", TCP_NODELAY"),
+    };
+    Ok(format!(
+        "{} KiB asked for each way, SO_SNDBUF reads {} KiB and SO_RCVBUF {} KiB (the kernel doubles what it grants){no_delay}; blocking but for the \
+         round trip; a batch is copied together and written at once, messages of {} KiB and more by writev without a copy; reads of up to {} KiB",
         BUFFER_BYTES >> 10,
+        given.send_bytes >> 10,
+        given.receive_bytes >> 10,
         GATHERED_FROM_BYTES >> 10,
         READ_BYTES >> 10
-    )
+    ))
+}
+
+/// What a socket buffers, as the kernel tells it.
+struct Buffers {
+    send_bytes: usize,
+    receive_bytes: usize,
+}
+
+impl Buffers {
+    fn of(socket: &impl AsFd) -> Result<Self> {
+        let asking = "asking for the size of a socket's buffers";
+        Ok(Self {
+            send_bytes: getsockopt(socket, sockopt::SndBuf).context(asking)?,
+            receive_bytes: getsockopt(socket, sockopt::RcvBuf).context(asking)?,
+        })
+    }
 }
 
 /// A stream socket, whichever kind.
@@ -66,19 +88,11 @@ impl Stream for TcpStream {
 pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     match (part.means, part.side) {
         (Means::Unix, Side::Near) => {
-            let (near, far) = UnixStream::pair().context("making a pair of sockets")?;
-            enlarge(&far);
+            let (near, far) = unix_pair()?;
             near_side(part, near, far.into())
         }
         (_, Side::Near) => {
-            let listener = TcpListener::bind("127.0.0.1:0").context("listening on loopback")?;
-            let address = listener.local_addr().context("listening on loopback")?;
-            let near = TcpStream::connect(address).context("connecting over loopback")?;
-            let (far, _) = listener.accept().context("accepting over loopback")?;
-            for end in [&near, &far] {
-                end.set_nodelay(true).context("asking for no delay")?;
-            }
-            enlarge(&far);
+            let (near, far) = tcp_pair()?;
             near_side(part, near, far.into())
         }
         (means, Side::Far) => {
@@ -95,6 +109,25 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     }
 }
 
+fn unix_pair() -> Result<(UnixStream, UnixStream)> {
+    let (near, far) = UnixStream::pair().context("making a pair of sockets")?;
+    enlarge(&near);
+    enlarge(&far);
+    Ok((near, far))
+}
+
+fn tcp_pair() -> Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("listening on loopback")?;
+    let address = listener.local_addr().context("listening on loopback")?;
+    let near = TcpStream::connect(address).context("connecting over loopback")?;
+    let (far, _) = listener.accept().context("accepting over loopback")?;
+    for end in [&near, &far] {
+        end.set_nodelay(true).context("asking for no delay")?;
+        enlarge(end);
+    }
+    Ok((near, far))
+}
+
 /// Asks for larger buffers: beyond the system's limit where this process may, else up to it.
 fn enlarge(socket: &impl AsFd) {
     // A socket with smaller buffers works as well, only slower; which it got is for the kernel to decide.
@@ -107,7 +140,6 @@ fn enlarge(socket: &impl AsFd) {
 }
 
 fn near_side<S: Stream>(part: &Part, mut socket: S, other: OwnedFd) -> Result<Prepared> {
-    enlarge(&socket);
     let act: Act = match part.case.test {
         Test::Stream | Test::StreamUnbatched => {
             let sending = Sending::of(part.case)?;
@@ -285,5 +317,26 @@ fn polled(result: io::Result<usize>) -> Option<io::Result<usize>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         result => Some(result),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_tells_what_was_set_for_it_and_what_the_kernel_gave() {
+        let (end, _other) = unix_pair().expect("sockets");
+        let given = Buffers::of(&end).expect("sizes");
+        assert!(given.send_bytes > 0 && given.receive_bytes > 0);
+        let unix = tuning(Means::Unix).expect("sockets");
+        let words = format!(
+            "SO_SNDBUF reads {} KiB and SO_RCVBUF {} KiB",
+            given.send_bytes >> 10,
+            given.receive_bytes >> 10
+        );
+        assert!(unix.contains(&words), "{words:?} is not in {unix}");
+        assert!(!unix.contains("NODELAY"), "{unix}");
+        assert!(tuning(Means::Tcp).expect("sockets").contains("TCP_NODELAY"));
     }
 }

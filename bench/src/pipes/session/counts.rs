@@ -1,4 +1,4 @@
-//! Ever more pipes of one session, packets of 64 bytes to one after the other: what gets through, and at which rate nothing is lost.
+//! Ever more pipes of one session, packets of 64 bytes to one after the other: what gets through, and up to which rate it is kept up with.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub const WEAK_SPOT: u32 = 32;
 /// Rings become no smaller than this, in bytes.
 const RING_BYTES_MIN: u64 = 64 << 10;
 
-/// Steps of the search for the highest rate without a loss: within 2 % of what gets through flat out.
+/// Steps of the search for the highest rate that is kept up with: within 2 % of what gets through flat out.
 const STEPS: u32 = 6;
 
 /// The whole sweep.
@@ -46,7 +46,7 @@ pub struct CountPoint {
     pub flat_out_missing_percent: Summary,
     /// Notifications for each packet received then.
     pub notifications_per_packet: Summary,
-    /// The highest rate at which nothing was lost and no ring filled, in million packets per second.
+    /// The highest rate with no pipe full and at least 99 % delivered (the rest was late, or on its way at the end), in million packets per second.
     pub lossless_mpps: Option<Summary>,
     /// What as many bare rings of that size get through, flat out: the rate where the copy is the limit.
     pub bare_mpps: Option<Summary>,
@@ -60,7 +60,7 @@ impl CountSweep {
 }
 
 impl CountPoint {
-    /// The highest rate without a loss, as a share of what as many bare rings get through.
+    /// The highest rate that was kept up with, as a share of what as many bare rings get through.
     pub fn of_bare(&self) -> Option<f64> {
         let bare = self.bare_mpps.as_ref()?.median;
         (bare > 0.0).then_some(self.lossless_mpps.as_ref()?.median / bare)
@@ -124,7 +124,7 @@ pub fn measure(
     })
 }
 
-/// Of each repetition with pipes, the trial flat out and, if there was one, the best without a loss.
+/// Of each repetition with pipes, the trial flat out and, if there was one, the best that was kept up with.
 fn point(total_bytes: u64, count: u32, pipes: &[Vec<Trial>], bare: &[Trial]) -> Option<CountPoint> {
     let flat_out = |figure: fn(&Trial) -> f64| {
         let trials = pipes.iter().filter_map(|trials| trials.first());

@@ -55,7 +55,7 @@ fn counts(out: &mut String, sweep: &CountSweep) {
     let _ = writeln!(
         out,
         "Packets of 64 B to one pipe after the other (Mpps)\n  {:>6} {:>9} {:>9} {:>9} {:>9} {:>10}",
-        "pipes", "ring", "flat out", "lost", "no loss", "bare rings"
+        "pipes", "ring", "flat out", "lost", "kept up", "bare rings"
     );
     for point in &sweep.points {
         let _ = writeln!(

@@ -110,6 +110,48 @@ fn packets_are_held_until_they_are_freed() {
 }
 
 #[test]
+fn each_kind_of_pipe_tells_its_pages() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let tx = tx_pipe(device);
+    let mut rx = covalent_rx_pipe { handle: 0 };
+    let mut rx_tx = covalent_rx_tx_pipe { handle: 0 };
+    let mut bytes = covalent_byte_pipe { handle: 0 };
+    let mut told = [7; 4];
+    // SAFETY: texts end in a zero, and what is told may be written.
+    unsafe {
+        ok(covalent_rx_pipe_open(
+            device,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut rx,
+        ));
+        ok(covalent_rx_tx_pipe_open(
+            device,
+            PIPE_BYTES,
+            c"p0".as_ptr(),
+            &raw mut rx_tx,
+        ));
+        ok(covalent_byte_pipe_open(
+            device,
+            PIPE_BYTES,
+            ptr::null(),
+            &raw mut bytes,
+        ));
+        ok(covalent_tx_pipe_page_bytes(tx, &raw mut told[0]));
+        ok(covalent_rx_pipe_page_bytes(rx, &raw mut told[1]));
+        ok(covalent_rx_tx_pipe_page_bytes(rx_tx, &raw mut told[2]));
+        ok(covalent_byte_pipe_page_bytes(bytes, &raw mut told[3]));
+        fails(
+            covalent_tx_pipe_page_bytes(tx, ptr::null_mut()),
+            covalent_status::COVALENT_INVALID,
+            "page_bytes is null",
+        );
+    }
+    assert_eq!(told, [4096; 4], "below a huge page they are small");
+}
+
+#[test]
 fn a_frame_is_written_where_it_is_sent_from() {
     use covalent_status::{COVALENT_FULL, COVALENT_INVALID, COVALENT_RUNT, COVALENT_TOO_LONG};
     let nodes = Nodes::start(&["p0"]);
