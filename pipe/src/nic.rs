@@ -246,6 +246,20 @@ impl NicPipe {
         self.violation.is_none() && self.consumer.next != self.consumer.limit
     }
 
+    /// Whether the application has put something there to be sent since the last look that found no more. One read of a word, of which nothing
+    /// is believed: what is there, the next look tells.
+    #[must_use]
+    #[inline]
+    pub fn tx_came(&self) -> bool {
+        let control = &self.shared.control;
+        let word = match self.direction {
+            Direction::Rx | Direction::RxBytes => return false,
+            Direction::Tx => control.tail(),
+            Direction::RxTx => control.tx_tail(),
+        };
+        self.violation.is_none() && word.load(Ordering::Relaxed) != self.consumer.limit
+    }
+
     /// Passes the packet that [`NicPipe::peek_tx`] found; without one it does nothing. Its bytes stay the application's no more and are
     /// freed by [`NicPipe::complete_tx`].
     #[inline]

@@ -223,6 +223,16 @@ fn ours<'a>(
             ),
         ),
         contestant(
+            "pipe-session",
+            Means::PipeSession,
+            PACKETS,
+            described(
+                "the same with the notifications and doorbells of a session, through which a lane learns of what is to be sent",
+                version,
+                &ring,
+            ),
+        ),
+        contestant(
             "iceoryx2",
             Means::Iceoryx,
             PACKETS,

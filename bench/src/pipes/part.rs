@@ -16,8 +16,10 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// By which means the two processes are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Means {
-    /// Covalent's pipes.
+    /// Covalent's pipes, whose ends look at the pipe itself all the time.
     Pipe,
+    /// Covalent's pipes with the notifications and doorbells of a session.
+    PipeSession,
     /// A ring of bare quanta.
     Ring,
     /// A Unix stream socket.

@@ -22,6 +22,7 @@ use super::{
     pending::PendingTable,
     stamp,
     table::{LanePipe, LaneSession},
+    warm::Warm,
 };
 use crate::{flow::payload::udp_payload, slots::Slots, verb::VerbEngine};
 
@@ -36,6 +37,8 @@ pub struct Core {
     pub touched: Vec<usize>,
     /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
     pub sources: VecDeque<usize>,
+    /// Pipes to look at although nobody asked.
+    pub warm: Warm,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Verbs under way at other nodes.

@@ -25,6 +25,7 @@ mod stamp;
 mod table;
 mod transmit;
 mod verbs;
+mod warm;
 
 use std::{
     sync::Arc,
@@ -147,6 +148,7 @@ impl Lane {
             pipes: Slots::new(),
             touched: Vec::new(),
             sources: std::collections::VecDeque::new(),
+            warm: warm::Warm::new(),
             engine: VerbEngine::new(),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             submitted: 0,
@@ -208,6 +210,7 @@ impl Lane {
         // At once, so that applications work on the burst while the lane goes on.
         self.core.publish();
         work += self.take_doorbells();
+        self.core.look_at_warm();
         let (moved, waits_for_port) = self.serve_sources();
         work += moved;
         work += self.tick();

@@ -119,6 +119,7 @@ impl Lane {
         };
         self.core.touched.retain(|&touched| touched != slot);
         self.core.sources.retain(|&source| source != slot);
+        self.core.warm.remove(slot);
         self.core.end_pacing(slot, true);
         if matches!(pipe.kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
             released.verbs += self.disown_verbs(pipe.session);

@@ -102,6 +102,7 @@ impl Lane {
                 Served::Empty => {
                     if let Some(pipe) = self.core.pipes.get_mut(slot) {
                         pipe.queued = false;
+                        self.core.warm.add(slot);
                     }
                 }
                 // It stays queued, so that no doorbell puts it back before its time.

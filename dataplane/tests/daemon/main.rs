@@ -25,3 +25,4 @@ mod streams;
 mod toggling;
 mod verbs;
 mod vlans;
+mod warm;

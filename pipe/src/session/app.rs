@@ -62,8 +62,9 @@ impl AppSession {
     /// [`Violation`] if the daemon broke the ring, or if `pipe` is not below the number of slots.
     #[inline]
     pub fn ring(&mut self, pipe: u32) -> Result<bool, Violation> {
-        self.doorbells.post(self.words.doorbells(), pipe, 0)?;
-        Ok(wake::take(self.words.lane_sleeps()))
+        // While a doorbell of the pipe waits, the lane does not sleep: either it found that doorbell before, or whoever rang it woke it.
+        let posted = self.doorbells.post(self.words.doorbells(), pipe, 0)?;
+        Ok(posted && wake::take(self.words.lane_sleeps()))
     }
 
     /// Says that the application is about to sleep on its event descriptor, and looks at the notifications once more. `false`: there is one, so

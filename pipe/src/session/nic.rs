@@ -50,8 +50,8 @@ impl NicSession {
         let posted = self
             .notifications
             .post(self.words.notifications(), pipe, tail);
-        self.check(posted)?;
-        self.notified = true;
+        // While a notification of the pipe waits, the application does not sleep: it found it, or was woken for it.
+        self.notified |= self.check(posted)?;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "peers")]
 mod aeron;
+mod bells;
 #[cfg(feature = "peers")]
 mod iceoryx;
 mod messages;
@@ -84,7 +85,7 @@ pub fn socket_tuning(means: Means) -> Result<String, String> {
 /// Gets one part ready.
 pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     match part.means {
-        Means::Pipe => pipe::prepare(part, fds),
+        Means::Pipe | Means::PipeSession => pipe::prepare(part, fds),
         Means::Ring => ring::prepare(part, fds),
         Means::Unix | Means::Tcp => socket::prepare(part, fds),
         #[cfg(feature = "peers")]

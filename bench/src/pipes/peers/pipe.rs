@@ -12,9 +12,10 @@ use covalent_pipe::{
 
 use crate::pipes::{
     case::Test,
-    part::{Part, Side},
+    part::{Means, Part, Side},
     peers::{
         BURST, TRIPS_PER_LOOK,
+        bells::{FarBells, NearBells},
         messages::{Messages, Received, Sending},
     },
     role::{Prepared, Stage, source},
@@ -69,19 +70,20 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
     }
     let mut nic = NicPipe::new(memory);
+    let mut bells = NearBells::prepare(part.means == Means::PipeSession, &mut fds)?;
     let part = part.clone();
     let act: crate::pipes::role::Act = match part.case.test {
         Test::Echo => {
             let mut source = source(&part)?;
-            Box::new(move |stage| send_and_take_back(&mut nic, &mut source, stage))
+            Box::new(move |stage| send_and_take_back(&mut nic, &mut bells, &mut source, stage))
         }
         Test::OneWay => {
             let mut source = source(&part)?;
-            Box::new(move |stage| Ok(send(&mut nic, &mut source, stage)))
+            Box::new(move |stage| send(&mut nic, &mut bells, &mut source, stage))
         }
         Test::RoundTrip => {
             let mut source = source(&part)?;
-            Box::new(move |stage| ask(&mut nic, &mut source, stage))
+            Box::new(move |stage| ask(&mut nic, &mut bells, &mut source, stage))
         }
         Test::Stream | Test::StreamUnbatched => {
             let sending = Sending::of(part.case)?;
@@ -98,16 +100,17 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
 
 fn far(
     part: &Part,
-    fds: Vec<OwnedFd>,
+    mut fds: Vec<OwnedFd>,
     direction: Direction,
     capacity_bytes: u64,
 ) -> Result<Prepared> {
+    let mut bells = FarBells::prepare(part.means == Means::PipeSession, &mut fds)?;
     let fds: [OwnedFd; 2] = fds.try_into().ok().context("a pipe has two descriptors")?;
     let memory = PipeMemory::open(fds, direction, capacity_bytes).context("opening a pipe")?;
     Ok(match part.case.test {
         Test::Echo | Test::RoundTrip => {
             let mut pipe = RxTxPipe::new(memory).context("opening a pipe")?;
-            Prepared::plain(move |stage| echo(&mut pipe, stage))
+            Prepared::plain(move |stage| echo(&mut pipe, &mut bells, stage))
         }
         Test::OneWay => {
             let mut pipe = RxPipe::new(memory).context("opening a pipe")?;
@@ -123,12 +126,14 @@ fn far(
 /// The daemon's core: copies packets in, shows them, takes back what was sent and looks at the byte that the application changed.
 fn send_and_take_back(
     nic: &mut NicPipe,
+    bells: &mut NearBells,
     source: &mut Source,
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let (mut returned, mut bytes, mut wrong) = (0, 0, 0);
     while stage.meter.goes_on(returned, bytes) {
-        push_burst(nic, source);
+        push_burst(nic, bells, source)?;
+        bells.answer(nic)?;
         returned += nic.take_tx(usize::MAX, |packet| {
             wrong += u64::from(packet[TOUCHED] != AFTER);
             bytes += packet.len() as u64;
@@ -140,36 +145,44 @@ fn send_and_take_back(
     Ok(stage.meter.finish(returned, bytes))
 }
 
-fn send(nic: &mut NicPipe, source: &mut Source, mut stage: Stage<'_>) -> Tally {
+fn send(
+    nic: &mut NicPipe,
+    bells: &mut NearBells,
+    source: &mut Source,
+    mut stage: Stage<'_>,
+) -> Result<Tally> {
     let mut sent = 0;
     while stage.meter.goes_on(sent, 0) {
-        sent += push_burst(nic, source);
+        sent += push_burst(nic, bells, source)?;
+        bells.answer(nic)?;
     }
-    stage.meter.finish(sent, 0)
+    Ok(stage.meter.finish(sent, 0))
 }
 
 #[inline]
-fn push_burst(nic: &mut NicPipe, source: &mut Source) -> u64 {
+fn push_burst(nic: &mut NicPipe, bells: &mut NearBells, source: &mut Source) -> Result<u64> {
     let mut pushed = 0;
     // The packet that does not fit is dropped, as a NIC would; the next one is another.
     while pushed < BURST as u64 && nic.push(source.next_packet()).is_ok() {
         pushed += 1;
     }
-    nic.publish();
-    pushed
+    bells.publish(nic)?;
+    Ok(pushed)
 }
 
-fn ask(nic: &mut NicPipe, source: &mut Source, mut stage: Stage<'_>) -> Result<Tally> {
+fn ask(
+    nic: &mut NicPipe,
+    bells: &mut NearBells,
+    source: &mut Source,
+    mut stage: Stage<'_>,
+) -> Result<Tally> {
     let (mut trips, mut wrong) = (0, 0);
     while stage.meter.look(trips, 0) {
         let before = Instant::now();
         for _ in 0..TRIPS_PER_LOOK {
             nic.push(source.next_packet())?;
-            nic.publish();
-            let Some(byte) = stage.await_some(|| match nic.peek_tx() {
-                Ok(packet) => packet.map(|packet| Ok(packet[TOUCHED])),
-                Err(violation) => Some(Err(violation)),
-            }) else {
+            bells.publish(nic)?;
+            let Some(byte) = stage.await_some(|| answer(nic, bells).transpose()) else {
                 return Ok(stage.meter.finish(trips, 0));
             };
             wrong += u64::from(byte? != AFTER);
@@ -183,8 +196,15 @@ fn ask(nic: &mut NicPipe, source: &mut Source, mut stage: Stage<'_>) -> Result<T
     Ok(stage.meter.finish(trips, 0))
 }
 
+/// The byte that the application changed, once the packet is back.
+#[inline]
+fn answer(nic: &mut NicPipe, bells: &mut NearBells) -> Result<Option<u8>> {
+    bells.answer(nic)?;
+    Ok(nic.peek_tx()?.map(|packet| packet[TOUCHED]))
+}
+
 /// The application's core: changes a byte of each packet where it lies, and sends them on.
-fn echo(pipe: &mut RxTxPipe, mut stage: Stage<'_>) -> Result<Tally> {
+fn echo(pipe: &mut RxTxPipe, bells: &mut FarBells, mut stage: Stage<'_>) -> Result<Tally> {
     let (mut count, mut bytes) = (0, 0);
     while stage.meter.goes_on(count, bytes) {
         let Some(mut batch) = pipe.recv_mut() else {
@@ -198,7 +218,9 @@ fn echo(pipe: &mut RxTxPipe, mut stage: Stage<'_>) -> Result<Tally> {
             bytes += packet.len() as u64;
             packets += 1;
         }
-        batch.send_taken();
+        if batch.send_taken() {
+            bells.ring()?;
+        }
         count += packets as u64;
     }
     if let Some(violation) = pipe.violation() {

@@ -1,0 +1,92 @@
+//! What goes beside a pipe through its session: notifications one way, doorbells the other. Without a session neither: both sides look at
+//! the pipe itself all the time, as the ends of a memif do.
+
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result};
+use covalent_pipe::{
+    nic::NicPipe,
+    session::{AppSession, NicSession, SessionMemory},
+};
+
+/// Pipes that the session has room for: what `covalentd` gives if nothing else is asked.
+const SLOTS: u32 = 64;
+
+/// The pipe's number.
+const NUMBER: u32 = 0;
+
+/// The daemon's side.
+#[derive(Debug)]
+pub struct NearBells(Option<NicSession>);
+
+impl NearBells {
+    /// Makes a session if there is to be one, with its descriptor for the other side behind `fds`.
+    pub fn prepare(session: bool, fds: &mut Vec<OwnedFd>) -> Result<Self> {
+        if !session {
+            return Ok(Self(None));
+        }
+        let memory = SessionMemory::create(SLOTS).context("making a session")?;
+        let fd = memory.fd().try_clone_to_owned();
+        fds.push(fd.context("handing a session over")?);
+        Ok(Self(Some(NicSession::new(memory))))
+    }
+
+    /// Shows what was pushed into the pipe, and notifies of it.
+    #[inline]
+    pub fn publish(&mut self, nic: &mut NicPipe) -> Result<()> {
+        if let Some(tail) = nic.publish() {
+            self.notify(tail)?;
+        }
+        Ok(())
+    }
+
+    /// Off the path of packets: most of them are in a pipe that was notified of and not emptied since.
+    #[cold]
+    fn notify(&mut self, tail: u64) -> Result<()> {
+        if let Some(session) = &mut self.0 {
+            session.notify(NUMBER, tail)?;
+            session.app_sleeping();
+        }
+        Ok(())
+    }
+
+    /// Answers the doorbells. The pipe is looked at anyway, as a lane does with those that were emptied last.
+    #[inline]
+    pub fn answer(&mut self, nic: &mut NicPipe) -> Result<()> {
+        let Some(session) = &mut self.0 else {
+            return Ok(());
+        };
+        while session.next_doorbell()?.is_some() {
+            if let Some(tail) = nic.on_doorbell()? {
+                session.notify(NUMBER, tail)?;
+            }
+        }
+        session.app_sleeping();
+        Ok(())
+    }
+}
+
+/// The application's side.
+#[derive(Debug)]
+pub struct FarBells(Option<AppSession>);
+
+impl FarBells {
+    /// Takes the session over, if there is to be one: its descriptor is the last of `fds`.
+    pub fn prepare(session: bool, fds: &mut Vec<OwnedFd>) -> Result<Self> {
+        if !session {
+            return Ok(Self(None));
+        }
+        let fd = fds.pop().context("a session has a descriptor")?;
+        let memory = SessionMemory::open(fd, SLOTS).context("opening a session")?;
+        Ok(Self(Some(AppSession::new(memory))))
+    }
+
+    /// Says that the pipe has something to send.
+    #[inline]
+    pub fn ring(&mut self) -> Result<()> {
+        if let Some(session) = &mut self.0 {
+            session.ring(NUMBER)?;
+        }
+        Ok(())
+    }
+}
