@@ -34,16 +34,7 @@ impl NearBells {
     /// Shows what was pushed into the pipe, and notifies of it.
     #[inline]
     pub fn publish(&mut self, nic: &mut NicPipe) -> Result<()> {
-        if let Some(tail) = nic.publish() {
-            self.notify(tail)?;
-        }
-        Ok(())
-    }
-
-    /// Off the path of packets: most of them are in a pipe that was notified of and not emptied since.
-    #[cold]
-    fn notify(&mut self, tail: u64) -> Result<()> {
-        if let Some(session) = &mut self.0 {
+        if let (Some(tail), Some(session)) = (nic.publish(), &mut self.0) {
             session.notify(NUMBER, tail)?;
             session.app_sleeping();
         }
