@@ -15,7 +15,10 @@
 mod app;
 mod memory;
 mod nic;
+mod pipe_set;
+mod waiter;
 
 pub use app::{AppSession, Notification};
 pub use memory::SessionMemory;
 pub use nic::NicSession;
+pub use waiter::AppWaiter;
