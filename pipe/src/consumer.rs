@@ -4,7 +4,7 @@ use crate::{
     Violation,
     control::DO_NOT_SEND,
     cursor::accept_bytes,
-    memory::Shared,
+    shared::Shared,
     spec::in_quanta,
     sync::{AtomicU64, Ordering},
     violation::Cursor,

@@ -1,6 +1,6 @@
 //! The writing end of a ring: placing packets, publishing them, and learning what was freed.
 
-use crate::{Violation, cursor::accept_bytes, memory::Shared, sync::Ordering, violation::Cursor};
+use crate::{Violation, cursor::accept_bytes, shared::Shared, sync::Ordering, violation::Cursor};
 
 /// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
 ///

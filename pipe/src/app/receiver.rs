@@ -1,7 +1,7 @@
 //! What the application's receiving halves have in common.
 
 use crate::{
-    Violation, consumer::Consumer, memory::Shared, nic::NicCounters, sync::Ordering,
+    Violation, consumer::Consumer, nic::NicCounters, shared::Shared, sync::Ordering,
     violation::Cursor, words::reactive::OUTSTANDING,
 };
 
@@ -61,9 +61,14 @@ impl Receiver {
     #[inline]
     pub(super) fn free_to(&mut self, cursor: u64, seen: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
-        // Before the head: whoever sees that sees this too, so it is never found behind it.
-        self.show_seen(seen);
-        self.consumer.release_to(&self.shared, cursor);
+        // What was seen before the head: whoever sees that sees this too, so it is never found behind it.
+        mutated!(HeadBeforeSeen: {
+            self.show_seen(seen);
+            self.consumer.release_to(&self.shared, cursor);
+        } => {
+            self.consumer.release_to(&self.shared, cursor);
+            self.show_seen(seen);
+        });
         self.outstanding
     }
 
@@ -83,7 +88,7 @@ impl Receiver {
     /// Asks to be notified of what comes behind everything that was looked at so far, used or not. Returns whether the doorbell is to be rung for
     /// that.
     pub(super) fn wait_for_more(&mut self) -> bool {
-        self.show_seen(self.consumer.limit);
+        mutated!(WaitWithoutShowing: self.show_seen(self.consumer.limit) => ());
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
     }
 

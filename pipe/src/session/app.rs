@@ -62,8 +62,16 @@ impl AppSession {
     /// [`Violation`] if the daemon broke the ring, or if `pipe` is not below the number of slots.
     #[inline]
     pub fn ring(&mut self, pipe: u32) -> Result<bool, Violation> {
-        self.doorbells.post(self.words.doorbells(), pipe, 0)?;
-        Ok(wake::take(self.words.lane_sleeps()))
+        let mut post = || self.doorbells.post(self.words.doorbells(), pipe, 0);
+        let take = || wake::take(self.words.lane_sleeps());
+        mutated!(WakeBeforePost: {
+            post()?;
+            Ok(take())
+        } => {
+            let sleeps = take();
+            post()?;
+            Ok(sleeps)
+        })
     }
 
     /// Says that the application is about to sleep on its event descriptor, and looks at the notifications once more. `false`: there is one, so
