@@ -128,9 +128,7 @@ impl Consumer {
         debug_assert!((self.released..=self.limit).contains(&cursor));
         self.released = cursor;
         // Release: the producer that accepts this head writes only after our reads.
-        shared
-            .control
-            .head()
-            .store(self.released, Ordering::Release);
+        let order = mutated!(ReleaseRelaxed: Ordering::Release => Ordering::Relaxed);
+        shared.control.head().store(self.released, order);
     }
 }

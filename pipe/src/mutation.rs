@@ -50,8 +50,10 @@ mod asked_for {
         ClearAlways,
         /// A receiver shows its head before what it has seen.
         HeadBeforeSeen,
-        /// `wait_for_more` shows nothing of what was looked at.
-        WaitWithoutShowing,
+        /// A producer shows its tail without its packets.
+        PublishRelaxed,
+        /// A consumer shows its head before it has read everything.
+        ReleaseRelaxed,
         /// `AppSession::ring` looks whether the lane sleeps before it posts the doorbell.
         WakeBeforePost,
     }

@@ -106,10 +106,8 @@ impl Producer {
     pub(crate) fn publish(&mut self, shared: &Shared, word: impl FnOnce(u64) -> u64) {
         self.published = self.tail;
         // Release: who accepts this tail sees the packets and their lengths.
-        shared
-            .control
-            .tail()
-            .store(word(self.tail), Ordering::Release);
+        let order = mutated!(PublishRelaxed: Ordering::Release => Ordering::Relaxed);
+        shared.control.tail().store(word(self.tail), order);
         shared.ring.fetch_to_write(self.tail);
     }
 }

@@ -88,7 +88,7 @@ impl Receiver {
     /// Asks to be notified of what comes behind everything that was looked at so far, used or not. Returns whether the doorbell is to be rung for
     /// that.
     pub(super) fn wait_for_more(&mut self) -> bool {
-        mutated!(WaitWithoutShowing: self.show_seen(self.consumer.limit) => ());
+        self.show_seen(self.consumer.limit);
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
     }
 

@@ -21,7 +21,7 @@
 //! | bytes to the application, which frees some and waits for more than what is left | 1 | 3 of 1 byte | 2 |
 //! | packets that the application sends back | 1 | 3 | 2 |
 //! | packets from the application, which waits for room | 1, with room for 1 | 3 | 2 |
-//! | packets from the application in a burst | 1, with room for 3 | 3 | 2 |
+//! | packets from the application in a burst, and room used again | 1, with room for 3 | 3, 2 more written | 2 |
 //! | a mailbox alone | 2 | 5 posts | 3 |
 //!
 //! # What shows that the checker would find something

@@ -149,4 +149,11 @@ mod without {
         let without = Without::Step(Mutation::HeadBeforeSeen);
         check(without, 2, ONE_PIPE, one_pipe);
     }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn the_order_of_packet_and_tail() {
+        let without = Without::Step(Mutation::PublishRelaxed);
+        check(without, 2, ONE_PIPE, one_pipe);
+    }
 }

@@ -47,6 +47,10 @@ fn burst(device: &mut Device, memory: Vec<PipeMemory>) {
         }
     }
     wait_for_room(device, &mut pipe, 192);
+    // Over the first packet: the lane must be done with it.
+    for packet in 3..5 {
+        pipe.send(&[packet]).unwrap();
+    }
 }
 
 fn wait_for_room(device: &mut Device, pipe: &mut TxPipe, bytes: u64) {
@@ -129,5 +133,12 @@ fn the_checker_finds_a_claim_without_fence() {
 #[should_panic(expected = "deadlock")]
 fn the_checker_finds_a_post_without_fence() {
     let without = Without::Step(Mutation::PostWithoutFence);
+    check(without, 2, ROOM_FOR_THREE, burst);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn the_checker_finds_a_head_shown_before_the_packet_was_read() {
+    let without = Without::Step(Mutation::ReleaseRelaxed);
     check(without, 2, ROOM_FOR_THREE, burst);
 }
