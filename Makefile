@@ -84,7 +84,7 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 	@scripts/install-packages build bpf
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml -- --check
 
-loom:            ## Checks the pipe's notification protocol under every interleaving
+loom:            ## Checks the pipe's notification protocol under the model checker; pipe/tests/loom/main.rs says within which bounds
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
 

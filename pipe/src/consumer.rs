@@ -4,7 +4,7 @@ use crate::{
     Violation,
     control::DO_NOT_SEND,
     cursor::accept_bytes,
-    memory::Shared,
+    shared::Shared,
     spec::in_quanta,
     sync::{AtomicU64, Ordering},
     violation::Cursor,
@@ -128,9 +128,7 @@ impl Consumer {
         debug_assert!((self.released..=self.limit).contains(&cursor));
         self.released = cursor;
         // Release: the producer that accepts this head writes only after our reads.
-        shared
-            .control
-            .head()
-            .store(self.released, Ordering::Release);
+        let order = mutated!(ReleaseRelaxed: Ordering::Release => Ordering::Relaxed);
+        shared.control.head().store(self.released, order);
     }
 }

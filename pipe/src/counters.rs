@@ -1,6 +1,7 @@
 //! What a pipe did so far, where both sides can read it.
 
-use crate::sync::{AtomicU64, Ordering};
+// The machine's, also under the model checker: nothing is decided by them, so their interleavings are no concern.
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What a pipe did so far. Every counter only grows.
 ///

@@ -6,7 +6,6 @@ use crate::violation::{Cursor, Violation};
 ///
 /// `least` is the last value accepted, so cursors only move forward; `most` is the furthest that an honest peer can have got.
 /// Cursors are byte counts that never wrap: at 100 GB/s a `u64` lasts for five years.
-#[cfg(not(loom))]
 pub(crate) fn accept_bytes(
     cursor: Cursor,
     found: u64,
@@ -38,7 +37,7 @@ pub(crate) fn accept_count(
     Ok(found)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -54,6 +54,7 @@ pub enum PipeError {
 
 impl PipeError {
     /// For `map_err` after a system call.
+    #[cfg(not(loom))]
     pub(crate) fn system(
         what: &'static str,
         call: &'static str,

@@ -49,12 +49,32 @@
 //!
 //! # `unsafe`
 //!
-//! It is in five files. Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
+//! It is in five files (and one more, in `modelled`, that only the model checker compiles). Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
 //! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `passrights.rs` sets a socket option. Everything else is
 //! denied `unsafe`. Bytes that another process may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod mutation;
+
+#[allow(unsafe_code, reason = "shared memory")]
+mod consumer;
+// What lies in mapped memory otherwise is made of the model checker's atomics for it: those cannot lie in mapped memory.
+#[cfg_attr(loom, path = "modelled/control.rs")]
+mod control;
+mod counters;
 mod cursor;
+mod error;
+#[cfg_attr(loom, path = "modelled/memory.rs")]
+mod memory;
+#[allow(unsafe_code, reason = "shared memory")]
+mod producer;
+mod refused;
+#[allow(unsafe_code, reason = "shared memory")]
+#[cfg_attr(loom, path = "modelled/ring.rs")]
+mod ring;
+mod shared;
+mod spec;
 mod sync;
 mod violation;
 #[cfg(not(loom))]
@@ -62,65 +82,36 @@ mod words;
 #[cfg(loom)]
 pub mod words;
 
-pub use violation::{Cursor, Violation};
-
-// Everything below stands on mapped memory, where the model checker's atomics cannot lie.
-#[cfg(not(loom))]
-#[allow(unsafe_code, reason = "shared memory")]
-mod consumer;
-#[cfg(not(loom))]
-mod control;
-#[cfg(not(loom))]
-mod counters;
-#[cfg(not(loom))]
-mod error;
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "shared memory")]
 mod mapping;
 #[cfg(not(loom))]
 mod memfd;
 #[cfg(not(loom))]
-mod memory;
-#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "a socket option that no library knows yet")]
 mod passrights;
-#[cfg(not(loom))]
-#[allow(unsafe_code, reason = "shared memory")]
-mod producer;
-#[cfg(not(loom))]
-mod refused;
-#[cfg(not(loom))]
-#[allow(unsafe_code, reason = "shared memory")]
-mod ring;
-#[cfg(not(loom))]
-mod spec;
 
-#[cfg(not(loom))]
 pub mod app;
 #[cfg(not(loom))]
 pub mod cable;
 #[cfg(not(loom))]
 pub mod event;
-#[cfg(not(loom))]
 pub mod framing;
-#[cfg(not(loom))]
 pub mod nic;
 #[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 pub mod seqpacket;
-#[cfg(not(loom))]
 pub mod session;
 
-#[cfg(not(loom))]
 pub use error::PipeError;
 #[cfg(not(loom))]
 pub use memfd::end_writers;
-#[cfg(not(loom))]
 pub use memory::PipeMemory;
-#[cfg(not(loom))]
+#[cfg(loom)]
+pub use mutation::Mutation;
 pub use refused::Refused;
-#[cfg(not(loom))]
 pub use spec::{
     CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeSpec, QUANTUM_BYTES,
 };
+pub use violation::{Cursor, Violation};

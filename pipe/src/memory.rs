@@ -4,12 +4,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{
     CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeError, PipeSpec,
-    QUANTUM_BYTES,
     control::Control,
     mapping::{Access, Mapping},
     memfd::{self, HUGE_PAGE_BYTES, PAGE_BYTES},
     ring::Ring,
-    spec::aligned,
+    shared::Shared,
 };
 
 const WHAT: &str = "pipe data memory";
@@ -24,15 +23,6 @@ pub struct PipeMemory {
     fds: [OwnedFd; 2],
     direction: Direction,
     page_bytes: u64,
-}
-
-/// What a half keeps: the mappings, without the descriptors.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) control: Control,
-    pub(crate) ring: Ring,
-    /// What items begin at multiples of, in bytes: a power of two.
-    pub(crate) alignment: u64,
 }
 
 impl PipeMemory {
@@ -166,20 +156,6 @@ impl PipeMemory {
             });
         }
         Ok(self.shared)
-    }
-}
-
-impl Shared {
-    /// Most bytes that a pipe holds: one quantum less than the ring, so that full and empty differ for readers of bare indices too.
-    #[inline]
-    pub(crate) const fn usable(&self) -> u64 {
-        (self.ring.capacity() - QUANTUM_BYTES) as u64
-    }
-
-    /// Bytes that an item of `len` bytes takes.
-    #[inline]
-    pub(crate) const fn footprint(&self, len: usize) -> u64 {
-        aligned(len as u64, self.alignment)
     }
 }
 

@@ -6,8 +6,8 @@ use crate::{
     control::DO_NOT_SEND,
     counters::Group,
     cursor::accept_bytes,
-    memory::Shared,
     producer::Producer,
+    shared::Shared,
     spec::in_quanta,
     sync::Ordering,
     violation::Cursor,
@@ -227,7 +227,8 @@ impl NicPipe {
         let consumed = self.check(consumed)?;
         self.counters.head_updates += 1;
         let published = self.producer.published;
-        let notify = self.reactive.on_head(consumed == published);
+        let all_consumed = mutated!(ClearAlways: consumed == published => true);
+        let notify = self.reactive.on_head(all_consumed);
         // The status bit may have changed; packets pushed and not yet published stay unseen.
         self.shared
             .control

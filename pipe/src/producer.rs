@@ -1,6 +1,6 @@
 //! The writing end of a ring: placing packets, publishing them, and learning what was freed.
 
-use crate::{Violation, cursor::accept_bytes, memory::Shared, sync::Ordering, violation::Cursor};
+use crate::{Violation, cursor::accept_bytes, shared::Shared, sync::Ordering, violation::Cursor};
 
 /// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
 ///
@@ -106,10 +106,8 @@ impl Producer {
     pub(crate) fn publish(&mut self, shared: &Shared, word: impl FnOnce(u64) -> u64) {
         self.published = self.tail;
         // Release: who accepts this tail sees the packets and their lengths.
-        shared
-            .control
-            .tail()
-            .store(word(self.tail), Ordering::Release);
+        let order = mutated!(PublishRelaxed: Ordering::Release => Ordering::Relaxed);
+        shared.control.tail().store(word(self.tail), order);
         shared.ring.fetch_to_write(self.tail);
     }
 }

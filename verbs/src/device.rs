@@ -19,7 +19,7 @@ use covalent_pipe::{
     Direction, PipeError, PipeMemory, Violation,
     event::EventFd,
     region::RegionMemory,
-    session::{AppSession, SessionMemory},
+    session::{AppWaiter, SessionMemory},
 };
 use nix::poll::PollFlags;
 
@@ -27,7 +27,6 @@ use crate::{
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
-    pipe_set::PipeSet,
     queue::Verbs,
     region::Region,
     rx::RxPipe,
@@ -82,11 +81,7 @@ pub struct Device {
 
 #[derive(Debug)]
 struct Session {
-    shared: AppSession,
-    /// Pipes that the daemon has notified of and [`Device::next_rx_pipe`] has not handed out.
-    ready: PipeSet,
-    /// Pipes from which something was freed without telling the daemon yet, so that it would not notify of the next packet.
-    owed_doorbells: PipeSet,
+    waiter: AppWaiter,
     /// Which pipes [`Device::next_rx_pipe`] is about.
     receives: Box<[bool]>,
 }
@@ -163,9 +158,7 @@ impl Device {
         let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
         client.done_until(&Request::Mapped, "serve the session", deadline)?;
         let session = Session {
-            shared: AppSession::new(memory),
-            ready: PipeSet::new(slots),
-            owed_doorbells: PipeSet::new(slots),
+            waiter: AppWaiter::new(memory),
             receives: vec![false; slots as usize].into_boxed_slice(),
         };
         Ok(Self {
@@ -424,8 +417,7 @@ impl Device {
     pub(crate) fn close_pipe(&self, pipe: u32) {
         {
             let mut session = self.session.borrow_mut();
-            session.ready.remove(pipe);
-            session.owed_doorbells.remove(pipe);
+            session.waiter.forget(pipe);
             session.receives[pipe as usize] = false;
         }
         let mut client = self.client.borrow_mut();
@@ -469,9 +461,12 @@ impl Device {
 
     /// Tells the lane to look at a pipe.
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
-        let mut session = self.session.borrow_mut();
-        session.owed_doorbells.remove(pipe);
-        if session.shared.ring(pipe).map_err(broken)? {
+        let rung = self.session.borrow_mut().waiter.ring(pipe);
+        self.wake_lane(rung.map_err(broken)?)
+    }
+
+    fn wake_lane(&self, sleeps: bool) -> Result<()> {
+        if sleeps {
             self.lane_wake
                 .notify()
                 .map_err(|error| self.wake_failed("wake the lane", error))?;
@@ -481,7 +476,7 @@ impl Device {
 
     /// Remembers that the lane was not told of something freed. It matters only before a sleep.
     pub(crate) fn owe_doorbell(&self, pipe: u32) {
-        self.session.borrow_mut().owed_doorbells.insert(pipe);
+        self.session.borrow_mut().waiter.owe_doorbell(pipe);
     }
 
     /// The wake-up's other end goes with the daemon.
@@ -495,17 +490,17 @@ impl Device {
 
     fn pay_doorbells(&self) -> Result<()> {
         loop {
-            let Some(pipe) = self.session.borrow_mut().owed_doorbells.pop() else {
+            let paid = self.session.borrow_mut().waiter.pay_doorbell();
+            let Some(sleeps) = paid.map_err(broken)? else {
                 return Ok(());
             };
-            self.ring(pipe)?;
+            self.wake_lane(sleeps)?;
         }
     }
 
     fn take_ready(&self) -> Result<Option<PipeId>> {
         let session = &mut *self.session.borrow_mut();
-        session.take_notifications()?;
-        while let Some(pipe) = session.ready.pop() {
+        while let Some(pipe) = session.waiter.next_ready().map_err(broken)? {
             if session.receives[pipe as usize] {
                 return Ok(Some(PipeId(pipe)));
             }
@@ -549,7 +544,7 @@ impl Device {
                 None if may_sleep => self.sleep(deadline),
                 _ => Ok(()),
             };
-            self.session.borrow_mut().shared.cancel_sleep();
+            self.session.borrow_mut().waiter.cancel_sleep();
             match ended {
                 Some(ended) => return ended,
                 None => slept?,
@@ -581,9 +576,8 @@ impl Device {
 
     /// Says that this side is about to sleep; `false` when there is news already.
     fn prepare_sleep(&self) -> Result<bool> {
-        let session = &mut *self.session.borrow_mut();
-        session.take_notifications()?;
-        Ok(session.shared.prepare_sleep())
+        let prepared = self.session.borrow_mut().waiter.prepare_sleep();
+        prepared.map_err(broken)
     }
 
     fn sleep(&self, deadline: Option<Instant>) -> Result<()> {
@@ -604,15 +598,6 @@ impl Device {
             self.woken
                 .drain()
                 .map_err(|error| self.wake_failed("take a wake-up", error))?;
-        }
-        Ok(())
-    }
-}
-
-impl Session {
-    fn take_notifications(&mut self) -> Result<()> {
-        while let Some(notification) = self.shared.next_notification().map_err(broken)? {
-            self.ready.insert(notification.pipe);
         }
         Ok(())
     }

@@ -49,7 +49,6 @@ mod client;
 mod device;
 mod error;
 mod outstanding;
-mod pipe_set;
 mod queue;
 mod region;
 mod remote;

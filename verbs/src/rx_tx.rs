@@ -237,6 +237,19 @@ impl<'p> RxTxBatch<'p> {
 }
 
 /// One packet of an [`RxTxBatch`]: its bytes can be changed, its length cannot.
+///
+/// The batch is borrowed, so a packet that was sent back cannot be touched:
+/// ```compile_fail,E0505
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
+/// let mut batch = pipe.recv_blocking()?;
+/// let mut packet = batch.next_packet().expect("it has a packet");
+/// batch.send_all()?;
+/// packet[0] = 0; // does not compile
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PacketMut<'b>(app::PacketMut<'b>);
 

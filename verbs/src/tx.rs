@@ -269,6 +269,29 @@ fn refusal_of(refusal: app::SendRefusal, len_bytes: usize) -> SendRefusal {
 }
 
 /// Room for one packet in a [`TxPipe`]. Dropped without [`TxReservation::commit`], it sends nothing.
+///
+/// Committing takes it, so a packet that may be on its way cannot be touched:
+/// ```compile_fail,E0382
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut pipe = device.tx_pipe(1 << 20, "p0")?;
+/// let mut packet = pipe.reserve(64)?;
+/// packet.commit();
+/// packet[0] = 0; // does not compile
+/// # Ok(())
+/// # }
+/// ```
+/// And the pipe is borrowed, so nothing is published while a packet is being written:
+/// ```compile_fail,E0499
+/// # fn main() -> Result<(), covalent_verbs::Error> {
+/// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut pipe = device.tx_pipe(1 << 20, "p0")?;
+/// let mut packet = pipe.reserve(64)?;
+/// pipe.publish()?;
+/// packet[0] = 0; // does not compile
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TxReservation<'p>(app::TxReservation<'p>);
 

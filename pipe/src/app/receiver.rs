@@ -1,7 +1,7 @@
 //! What the application's receiving halves have in common.
 
 use crate::{
-    Violation, consumer::Consumer, memory::Shared, nic::NicCounters, sync::Ordering,
+    Violation, consumer::Consumer, nic::NicCounters, shared::Shared, sync::Ordering,
     violation::Cursor, words::reactive::OUTSTANDING,
 };
 
@@ -61,9 +61,14 @@ impl Receiver {
     #[inline]
     pub(super) fn free_to(&mut self, cursor: u64, seen: u64) -> bool {
         self.consumer.next = self.consumer.next.max(cursor);
-        // Before the head: whoever sees that sees this too, so it is never found behind it.
-        self.show_seen(seen);
-        self.consumer.release_to(&self.shared, cursor);
+        // What was seen before the head: whoever sees that sees this too, so it is never found behind it.
+        mutated!(HeadBeforeSeen: {
+            self.show_seen(seen);
+            self.consumer.release_to(&self.shared, cursor);
+        } => {
+            self.consumer.release_to(&self.shared, cursor);
+            self.show_seen(seen);
+        });
         self.outstanding
     }
 

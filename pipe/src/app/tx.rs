@@ -3,8 +3,8 @@
 use core::ops::{Deref, DerefMut};
 
 use crate::{
-    Direction, PipeError, PipeMemory, Refused, Violation, memory::Shared, nic::NicCounters,
-    producer::Producer, sync::Ordering, words::wake,
+    Direction, PipeError, PipeMemory, Refused, Violation, nic::NicCounters, producer::Producer,
+    shared::Shared, sync::Ordering, words::wake,
 };
 
 /// The application's half of a TX pipe: packets written back to back, taken by the daemon.

@@ -62,9 +62,16 @@ impl AppSession {
     /// [`Violation`] if the daemon broke the ring, or if `pipe` is not below the number of slots.
     #[inline]
     pub fn ring(&mut self, pipe: u32) -> Result<bool, Violation> {
-        // While a doorbell of the pipe waits, the lane does not sleep: either it found that doorbell before, or whoever rang it woke it.
-        let posted = self.doorbells.post(self.words.doorbells(), pipe, 0)?;
-        Ok(posted && wake::take(self.words.lane_sleeps()))
+        let mut post = || self.doorbells.post(self.words.doorbells(), pipe, 0);
+        let take = || wake::take(self.words.lane_sleeps());
+        mutated!(WakeBeforePost: {
+            // While a doorbell of the pipe waits, the lane does not sleep: either it found that doorbell before, or whoever rang it woke it.
+            Ok(post()? && take())
+        } => {
+            let sleeps = take();
+            post()?;
+            Ok(sleeps)
+        })
     }
 
     /// Says that the application is about to sleep on its event descriptor, and looks at the notifications once more. `false`: there is one, so

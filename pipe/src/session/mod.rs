@@ -13,9 +13,15 @@
 //! And a lane: [`NicSession::set_lane_sleeping`]`(true)`, then [`NicSession::next_doorbell`] once more, and sleep only if there was none.
 
 mod app;
+#[cfg_attr(loom, path = "../modelled/session.rs")]
 mod memory;
 mod nic;
+mod pipe_set;
+mod waiter;
 
 pub use app::{AppSession, Notification};
+#[cfg(loom)]
+pub use memory::MailboxWords;
 pub use memory::SessionMemory;
 pub use nic::NicSession;
+pub use waiter::AppWaiter;

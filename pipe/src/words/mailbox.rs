@@ -63,7 +63,7 @@ impl Poster {
         } else {
             // The reader may be clearing it at this moment. Either this finds it clear, or the reader's look at the pipe, which comes after its
             // clearing, finds everything that was written before this (Dekker's argument, with the fence in `Taker::claim`).
-            fence(Ordering::SeqCst);
+            mutated!(PostWithoutFence: fence(Ordering::SeqCst) => ());
             if pending.load(Ordering::Acquire) != 0 {
                 return Ok(false);
             }
@@ -165,13 +165,22 @@ impl Taker {
             return Ok(());
         }
         self.end = end;
-        // Before the pending words: a poster that sees one clear must find room.
-        mailbox.taken.store(self.taken, Ordering::Release);
-        for (pipe, _) in &self.claimed[..self.end] {
-            mailbox.pending[*pipe as usize].store(0, Ordering::Release);
-        }
+        let show_room = || mailbox.taken.store(self.taken, Ordering::Release);
+        let clear_pending = || {
+            for (pipe, _) in &self.claimed[..self.end] {
+                mailbox.pending[*pipe as usize].store(0, Ordering::Release);
+            }
+        };
+        // Room before the pending words: a poster that sees one clear must find room.
+        mutated!(ClearBeforeRoom: {
+            show_room();
+            clear_pending();
+        } => {
+            clear_pending();
+            show_room();
+        });
         // Before the pipes are looked at: a post from here on writes a new slot. One that came earlier is seen through this fence.
-        fence(Ordering::SeqCst);
+        mutated!(ClaimWithoutFence: fence(Ordering::SeqCst) => ());
         Ok(())
     }
 

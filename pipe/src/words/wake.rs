@@ -9,7 +9,7 @@ use crate::sync::{AtomicU32, Ordering, fence};
 /// Sleeper: says that it is about to sleep. Look for work once more after this, before sleeping.
 pub fn announce(flag: &AtomicU32) {
     flag.store(1, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
+    mutated!(AnnounceWithoutFence: fence(Ordering::SeqCst) => ());
 }
 
 /// Sleeper: says that it is awake.
@@ -22,7 +22,7 @@ pub fn retract(flag: &AtomicU32) {
 /// The flag is lowered so that one announcement gives few signals. That may lower a later announcement than the one seen, which
 /// is harmless: the signal follows the lowering, so the sleeper that is woken by it, or drains it, sees the flag as it was left.
 pub fn take(flag: &AtomicU32) -> bool {
-    fence(Ordering::SeqCst);
+    mutated!(WakeWithoutFence: fence(Ordering::SeqCst) => ());
     let sleeps = flag.load(Ordering::Relaxed) != 0;
     if sleeps {
         flag.store(0, Ordering::Relaxed);

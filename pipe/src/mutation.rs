@@ -1,0 +1,73 @@
+//! Protocol steps that the model checker takes away, to see that it finds what they are needed for.
+//!
+//! In every other build [`mutated!`] is the step itself, and nothing else of this exists.
+
+/// `$step`. Under the model checker, `$mutant` if [`Mutation::during`] asked for that mutation.
+#[cfg(not(loom))]
+macro_rules! mutated {
+    ($name:ident: $step:expr => $mutant:expr) => {
+        $step
+    };
+}
+
+#[cfg(loom)]
+macro_rules! mutated {
+    ($name:ident: $step:expr => $mutant:expr) => {
+        if $crate::mutation::Mutation::$name.is_asked_for() {
+            $mutant
+        } else {
+            $step
+        }
+    };
+}
+
+#[cfg(loom)]
+pub use asked_for::Mutation;
+
+#[cfg(loom)]
+mod asked_for {
+    use std::cell::Cell;
+
+    thread_local! {
+        // The checker runs all threads of a model on the thread that asks for the check.
+        static ASKED_FOR: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
+
+    /// A step that is taken away.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mutation {
+        /// `wake::announce` has no fence between the flag and the look that follows.
+        AnnounceWithoutFence,
+        /// `wake::take` has no fence between the work and its look at the flag.
+        WakeWithoutFence,
+        /// `Taker::claim` has no fence between the pending words and the looks at the pipes.
+        ClaimWithoutFence,
+        /// `Poster::post` believes the first look at a pending word that is set.
+        PostWithoutFence,
+        /// `Taker::claim` clears the pending words before it shows that there is room.
+        ClearBeforeRoom,
+        /// `NicPipe::on_doorbell` clears the status bit although more has arrived.
+        ClearAlways,
+        /// A receiver shows its head before what it has seen.
+        HeadBeforeSeen,
+        /// A producer shows its tail without its packets.
+        PublishRelaxed,
+        /// A consumer shows its head before it has read everything.
+        ReleaseRelaxed,
+        /// `AppSession::ring` looks whether the lane sleeps before it posts the doorbell.
+        WakeBeforePost,
+    }
+
+    impl Mutation {
+        /// Runs `check` with this mutation alone, or with none.
+        pub fn during(mutation: Option<Self>, check: impl FnOnce()) {
+            ASKED_FOR.set(mutation);
+            check();
+            ASKED_FOR.set(None);
+        }
+
+        pub(crate) fn is_asked_for(self) -> bool {
+            ASKED_FOR.get() == Some(self)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The application's side: `covalent_verbs::Device` without its socket, its clock and its deadlines.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use covalent_pipe::session::{AppWaiter, SessionMemory};
+use loom::sync::Notify;
+
+/// The event descriptors, and whether the application has ended.
+#[derive(Debug)]
+pub struct Events {
+    pub application: Notify,
+    pub lane: Notify,
+    /// Known to a lane that is awake at once: the checker's business is who wakes it.
+    pub done: AtomicBool,
+}
+
+impl Events {
+    // The checker's own counts references through its runtime, which is gone when a deadlock unwinds.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            application: Notify::new(),
+            lane: Notify::new(),
+            done: AtomicBool::new(false),
+        })
+    }
+}
+
+/// What the application does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It looks once more, then announces that it sleeps.
+    LooksBeforeAnnouncing,
+    /// It sleeps without paying the doorbells that it owes.
+    NeverPays,
+    /// It does not ring although the pipe says that it must.
+    NeverRings,
+    /// It sleeps for space without minding that there is some.
+    SleepsInSpiteOfSpace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Spinning,
+    BeforeSleep,
+}
+
+pub struct Device {
+    waiter: AppWaiter,
+    events: Arc<Events>,
+    pub fault: Option<Fault>,
+}
+
+impl Device {
+    pub fn new(memory: SessionMemory, events: Arc<Events>, fault: Option<Fault>) -> Self {
+        Self {
+            waiter: AppWaiter::new(memory),
+            events,
+            fault,
+        }
+    }
+
+    pub fn ring(&mut self, pipe: u32) {
+        let sleeps = self.waiter.ring(pipe).unwrap();
+        self.wake_lane(sleeps);
+    }
+
+    pub fn owe_doorbell(&mut self, pipe: u32) {
+        self.waiter.owe_doorbell(pipe);
+    }
+
+    /// Waits for news of any pipe.
+    pub fn next_rx_pipe(&mut self) -> u32 {
+        let mut ready = None;
+        self.wait(|device, _| {
+            ready = device.waiter.next_ready().unwrap();
+            if ready.is_none() && device.fault != Some(Fault::NeverPays) {
+                device.pay_doorbells();
+            }
+            ready.is_some()
+        });
+        ready.unwrap()
+    }
+
+    /// Waits until `attempt` returns `true`. It spins for one look.
+    pub fn wait(&mut self, mut attempt: impl FnMut(&mut Self, Stage) -> bool) {
+        if attempt(self, Stage::Spinning) {
+            return;
+        }
+        loop {
+            let looked_before = self.fault == Some(Fault::LooksBeforeAnnouncing)
+                && attempt(self, Stage::BeforeSleep);
+            let may_sleep = self.waiter.prepare_sleep().unwrap();
+            let ended = if self.fault == Some(Fault::LooksBeforeAnnouncing) {
+                looked_before
+            } else {
+                attempt(self, Stage::BeforeSleep)
+            };
+            if !ended && may_sleep {
+                self.events.application.wait();
+            }
+            self.waiter.cancel_sleep();
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Ends the lane, which may be asleep.
+    pub fn end(mut self) {
+        self.events.done.store(true, Ordering::Relaxed);
+        self.ring(0);
+    }
+
+    fn pay_doorbells(&mut self) {
+        while let Some(sleeps) = self.waiter.pay_doorbell().unwrap() {
+            self.wake_lane(sleeps);
+        }
+    }
+
+    fn wake_lane(&self, sleeps: bool) {
+        if sleeps {
+            self.events.lane.notify();
+        }
+    }
+}

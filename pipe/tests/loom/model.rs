@@ -1,0 +1,68 @@
+//! One lane, one application, and what they share.
+
+use covalent_pipe::{Direction, Mutation, PipeMemory, nic::NicPipe, session::SessionMemory};
+use loom::{model::Builder, thread};
+
+use super::{
+    device::{Device, Events, Fault},
+    lane::Lane,
+};
+
+/// What is taken from the protocol or broken in the application, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    Nothing,
+    Step(Mutation),
+    Sense(Fault),
+}
+
+/// Runs `model` in every interleaving with at most `interruptions`.
+pub fn explore(
+    mutation: Option<Mutation>,
+    interruptions: usize,
+    model: impl Fn() + Sync + Send + 'static,
+) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    Mutation::during(mutation, || builder.check(model));
+}
+
+/// Pipes, and the packets that arrive in them.
+#[derive(Debug, Clone, Copy)]
+pub struct Traffic {
+    pub directions: &'static [Direction],
+    pub capacity_bytes: usize,
+    pub arrivals: &'static [(u32, &'static [u8])],
+}
+
+/// Runs a lane with this traffic against `application`.
+pub fn check(
+    without: Without,
+    interruptions: usize,
+    traffic: Traffic,
+    application: fn(&mut Device, Vec<PipeMemory>),
+) {
+    let (mutation, fault) = match without {
+        Without::Nothing => (None, None),
+        Without::Step(mutation) => (Some(mutation), None),
+        Without::Sense(fault) => (None, Some(fault)),
+    };
+    explore(mutation, interruptions, move || {
+        let [lane_session, app_session] = SessionMemory::both_sides(traffic.directions.len());
+        let (nics, apps) = traffic
+            .directions
+            .iter()
+            .map(|direction| {
+                let [nic, app] = PipeMemory::both_sides(*direction, traffic.capacity_bytes);
+                (NicPipe::new(nic), app)
+            })
+            .unzip();
+        let events = Events::new();
+        let lane = Lane::new(lane_session, nics, events.clone());
+        let lane = thread::spawn(move || lane.run(traffic.arrivals));
+        let mut device = Device::new(app_session, events, fault);
+        application(&mut device, apps);
+        device.end();
+        lane.join().unwrap();
+    });
+}
