@@ -11,6 +11,7 @@ use super::{
     namespace::with_veth,
     node::{self, Node, pair_on_a_cable, pair_on_af_xdp},
     noise::Noise,
+    offender::Siege,
     seeds::Seeds,
     turn,
     witness::{Detached, Witness},
@@ -78,6 +79,47 @@ fn names_word_and_value(reason: &str) -> bool {
     })
 }
 
+/// Fails unless pipes of either kind that only the application's own words could betray carried packets, and lies about each of their
+/// words were found out.
+fn check_sieges(sieges: &[Siege]) {
+    for (is_rx_tx, words) in [
+        (true, ["transmit tail is ", "a packet's length is "]),
+        (false, ["head is ", "end of what was seen is "]),
+    ] {
+        let sieges = || sieges.iter().filter(|siege| siege.is_rx_tx == is_rx_tx);
+        let sum = |count: fn(&Siege) -> u64| sieges().map(count).sum::<u64>();
+        let found = words.map(|word| {
+            let told = sieges().filter(|siege| siege.reason.contains(word));
+            told.count()
+        });
+        eprintln!(
+            "{} sieges of {}: {} packets received, {} sent, {} discarded; found out by {words:?}: {found:?}",
+            sieges().count(),
+            if is_rx_tx {
+                "RX/TX pipes"
+            } else {
+                "byte pipes"
+            },
+            sum(|siege| siege.received),
+            sum(|siege| siege.sent),
+            sum(|siege| siege.discarded),
+        );
+        for siege in sieges() {
+            assert!(
+                siege.received > 0 && (!is_rx_tx || siege.sent > 0 && siege.discarded > 0),
+                "lies about a pipe that carried nothing: {siege:?}"
+            );
+            assert!(
+                words.iter().any(|word| siege.reason.contains(word)),
+                "lies about a pipe that were found elsewhere: {siege:?}"
+            );
+        }
+        for (word, found) in words.iter().zip(found) {
+            assert!(found > 0, "no lie was found out by `{word}`");
+        }
+    }
+}
+
 fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     let witnesses = [Witness::start(&a), Witness::start(&b)];
     let honest = Honest::start(&a, &b);
@@ -96,8 +138,8 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
             burner.hear().expect("it is ready");
             beside_burner.push(watch([&a, &b], &honest).progress);
             burner.stop();
-            let seed = noise.next().to_string();
-            let mut offender = Application::start("offender::offender", target.socket(), &seed);
+            let orders = format!("{} {}", noise.next(), beside_offender.len());
+            let mut offender = Application::start("offender::offender", target.socket(), &orders);
             offender.hear().expect("it is ready");
             let window = watch([&a, &b], &honest);
             beside_offender.push(window.progress);
@@ -117,9 +159,11 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     b.disable_port();
     let witnessed: Vec<Detached> = witnesses.into_iter().flat_map(Witness::detached).collect();
 
+    let sieges: Vec<Siege> = ends.iter().filter_map(|end| Siege::read(end)).collect();
     let detached: Vec<&str> = ends
         .iter()
         .filter_map(|end| end.strip_prefix("detached: "))
+        .chain(sieges.iter().map(|siege| siege.reason.as_str()))
         .collect();
     for reason in &detached {
         assert!(names_word_and_value(reason), "{reason}");
@@ -145,9 +189,10 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
         .map(|status| Duration::from_nanos(status.lanes[0].longest_round_ns));
     let [usual_alone, usual_beside_burner, usual] =
         [&alone, &beside_burner, &beside_offender].map(|windows| Progress::median(windows));
+    let slowest = Progress::worst(&beside_offender);
     eprintln!(
         "{} lives of offenders, {} told why they were detached, {violations} detached: {:?} and {:?}\n\
-         frames and verbs of the honest, medians: {:.2?} of what they had beside a burner, {:.2?} of what they had alone; best {kept:.2?}\n\
+         frames and verbs of the honest, medians: {:.2?} of what they had beside a burner, {:.2?} of what they had alone; best {kept:.2?}; in the worst window {slowest:?}\n\
          longest rounds {rounds:?}, slowest answer {slowest_answer:?}",
         ends.len(),
         detached.len(),
@@ -156,6 +201,7 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
         usual.part_of(usual_beside_burner),
         usual.part_of(usual_alone),
     );
+    check_sieges(&sieges);
     assert_eq!(violations, by_cause);
     // An offender that does not listen is not told.
     assert!(detached.len() as u64 <= violations);
