@@ -70,6 +70,7 @@ fn toggle(a: &Node, b: &Node, port: &'static str, fallback: bool) {
         app.unbind(pipe, to_port(TOGGLED));
         // What came before the answer may lie there.
         let seen = take(&mut app, true);
+        let deadline = Instant::now() + PATIENCE;
         while take(&mut app, false) < seen + 5 {
             assert!(Instant::now() < deadline, "the steady flow stands still");
         }

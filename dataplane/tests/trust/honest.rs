@@ -16,7 +16,7 @@ use std::{
 
 use covalent_api::{
     request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
+    rule::{Match, Transport},
     status::{NodeStatus, PipeStatus},
 };
 use covalent_pipe::app::TxPipe;
@@ -32,10 +32,14 @@ use super::{
 const STREAM: u16 = 0x1234;
 /// EtherType of frames for whoever wants them: those who lie and those who dawdle.
 pub const BAIT: u16 = 0x4321;
+/// EtherType of as many others, for pipes that send back what they get.
+pub const BAIT_TO_SEND_BACK: u16 = BAIT + 1;
+/// Port of as many datagrams, for pipes of bytes.
+const BAIT_PORT: u16 = 4321;
 /// One frame of bait for so many others.
 const FRAMES_PER_BAIT: u32 = 16;
 /// Frames of bait for each batch that is sent back.
-const BAIT_PER_BATCH: u32 = 32;
+const BAIT_PER_BATCH: u32 = 48;
 /// Frames on their way there and back at once.
 const WINDOW: u32 = 300;
 /// Verbs under way at once, at either node.
@@ -144,6 +148,15 @@ impl Progress {
         }
     }
 
+    /// The worst of `all`, of frames and of verbs apart.
+    pub fn worst(all: &[Self]) -> Self {
+        let worst = |count: fn(&Self) -> u64| all.iter().map(count).min().unwrap_or(0);
+        Self {
+            frames: worst(|progress| progress.frames),
+            verbs: worst(|progress| progress.verbs),
+        }
+    }
+
     /// The median of `all`, of frames and of verbs apart.
     pub fn median(all: &[Self]) -> Self {
         let median = |count: fn(&Self) -> u64| {
@@ -180,16 +193,36 @@ fn frame(number: u32) -> Vec<u8> {
     frame
 }
 
-fn bait() -> Vec<u8> {
+/// Which datagrams are bait.
+pub fn datagram_bait() -> Match {
+    Match::Destination {
+        transport: Transport::Udp,
+        dst: [10, 0, 0, 2].into(),
+        dst_port: BAIT_PORT,
+    }
+}
+
+/// Bait of each kind in turn.
+pub fn bait(number: u32) -> Vec<u8> {
+    if number % 3 == 2 {
+        let mut datagram = Vec::new();
+        etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)
+            .udp(4000, BAIT_PORT)
+            .write(&mut datagram, &[0x5a; 22])
+            .expect("memory");
+        return datagram;
+    }
+    let ethertype = [BAIT, BAIT_TO_SEND_BACK][number as usize % 3];
     let mut frame = frame(0);
-    frame[12..14].copy_from_slice(&BAIT.to_be_bytes());
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame
 }
 
 fn send_bait(app: &mut App, pipe: u32, tx: &mut TxPipe) {
-    for _ in 0..BAIT_PER_BATCH {
+    for number in 0..BAIT_PER_BATCH {
         // A full wire takes none: nobody waits for it.
-        let _ = tx.send(&bait());
+        let _ = tx.send(&bait(number));
     }
     if tx.publish() {
         app.ring(pipe);
@@ -246,7 +279,7 @@ fn streamer() {
             }
             sent += 1;
             if sent % FRAMES_PER_BAIT == 0 {
-                let _ = tx.send(&bait());
+                let _ = tx.send(&bait(sent / FRAMES_PER_BAIT));
             }
         }
         if tx.publish() {

@@ -26,6 +26,7 @@ mod turn;
 mod witness;
 
 mod bindings;
+mod counters;
 mod hangup;
 mod holes;
 mod hostile;

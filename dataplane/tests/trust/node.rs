@@ -110,6 +110,12 @@ impl Node {
         });
     }
 
+    /// Kills it with SIGKILL and waits for its end.
+    pub fn kill(mut self) {
+        self.process.kill().expect("SIGKILL");
+        self.process.wait().expect("it ends");
+    }
+
     /// What it logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("its log")

@@ -1,6 +1,8 @@
 //! An application that writes garbage into everything that it shares with the daemon, attaches again when it is detached, and does all
 //! of it over.
 
+mod siege;
+
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::Path,
@@ -12,7 +14,7 @@ use std::{
 use covalent_api::{
     datagram,
     request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
+    rule::{Match, Spread},
 };
 use covalent_pipe::seqpacket::SeqpacketError;
 use covalent_protocol::{
@@ -31,11 +33,13 @@ use rustix::{
 use super::{
     child::{orders, tell},
     client::Client,
-    honest::{BAIT, stop_word},
+    honest::{BAIT, BAIT_TO_SEND_BACK, datagram_bait, stop_word},
     node::PATIENCE,
     noise::Noise,
     shared::Shared,
 };
+
+pub use siege::Siege;
 
 /// What fills its memory, so that a byte of it would be known anywhere. No EtherType of the test has it.
 const SECRET: u8 = 0xa5;
@@ -53,11 +57,18 @@ const OUTSTANDING: u64 = 1 << 63;
 const HEAD: u64 = 256;
 const SEEN: u64 = 264;
 const TX_TAIL: u64 = 384;
+const COUNTERS: u64 = 1024;
 const LENGTHS: u64 = 4096;
 const SPACE_WANTED: u64 = 512;
 const DOORBELLS_WRITTEN: u64 = 384;
 const SLOTS: u64 = 4096;
 const DO_NOT_SEND: u32 = 1 << 31;
+
+/// Places of some of a life's pipes.
+const RX: usize = 0;
+const TX: usize = 1;
+const RX_TX: usize = 2;
+const RX_BYTES: usize = 5;
 
 struct Pipe {
     number: u32,
@@ -85,6 +96,8 @@ struct Life {
 enum End {
     /// The daemon detached it, for this reason.
     Detached(String),
+    /// The same, after it lied about one pipe alone.
+    DetachedFor(Siege),
     /// The daemon closed the connection for what was said on it.
     TurnedAway(String),
     /// It went by itself.
@@ -111,21 +124,20 @@ impl Life {
         ] {
             pipes.push(open(&mut client, kind));
         }
-        // So that packets flow into what is being ruined. Another life of it may hold the match still.
-        for (pipe, matches) in [
-            (0, Match::EtherType { ethertype: BAIT }),
-            (
-                2,
-                Match::EtherType {
-                    ethertype: BAIT + 1,
-                },
-            ),
-        ] {
-            let number = pipes[pipe].number;
-            client.ask(&Request::Bind {
-                pipe: number,
+        // So that packets flow into what is being ruined. Another life of it may hold the first match still; the others all lives share.
+        client.ask(&Request::Bind {
+            pipe: pipes[RX].number,
+            matches: Match::EtherType { ethertype: BAIT },
+            spread: None,
+        });
+        let to_send_back = Match::EtherType {
+            ethertype: BAIT_TO_SEND_BACK,
+        };
+        for (place, matches) in [(RX_TX, to_send_back), (RX_BYTES, datagram_bait())] {
+            client.done(&Request::Bind {
+                pipe: pipes[place].number,
                 matches,
-                spread: None,
+                spread: Some(Spread::RoundRobin),
             });
         }
         let (reply, mut fds) = client.ask(&Request::RegisterRegion {
@@ -193,7 +205,7 @@ impl Life {
                 return End::Left;
             }
             for _ in 0..64 {
-                let tx = &self.pipes[1];
+                let tx = &self.pipes[TX];
                 let pending = SLOTS + self.slots * 32 + u64::from(tx.number) * 4;
                 self.session.store_u32(pending, 0);
                 tx.control.store_u32(SPACE_WANTED, 1);
@@ -319,7 +331,7 @@ impl Life {
         let pipe = &self.pipes[noise.below(self.pipes.len() as u64) as usize];
         let (memory, offset) = match noise.below(10) {
             8 => {
-                let (pipe, marks) = (&self.pipes[1], noise.next() as u32 & DO_NOT_SEND);
+                let (pipe, marks) = (&self.pipes[TX], noise.next() as u32 & DO_NOT_SEND);
                 let length = marks | noise.below(128) as u32;
                 return self.send(pipe, pipe.control.load(TAIL), length, 64);
             }
@@ -508,11 +520,13 @@ fn open(client: &mut Client, kind: PipeKind) -> Pipe {
 #[test]
 #[ignore = "the body of a child process"]
 fn offender() {
-    let Some((socket, seed)) = orders() else {
+    let Some((socket, argument)) = orders() else {
         return;
     };
     let stop = stop_word();
+    let (seed, first_lie) = argument.split_once(' ').expect("a seed and a lie");
     let seed: u64 = seed.parse().expect("a seed");
+    let first_lie: u64 = first_lie.parse().expect("a number");
     tell("ready");
     let ends: Vec<String> = thread::scope(|scope| {
         let lives = [1, 2, 3].map(|number| {
@@ -520,9 +534,26 @@ fn offender() {
             scope.spawn(move || {
                 let mut noise = Noise::new(seed.wrapping_mul(number));
                 let mut ends = Vec::new();
-                while !stop.load(Ordering::Relaxed) {
-                    ends.push(match Life::begin(socket, number).live(&mut noise) {
+                // What every second life besieges, from the first on: so each process besieges these, however short it is.
+                let besieged = match number {
+                    1 => Some(RX_TX),
+                    2 => Some(RX_BYTES),
+                    _ => None,
+                };
+                for count in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let life = Life::begin(socket, number);
+                    let end = match besieged {
+                        Some(place) if count % 2 == 0 => {
+                            life.besiege(place, first_lie + count / 2, &mut noise)
+                        }
+                        _ => life.live(&mut noise),
+                    };
+                    ends.push(match end {
                         End::Detached(reason) => format!("detached: {reason}"),
+                        End::DetachedFor(siege) => siege.to_string(),
                         End::TurnedAway(reason) => format!("turned away: {reason}"),
                         End::Left => "left".to_owned(),
                     });

@@ -50,7 +50,7 @@ impl Seeds {
 }
 
 /// How long a soak lasts, if this is one.
-pub fn soak() -> Option<Duration> {
+fn soak() -> Option<Duration> {
     let text = env::var("SOAK_SECONDS").ok()?;
     let seconds = text.parse().expect("SOAK_SECONDS is a number of seconds");
     Some(Duration::from_secs(seconds))
