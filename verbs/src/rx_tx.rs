@@ -15,6 +15,7 @@ use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::Result,
+    rx::Position,
 };
 
 /// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
@@ -207,6 +208,40 @@ impl<'p> RxTxBatch<'p> {
     /// [`Error::Unintelligible`](crate::Error::Unintelligible), [`Error::System`](crate::Error::System).
     pub fn send_all(mut self) -> Result<()> {
         self.give(app::RxTxBatch::send_all)
+    }
+
+    /// Sends back every packet that [`RxTxBatch::next_packet`] gave and that was not discarded. The others are received again. Does not block.
+    ///
+    /// [`RxTxBatch::send`] finds the place by walking over the packets once more: prefer this one in a loop that stops before the end.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    #[inline]
+    pub fn send_taken(mut self) -> Result<()> {
+        self.give(app::RxTxBatch::send_taken)
+    }
+
+    /// The place behind the packets that [`RxTxBatch::next_packet`] gave so far, for [`RxTxBatch::send_before`] of a later batch.
+    #[must_use]
+    #[inline]
+    pub fn position(&self) -> Position {
+        Position(self.packets.as_ref().map(app::RxTxBatch::position))
+    }
+
+    /// Sends back every packet before `position` that was not discarded. The others are received again. Does not block.
+    ///
+    /// For a program that lets go of the batch between changing its packets and sending them; else [`RxTxBatch::send_taken`] does the same. The position is
+    /// one that a batch of the same pipe gave: what went back since is not sent again. Of another pipe it may lie in the midst of a packet, and the daemon
+    /// detaches who gives that back.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    #[inline]
+    pub fn send_before(mut self, position: Position) -> Result<()> {
+        match position.0 {
+            Some(position) => self.give(|batch| batch.send_before(position)),
+            None => Ok(()),
+        }
     }
 
     /// Sends back the first `packets` packets that were not discarded. The others are received again.

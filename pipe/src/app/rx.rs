@@ -202,9 +202,9 @@ pub struct Packets<'b> {
     end: u64,
 }
 
-/// A place between two packets of a batch.
+/// A place between two packets of a pipe, behind those that were walked over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position(u64);
+pub struct Position(pub(super) u64);
 
 impl Packets<'_> {
     /// The place behind the packets that were given so far, for [`RxBatch::free_to`].

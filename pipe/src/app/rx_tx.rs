@@ -4,6 +4,7 @@ use core::ops::{Deref, DerefMut};
 
 use crate::{
     Direction, PipeError, PipeMemory, Violation,
+    app::rx::Position,
     consumer::{Consumer, Span},
     control::DO_NOT_SEND,
     memory::Shared,
@@ -144,6 +145,22 @@ impl RxTxBatch<'_> {
     #[inline]
     pub fn send_taken(self) -> bool {
         let end = self.at;
+        self.pipe.send_to(end)
+    }
+
+    /// The place behind the packets that [`RxTxBatch::next_packet`] gave so far, for [`RxTxBatch::send_before`] of a later batch.
+    #[must_use]
+    #[inline]
+    pub const fn position(&self) -> Position {
+        Position(self.at)
+    }
+
+    /// Sends every packet before `position` that was not discarded; the others are received again. This batch or an earlier one of the pipe gave
+    /// the position, and what went back since is not sent again. Saves a walk over what was walked over. `true`: ring the doorbell.
+    #[inline]
+    pub fn send_before(self, position: Position) -> bool {
+        let consumer = &self.pipe.consumer;
+        let end = position.0.clamp(consumer.released, consumer.limit);
         self.pipe.send_to(end)
     }
 

@@ -602,7 +602,7 @@ int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe,
 int covalent_rx_pipe_unbind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
 
 // Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
-// covalent_rx_pipe_free or covalent_rx_pipe_confirm.
+// covalent_rx_pipe_free, covalent_rx_pipe_free_told or covalent_rx_pipe_confirm.
 //
 // `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
 //
@@ -618,6 +618,13 @@ int covalent_rx_pipe_recv(struct covalent_rx_pipe pipe,
 // used any more. Of 0 nothing is freed.
 int covalent_rx_pipe_free(struct covalent_rx_pipe pipe,
                           size_t packets);
+
+// Frees what the last covalent_rx_pipe_recv told, as far as that was neither freed nor confirmed since, and with it all that was confirmed before. The pointers must not be used any
+// more. Where that call told nothing, nothing is freed.
+//
+// covalent_rx_pipe_free walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that uses up all
+// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+int covalent_rx_pipe_free_told(struct covalent_rx_pipe pipe);
 
 // Takes the oldest `packets` of the packets that were not confirmed, or all if there are fewer, as received without freeing them: covalent_rx_pipe_recv tells them no
 // more, covalent_rx_pipe_held does, and their pointers stay good.
@@ -764,7 +771,7 @@ int covalent_rx_tx_pipe_bind_spread(struct covalent_rx_tx_pipe pipe,
 int covalent_rx_tx_pipe_unbind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
 
 // Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
-// covalent_rx_tx_pipe_send or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+// covalent_rx_tx_pipe_send, covalent_rx_tx_pipe_send_told or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
 //
 // # Safety
 // `packets` may be written `capacity` times, `count` once.
@@ -777,6 +784,13 @@ int covalent_rx_tx_pipe_recv(struct covalent_rx_tx_pipe pipe,
 // Sends back the oldest `packets` packets as they are now, or all if there are fewer. Their pointers must not be used any more.
 int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe,
                              size_t packets);
+
+// Sends back what the last covalent_rx_tx_pipe_recv told, as it is now and as far as it was neither sent nor discarded since. The pointers must not be used any more. Where
+// that call told nothing, nothing is sent.
+//
+// covalent_rx_tx_pipe_send walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that sends back all
+// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+int covalent_rx_tx_pipe_send_told(struct covalent_rx_tx_pipe pipe);
 
 // Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
 int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe,
