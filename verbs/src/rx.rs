@@ -272,7 +272,7 @@ impl<'p> RxBatch<'p> {
         self.packets.as_ref().map_or(&[], app::RxBatch::bytes)
     }
 
-    /// Frees all packets.
+    /// Frees all packets: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
         self.free_with(app::RxBatch::free_all);
     }

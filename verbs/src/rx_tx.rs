@@ -24,6 +24,9 @@ use crate::{
 /// fills the pipe, and what then arrives is dropped and counted. Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
 /// get there.
 ///
+/// Of what [`RxPipe`](crate::RxPipe) has, it needs no `peek`: [`RxTxPipe::recv`] takes nothing until packets are sent or discarded. It has no `confirm` and `held`:
+/// packets go back in the order in which they came, so one that is held holds up all behind it.
+///
 /// # Examples
 /// ```no_run
 /// use covalent_verbs::{Device, Match};
@@ -120,7 +123,16 @@ impl<'d> RxTxPipe<'d> {
         self.device.tune(self.id, *tuning)
     }
 
-    /// Every packet that arrived and was neither sent nor discarded; `None` when there is none. Does not block.
+    /// Asks for the pipe's next notification now, while other pipes are worked on, so that [`Device::next_rx_pipe`] finds it sooner: as
+    /// [`RxPipe::prefetch`](crate::RxPipe::prefetch). Sending and receiving need no such call, and nothing is lost without it. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the lane sleeps and cannot be woken.
+    pub fn prefetch(&mut self) -> Result<()> {
+        self.device.ring(self.id)
+    }
+
+    /// Every packet that arrived and was neither sent nor discarded, to look at, change, send or leave there; `None` when there is none. Does not block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
@@ -252,7 +264,8 @@ impl<'p> RxTxBatch<'p> {
         self.give(|batch| batch.send(packets))
     }
 
-    /// Gives back the first `packets` packets without sending them. The others are received again.
+    /// Gives back the first `packets` packets without sending them. The others are received again. Of `usize::MAX` it gives back all of the batch:
+    /// `clear` in Ensō's vocabulary.
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].

@@ -128,7 +128,7 @@ impl RxBatch<'_> {
         }
     }
 
-    /// Frees all packets. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
+    /// Frees all packets: `clear` in Ensō's vocabulary. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
     pub fn free_all(mut self) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.receiver.consumer.limit;

@@ -17,6 +17,9 @@ use crate::{
 /// The application's half of an RX/TX pipe: packets arrive, are changed in place, and go back to be sent, with no copy.
 ///
 /// A packet's bytes are the pipe's again only when the daemon has sent it.
+///
+/// It has none of [`super::RxPipe`]'s `peek`, because a batch of it takes nothing when it is dropped; and none of its `confirm` and `held`, because packets go
+/// back in the order in which they came: one that is held holds up all behind it, and whether it was confirmed changes nothing.
 #[derive(Debug)]
 pub struct RxTxPipe {
     shared: Shared,

@@ -383,6 +383,8 @@ typedef struct covalent_tx_pipe {
 } covalent_tx_pipe;
 
 // A pipe that receives packets from a port and sends them back on it from where they lie. Used on its device's thread only. Zero names nothing.
+//
+// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
 typedef struct covalent_rx_tx_pipe {
     // Opaque.
     uint64_t handle;
@@ -614,7 +616,7 @@ int covalent_rx_pipe_recv(struct covalent_rx_pipe pipe,
                           size_t capacity,
                           size_t *count);
 
-// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer, and with them all that were confirmed. Their pointers must not be
+// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
 // used any more. Of 0 nothing is freed.
 int covalent_rx_pipe_free(struct covalent_rx_pipe pipe,
                           size_t packets);
@@ -792,9 +794,13 @@ int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe,
 // that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
 int covalent_rx_tx_pipe_send_told(struct covalent_rx_tx_pipe pipe);
 
-// Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
+// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
 int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe,
                                 size_t packets);
+
+// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
+// and nothing is lost without it. Does not wait.
+int covalent_rx_tx_pipe_prefetch(struct covalent_rx_tx_pipe pipe);
 
 // Tells what the pipe did so far.
 //

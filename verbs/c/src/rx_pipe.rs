@@ -204,7 +204,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
     })
 }
 
-/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer, and with them all that were confirmed. Their pointers must not be
+/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
 /// used any more. Of 0 nothing is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) -> c_int {

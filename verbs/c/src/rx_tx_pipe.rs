@@ -20,6 +20,8 @@ use crate::{
 };
 
 /// A pipe that receives packets from a port and sends them back on it from where they lie. Used on its device's thread only. Zero names nothing.
+///
+/// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_tx_pipe {
@@ -230,10 +232,17 @@ pub extern "C" fn covalent_rx_tx_pipe_send_told(pipe: covalent_rx_tx_pipe) -> c_
     })
 }
 
-/// Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
+/// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_discard(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
     give(pipe, packets, |batch, packets| batch.discard(packets))
+}
+
+/// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
+/// and nothing is lost without it. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_prefetch(pipe: covalent_rx_tx_pipe) -> c_int {
+    call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
 }
 
 /// Tells what the pipe did so far.

@@ -308,4 +308,14 @@ fn a_prefetched_pipe_is_news_again() {
         b.next_rx_pipe_deadline(deadline).is_err(),
         "there is nothing to tell of"
     );
+    drop(pipe);
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::Any).unwrap();
+    tx.send(&[7; 60]).unwrap();
+    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), echo.id());
+    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    echo.prefetch().unwrap();
+    eventually("the lane tells again", || {
+        b.poll_rx_pipe().unwrap() == Some(echo.id())
+    });
 }

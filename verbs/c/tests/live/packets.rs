@@ -185,6 +185,15 @@ fn what_was_told_is_sent_back_once_and_nothing_else() {
         let first = |packet: &covalent_packet_mut| unsafe { *packet.data };
         packets[..count].iter().map(first).collect::<Vec<u8>>()
     };
+    let next = || {
+        let mut ready = 99;
+        // SAFETY: it may be written.
+        unsafe { covalent_device_next_rx_pipe(b, 0, &raw mut ready) }
+    };
+    while next() == 0 {}
+    ok(covalent_rx_tx_pipe_prefetch(echo));
+    eventually("the lane tells again", || next() == 0);
+
     ok(covalent_rx_tx_pipe_send_told(echo));
     assert_eq!(three(), [1, 2, 3], "nothing was told, so nothing was sent");
     ok(covalent_rx_tx_pipe_discard(echo, 1));
