@@ -52,6 +52,7 @@ fn pipe(pipe: u32) -> PipeStatus {
         head_updates: 9,
         tx_discarded_packets: 10,
         unstamped_packets: 11,
+        tx_full_packets: 12,
         drops: causes(),
     }
 }

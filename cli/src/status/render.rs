@@ -312,6 +312,16 @@ fn losses(theme: Theme, status: &NodeStatus) -> Table {
             "dropped",
             &pipe.drops,
         );
+        add(
+            format!("session {} pipe {}", pipe.session, pipe.pipe),
+            "refused to the sender",
+            &Causes::from([("full".to_owned(), pipe.tx_full_packets)]),
+        );
+        add(
+            format!("session {} pipe {}", pipe.session, pipe.pipe),
+            "passed without a stamp",
+            &Causes::from([("too_short".to_owned(), pipe.unstamped_packets)]),
+        );
     }
     add("verbs".into(), "refused here", &status.verbs.refused);
     add(
@@ -489,6 +499,41 @@ mod tests {
             "an empty table is left out:\n{text}"
         );
         assert!(!text.contains('\u{1b}'), "no colours were wanted");
+    }
+
+    #[test]
+    fn what_a_pipe_could_not_do_is_shown() {
+        let mut status = sample();
+        status.pipes = vec![PipeStatus {
+            session: 3,
+            pipe: 9,
+            kind: PipeKind::Tx,
+            capacity_bytes: 4 << 20,
+            rx_packets: 0,
+            rx_bytes: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            notifications_sent: 0,
+            notifications_suppressed: 0,
+            head_updates: 0,
+            tx_discarded_packets: 0,
+            unstamped_packets: 4321,
+            tx_full_packets: 8765,
+            drops: Causes::new(),
+        }];
+        let text = render(&status, Theme::PLAIN);
+        for (what, count) in [
+            ("refused to the sender", "8 765"),
+            ("passed without a stamp", "4 321"),
+        ] {
+            let line = text
+                .lines()
+                .find(|line| line.contains("session 3 pipe 9") && line.contains(what));
+            assert!(
+                line.is_some_and(|line| line.contains(count)),
+                "{what}:\n{text}"
+            );
+        }
     }
 
     #[test]

@@ -73,6 +73,11 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
             "Packets too short for the stamp that the application asked for.",
             |it| it.unstamped_packets,
         ),
+        Series::count(
+            "covalent_pipe_refused_packets_total",
+            "Packets of the application that found its TX pipe full.",
+            |it| it.tx_full_packets,
+        ),
         Series::causes(
             "covalent_pipe_dropped_packets_total",
             "Packets dropped, by cause.",

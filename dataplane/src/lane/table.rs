@@ -58,10 +58,6 @@ pub struct LanePipe {
     pub pacer: Option<Pacer>,
     /// Where its packets are stamped with the time.
     pub stamp_at: Option<usize>,
-    /// Packets too short for that.
-    pub unstamped: u64,
-    /// Frames that carry nothing for a pipe of bytes.
-    pub no_payload: u64,
     /// It holds packets that are not published yet.
     pub touched: bool,
     /// It stands in the queue of pipes to take from.
@@ -100,8 +96,6 @@ impl LanePipe {
             bindings: Vec::new(),
             pacer: None,
             stamp_at: None,
-            unstamped: 0,
-            no_payload: 0,
             touched: false,
             queued: false,
         }

@@ -356,6 +356,12 @@ typedef struct covalent_pipe_counters {
     uint64_t too_long;
     // Doorbells answered: this application freed or published.
     uint64_t head_updates;
+    // Frames for a byte pipe that carry no bytes for it; dropped.
+    uint64_t no_payload;
+    // Packets too short for the stamp that this application asked for; they pass without it.
+    uint64_t unstamped;
+    // Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
+    uint64_t tx_full;
 } covalent_pipe_counters;
 
 // What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.

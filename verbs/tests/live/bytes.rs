@@ -144,8 +144,10 @@ fn what_is_no_datagram_is_counted_and_leaves_no_bytes() {
     send(&mut tx, b"a datagram");
     let batch = pipe.recv_deadline(soon()).unwrap();
     assert_eq!(batch.bytes(), b"a datagram");
+    batch.free_all();
     let status = b.status().unwrap();
     assert_eq!(status.pipes[0].drops["no_payload"], 3);
+    assert_eq!(pipe.counters().no_payload, 3);
 }
 
 /// Sleeping for more than was looked at costs one doorbell and not one for each look: else the reader would never sleep.

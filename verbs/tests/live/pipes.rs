@@ -111,6 +111,8 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     };
     assert!(matches!(full, Error::Send(SendRefusal::Full)), "{full}");
     assert_eq!(u64::from(pushed), (64 * 1024 - 64) / 128);
+    assert!(tx.reserve(128).is_err());
+    assert_eq!(tx.counters().tx_full, 2);
     // Waiting for room publishes what is there.
     tx.send_deadline(&frame(pushed, 128), soon()).unwrap();
     let frames = receive(&mut rx, pushed as usize + 1);
@@ -122,6 +124,16 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     );
     tx.flush_deadline(soon()).unwrap();
     assert_eq!(tx.in_flight_bytes(), 0);
+    // The one that waited found it full as well.
+    assert_eq!(tx.counters().tx_full, 3);
+    let full = |device: &Device| {
+        let status = device.status().unwrap();
+        let pipes: u64 = status.pipes.iter().map(|pipe| pipe.tx_full_packets).sum();
+        (pipes, status.ports[0].refusals["pipe_full"])
+    };
+    assert_eq!(full(&a), (3, 3));
+    drop(tx);
+    assert_eq!(full(&a), (0, 3), "the port's count outlives the pipe");
 }
 
 #[test]

@@ -280,6 +280,10 @@ fn a_frame_is_written_where_it_is_sent_from() {
         committed += 1;
     }
     assert_eq!(committed, (PIPE_BYTES - 64) / 1024);
+    let mut counters = no_counters();
+    // SAFETY: it may be written.
+    ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
+    assert_eq!((counters.tx_full, counters.unstamped), (1, 0));
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
@@ -365,6 +369,18 @@ fn rates_and_stamps_are_set_and_checked() {
     ok(tune_rx(NO_TUNING));
     send(tx, &[8; 60]);
     assert_eq!(recv(rx, SOON_NS), [&[8; 60]]);
+
+    let unstamped = || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_pipe_counters(rx, &raw mut counters) });
+        assert_eq!(counters.no_payload, 0);
+        counters.unstamped
+    };
+    let before = unstamped();
+    ok(tune_rx(stamp(60)));
+    send(tx, &[8; 60]);
+    eventually("it passed unstamped", || unstamped() == before + 1);
 }
 
 #[test]
