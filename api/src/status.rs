@@ -227,6 +227,9 @@ pub struct PipeStatus {
     pub kind: PipeKind,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Size of the pages that the ring lies in, in bytes: 4096 or 2097152; 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub page_bytes: u64,
     /// Packets written for the application.
     pub rx_packets: u64,
     /// Their bytes.

@@ -214,6 +214,7 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
         "pipe",
         "kind",
         "ring",
+        "pages",
         "to application",
         "bytes",
         "from application",
@@ -227,6 +228,9 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
             Cell::new(pipe.pipe),
             Cell::new(kind(pipe.kind)),
             Cell::new(bytes(pipe.capacity_bytes)),
+            Cell::new(or_dash(
+                (pipe.page_bytes > 0).then(|| bytes(pipe.page_bytes)),
+            )),
             number(pipe.rx_packets),
             number(pipe.rx_bytes),
             number(pipe.tx_packets),
@@ -502,13 +506,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pipe_could_not_do_is_shown() {
+    fn a_pipe_with_its_pages_and_what_it_could_not_do_is_shown() {
         let mut status = sample();
         status.pipes = vec![PipeStatus {
             session: 3,
             pipe: 9,
             kind: PipeKind::Tx,
             capacity_bytes: 4 << 20,
+            page_bytes: 3 << 20,
             rx_packets: 0,
             rx_bytes: 0,
             tx_packets: 0,
@@ -522,6 +527,10 @@ mod tests {
             drops: Causes::new(),
         }];
         let text = render(&status, Theme::PLAIN);
+        assert!(
+            text.contains(&bytes(4 << 20)) && text.contains(&bytes(3 << 20)),
+            "{text}"
+        );
         for (what, count) in [
             ("refused to the sender", "8 765"),
             ("passed without a stamp", "4 321"),

@@ -28,6 +28,11 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
             "Size of the pipe's ring.",
             |it| as_f64(it.capacity_bytes),
         ),
+        Series::gauge(
+            "covalent_pipe_page_bytes",
+            "Page size of the pipe's ring.",
+            |it| as_f64(it.page_bytes),
+        ),
         Series::count(
             "covalent_pipe_rx_packets_total",
             "Packets written for the application.",

@@ -174,6 +174,7 @@ impl Lane {
             pipe: pipe.number,
             kind: pipe.kind,
             capacity_bytes: pipe.capacity_bytes,
+            page_bytes: pipe.page_bytes,
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
             tx_packets: counters.tx_packets,

@@ -48,6 +48,8 @@ pub struct LanePipe {
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Size of the pages that it lies in, in bytes.
+    pub page_bytes: u64,
     /// The lane's half.
     pub nic: NicPipe,
     /// What the application's half had refused when that was last looked at.
@@ -91,6 +93,7 @@ impl LanePipe {
             kind: new.kind,
             port: new.port,
             capacity_bytes: new.capacity_bytes,
+            page_bytes: new.page_bytes,
             nic: new.nic,
             refused: Refused::default(),
             bindings: Vec::new(),

@@ -137,6 +137,25 @@ fn a_full_pipe_refuses_waits_and_recovers() {
 }
 
 #[test]
+fn the_status_tells_the_pages_that_pipes_lie_in() {
+    for (wanted, most) in [("auto", 2 << 20), ("never", 4096)] {
+        let more = format!("[dataplane]\nhuge_pages = \"{wanted}\"\n");
+        let nodes = Nodes::start_with(&["p0"], &more);
+        let a = nodes.attach("a");
+        let rx = a.rx_pipe(4 << 20).unwrap();
+        let small = a.tx_pipe(64 * 1024, "p0").unwrap();
+        let pages = |id| {
+            let pipes = a.status().unwrap().pipes;
+            let pipe = pipes.iter().find(|pipe| pipe.pipe == id).unwrap();
+            pipe.page_bytes
+        };
+        assert_eq!(pages(rx.id().number()), rx.page_bytes());
+        assert!([4096, most].contains(&rx.page_bytes()));
+        assert_eq!(pages(small.id().number()), 4096);
+    }
+}
+
+#[test]
 fn a_reservation_is_sent_only_when_committed() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
