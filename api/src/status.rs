@@ -156,7 +156,7 @@ pub struct PortStatus {
     pub passed_to_kernel_packets: u64,
     /// Frames dropped, by cause.
     pub drops: Causes,
-    /// Frames refused at a TX pipe of this port, by cause. The application was told.
+    /// Frames refused at a TX pipe of this port, by cause. The application was told; of `pipe_full` it may have waited or tried again instead.
     pub refusals: Causes,
 }
 
@@ -227,6 +227,9 @@ pub struct PipeStatus {
     pub kind: PipeKind,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Size of the pages that the ring lies in, in bytes: 4096 or 2097152; 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub page_bytes: u64,
     /// Packets written for the application.
     pub rx_packets: u64,
     /// Their bytes.
@@ -248,6 +251,9 @@ pub struct PipeStatus {
     /// Packets too short for the stamp that the application asked for.
     #[serde(default)]
     pub unstamped_packets: u64,
+    /// Packets of the application that found its TX pipe full. It was told, or waited.
+    #[serde(default)]
+    pub tx_full_packets: u64,
     /// Packets dropped, by cause.
     pub drops: Causes,
 }

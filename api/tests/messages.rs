@@ -43,6 +43,7 @@ fn pipe(pipe: u32) -> PipeStatus {
         pipe,
         kind: PipeKind::RxTx,
         capacity_bytes: 1 << 20,
+        page_bytes: 4096,
         rx_packets: 1,
         rx_bytes: 2,
         tx_packets: 3,
@@ -52,6 +53,7 @@ fn pipe(pipe: u32) -> PipeStatus {
         head_updates: 9,
         tx_discarded_packets: 10,
         unstamped_packets: 11,
+        tx_full_packets: 12,
         drops: causes(),
     }
 }

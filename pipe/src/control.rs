@@ -8,7 +8,7 @@
 //! | 264 | seen: end of what needs no notification any more (u64), from head to tail | application, RX only |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
 //! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
-//! | 640 | packets refused: too short, too long (2 × u64) | application, TX only |
+//! | 640 | packets refused: too short, too long, no room (3 × u64) | application, TX only |
 //! | 1024 | what the pipe did so far ([`crate::nic::NicCounters`], u64 each) | daemon |
 //! | 4096 | length of the packet that starts at each quantum (u32 each; bit 31: do not send); absent where bytes have no gaps | producer; RX/TX: application too |
 //!
@@ -26,7 +26,7 @@ use crate::{
 /// Bit of a length word: the application does not want the packet sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;
 
-/// "CVLPIPE2", little-endian. Another layout gets another number.
+/// "CVLPIPE2", little-endian. Another layout gets another number; a counter in a place that was unused does not, as who does not write it shows zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE2");
 
 const TAIL: usize = 128;
@@ -150,10 +150,10 @@ impl Control {
         &self.mapping.u32s(SPACE_WANTED, 1)[0]
     }
 
-    /// Counts of packets that the application's half refused: too short, too long.
-    pub(crate) fn refused(&self) -> [&AtomicU64; 2] {
-        let words = self.mapping.u64s(REFUSED, 2);
-        [&words[0], &words[1]]
+    /// Counts of packets that the application's half refused: too short, too long, no room.
+    pub(crate) fn refused(&self) -> [&AtomicU64; 3] {
+        let words = self.mapping.u64s(REFUSED, 3);
+        [&words[0], &words[1], &words[2]]
     }
 
     /// The daemon's counters, as it shows them.

@@ -31,10 +31,17 @@ pub struct NicCounters {
     pub too_long: u64,
     /// Doorbells answered: the application moved its head or its transmit tail.
     pub head_updates: u64,
+    /// Frames for a pipe of bytes that carry no bytes for it; dropped.
+    pub no_payload: u64,
+    /// Packets too short for the stamp that the application asked for; they pass without it.
+    pub unstamped: u64,
+    /// Packets that found the TX pipe full: refused, or made to wait. The application's half counts them ([`crate::app::TxPipe::counters`]), so
+    /// the daemon's own counters have 0 here; it reads them by [`crate::nic::NicPipe::refused`].
+    pub tx_full: u64,
 }
 
-/// Words that the copy takes, in the order of the fields.
-pub(crate) const WORDS: usize = 10;
+/// Words that the copy takes, in the order of the fields; what the application counts has none.
+pub(crate) const WORDS: usize = 12;
 
 /// A group of counters that move together, so that only those are copied that may have changed.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +54,8 @@ pub(crate) enum Group {
     Rung,
     /// A packet was refused.
     Refused,
+    /// A packet carries too little for what the application asked for.
+    TooLittle,
 }
 
 impl NicCounters {
@@ -75,6 +84,10 @@ impl NicCounters {
                 show(7, self.full);
                 show(8, self.too_long);
             }
+            Group::TooLittle => {
+                show(10, self.no_payload);
+                show(11, self.unstamped);
+            }
         }
     }
 
@@ -92,6 +105,9 @@ impl NicCounters {
             full: seen(7),
             too_long: seen(8),
             head_updates: seen(9),
+            no_payload: seen(10),
+            unstamped: seen(11),
+            tx_full: 0,
         }
     }
 }

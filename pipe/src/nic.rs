@@ -126,11 +126,26 @@ impl NicPipe {
     /// Packets of a TX pipe that the application's half refused, as that half tells: a liar lies about itself.
     #[must_use]
     pub fn refused(&self) -> Refused {
-        let [too_short, too_long] = self.shared.control.refused();
+        let [too_short, too_long, full] = self.shared.control.refused();
         Refused {
             too_short: too_short.load(Ordering::Relaxed),
             too_long: too_long.load(Ordering::Relaxed),
+            full: full.load(Ordering::Relaxed),
         }
+    }
+
+    /// Counts a frame that the caller dropped because it carries nothing for this pipe, where the application sees it.
+    #[cold]
+    pub fn count_no_payload(&mut self) {
+        self.counters.no_payload += 1;
+        self.show(Group::TooLittle);
+    }
+
+    /// Counts packets that the caller could not stamp because they are too short, where the application sees it.
+    #[cold]
+    pub fn count_unstamped(&mut self, packets: u64) {
+        self.counters.unstamped += packets;
+        self.show(Group::TooLittle);
     }
 
     /// What the application did wrong, if anything: the reason to detach it.

@@ -8,13 +8,15 @@ use crate::{
 /// Packets that can have been refused between two looks: an hour of as many as a core can count.
 const GROWTH_MAX: u64 = 1 << 42;
 
-/// Packets that never entered a TX pipe because its port could not send them.
+/// Packets that did not enter a TX pipe: because its port could not send them, or because there was no room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Shorter than an Ethernet header.
     pub too_short: u64,
     /// Longer than the port's frames.
     pub too_long: u64,
+    /// They found the pipe full; a sender that waits for room, or tries again, counts each time that it found none.
+    pub full: u64,
 }
 
 impl Refused {
@@ -30,13 +32,15 @@ impl Refused {
         Ok(Self {
             too_short: grown(self.too_short, before.too_short)?,
             too_long: grown(self.too_long, before.too_long)?,
+            full: grown(self.full, before.full)?,
         })
     }
 
-    /// Both counts increased by those of `more`.
+    /// All counts increased by those of `more`.
     pub const fn add(&mut self, more: Self) {
         self.too_short = self.too_short.saturating_add(more.too_short);
         self.too_long = self.too_long.saturating_add(more.too_long);
+        self.full = self.full.saturating_add(more.full);
     }
 }
 
@@ -46,15 +50,17 @@ mod tests {
 
     #[test]
     fn counts_that_nobody_can_have_reached_are_lies() {
-        let counts = |too_short, too_long| Refused {
+        let counts = |too_short, too_long, full| Refused {
             too_short,
             too_long,
+            full,
         };
-        let more = counts(7, 9).since(counts(7, 4));
-        assert_eq!(more, Ok(counts(0, 5)));
-        assert!(counts(6, 9).since(counts(7, 4)).is_err());
-        let said = counts(u64::MAX, 0)
-            .since(counts(1, 0))
+        let more = counts(7, 9, 8).since(counts(7, 4, 2));
+        assert_eq!(more, Ok(counts(0, 5, 6)));
+        assert!(counts(6, 9, 8).since(counts(7, 4, 8)).is_err());
+        assert!(counts(7, 9, 7).since(counts(7, 4, 8)).is_err());
+        let said = counts(u64::MAX, 0, 0)
+            .since(counts(1, 0, 0))
             .map_err(|lie| lie.to_string());
         assert!(
             said.is_err_and(

@@ -215,3 +215,26 @@ fn what_was_taken_is_sent_and_the_rest_is_not() {
     );
     assert!(!app.recv_mut().unwrap().send_taken(), "nothing was taken");
 }
+
+#[test]
+fn what_an_earlier_batch_walked_over_is_sent_once() {
+    let (mut nic, mut app) = rx_tx(4096);
+    for number in 0..4 {
+        nic.push(&packet(number, 100)).unwrap();
+    }
+    nic.publish();
+    let mut batch = app.recv_mut().unwrap();
+    for _ in 0..3 {
+        batch.next_packet().unwrap();
+    }
+    let position = batch.position();
+    app.recv_mut().unwrap().discard(1);
+    assert!(app.recv_mut().unwrap().send_before(position));
+    assert_eq!(take_all(&mut nic), [packet(1, 100), packet(2, 100)]);
+    // A place that went back already sends nothing.
+    assert!(!app.recv_mut().unwrap().send_before(position));
+    assert_eq!(
+        &*app.recv_mut().unwrap().next_packet().unwrap(),
+        packet(3, 100)
+    );
+}

@@ -293,7 +293,7 @@ impl<'p> ByteBatch<'p> {
         Messages::new(self.bytes(), framing)
     }
 
-    /// Frees all bytes.
+    /// Frees all bytes: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
         self.free_with(app::ByteBatch::free_all);
     }

@@ -74,7 +74,7 @@ pub use error::{Error, Result, SendRefusal};
 pub use queue::{VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use region::Region;
 pub use remote::RemoteRegion;
-pub use rx::{Packets, RxBatch, RxPipe};
+pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{

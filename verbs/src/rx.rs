@@ -274,7 +274,7 @@ impl<'p> RxBatch<'p> {
         self.packets.as_ref().map_or(&[], app::RxBatch::bytes)
     }
 
-    /// Frees all packets.
+    /// Frees all packets: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
         self.free_with(app::RxBatch::free_all);
     }
@@ -282,6 +282,20 @@ impl<'p> RxBatch<'p> {
     /// Frees the first `packets` packets. The others are received again.
     pub fn free(mut self, packets: usize) {
         self.free_with(|batch| batch.free(packets));
+    }
+
+    /// Frees the packets before `position`; the others are received again. [`RxBatch::free`] finds that place by walking over the packets once
+    /// more: prefer this one where a loop has walked over them already and stopped before the end.
+    ///
+    /// The position is one that [`Packets::position`] gave in this batch or in an earlier one of the same pipe: where that lies before this batch nothing is
+    /// freed. Of another pipe it may lie in the midst of a packet, and what is received next is no packet then.
+    #[inline]
+    pub fn free_to(mut self, position: Position) {
+        if let Some(position) = position.0 {
+            self.free_with(|batch| batch.free_to(position));
+        } else {
+            self.free_with(app::RxBatch::keep);
+        }
     }
 
     /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`], and the others are received
@@ -326,6 +340,35 @@ impl<'b> IntoIterator for &'b RxBatch<'_> {
 /// The packets of an [`RxBatch`], oldest first. Each is one frame's bytes.
 #[derive(Debug, Clone)]
 pub struct Packets<'b>(Option<app::Packets<'b>>);
+
+/// A place between two packets of a pipe, behind those that were walked over. It borrows nothing and may outlive its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position(pub(crate) Option<app::Position>);
+
+impl Packets<'_> {
+    /// The place behind the packets that were given so far, for [`RxBatch::free_to`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn main() -> Result<(), covalent_verbs::Error> {
+    /// # let device = covalent_verbs::Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// # let mut pipe = device.rx_pipe(2 << 20)?;
+    /// let batch = pipe.recv_blocking()?;
+    /// let mut packets = batch.iter();
+    /// for packet in packets.by_ref().take(32) {
+    ///     println!("{} bytes", packet.len());
+    /// }
+    /// let position = packets.position();
+    /// batch.free_to(position);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn position(&self) -> Position {
+        Position(self.0.as_ref().map(app::Packets::position))
+    }
+}
 
 impl<'b> Iterator for Packets<'b> {
     type Item = &'b [u8];

@@ -15,6 +15,7 @@ use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
     error::Result,
+    rx::Position,
 };
 
 /// A pipe that receives packets from a port and sends them back on it after the application has changed them where they lie.
@@ -23,6 +24,9 @@ use crate::{
 /// lie. A packet's room is free again when the lane has copied it to the port, so a slow port fills the pipe, and what then arrives is dropped and
 /// counted (`counters().full`). Dropping the pipe gives it back to the daemon; what was not on the wire by then may not
 /// get there.
+///
+/// Of what [`RxPipe`](crate::RxPipe) has, it needs no `peek`: [`RxTxPipe::recv`] takes nothing until packets are sent or discarded. It has no `confirm` and `held`:
+/// packets go back in the order in which they came, so one that is held holds up all behind it.
 ///
 /// # Examples
 /// ```no_run
@@ -121,7 +125,16 @@ impl<'d> RxTxPipe<'d> {
         self.device.tune(self.id, *tuning)
     }
 
-    /// Every packet that arrived and was neither sent nor discarded; `None` when there is none. Does not block.
+    /// Asks for the pipe's next notification now, while other pipes are worked on, so that [`Device::next_rx_pipe`] finds it sooner: as
+    /// [`RxPipe::prefetch`](crate::RxPipe::prefetch). Sending and receiving need no such call, and nothing is lost without it. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone) if the lane sleeps and cannot be woken.
+    pub fn prefetch(&mut self) -> Result<()> {
+        self.device.ring(self.id)
+    }
+
+    /// Every packet that arrived and was neither sent nor discarded, to look at, change, send or leave there; `None` when there is none. Does not block.
     ///
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
@@ -211,6 +224,40 @@ impl<'p> RxTxBatch<'p> {
         self.give(app::RxTxBatch::send_all)
     }
 
+    /// Sends back every packet that [`RxTxBatch::next_packet`] gave and that was not discarded. The others are received again. Does not block.
+    ///
+    /// [`RxTxBatch::send`] finds the place by walking over the packets once more: prefer this one in a loop that stops before the end.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    #[inline]
+    pub fn send_taken(mut self) -> Result<()> {
+        self.give(app::RxTxBatch::send_taken)
+    }
+
+    /// The place behind the packets that [`RxTxBatch::next_packet`] gave so far, for [`RxTxBatch::send_before`] of a later batch.
+    #[must_use]
+    #[inline]
+    pub fn position(&self) -> Position {
+        Position(self.packets.as_ref().map(app::RxTxBatch::position))
+    }
+
+    /// Sends back every packet before `position` that was not discarded. The others are received again. Does not block.
+    ///
+    /// For a program that lets go of the batch between changing its packets and sending them; else [`RxTxBatch::send_taken`] does the same. The position is
+    /// one that a batch of the same pipe gave: what went back since is not sent again. Of another pipe it may lie in the midst of a packet, and the daemon
+    /// detaches who gives that back.
+    ///
+    /// # Errors
+    /// As [`RxTxBatch::send_all`].
+    #[inline]
+    pub fn send_before(mut self, position: Position) -> Result<()> {
+        match position.0 {
+            Some(position) => self.give(|batch| batch.send_before(position)),
+            None => Ok(()),
+        }
+    }
+
     /// Sends back the first `packets` packets that were not discarded. The others are received again.
     ///
     /// # Errors
@@ -219,7 +266,8 @@ impl<'p> RxTxBatch<'p> {
         self.give(|batch| batch.send(packets))
     }
 
-    /// Gives back the first `packets` packets without sending them. The others are received again.
+    /// Gives back the first `packets` packets without sending them. The others are received again. Of `usize::MAX` it gives back all of the batch:
+    /// `clear` in Ensō's vocabulary.
     ///
     /// # Errors
     /// As [`RxTxBatch::send_all`].

@@ -214,6 +214,7 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
         "pipe",
         "kind",
         "ring",
+        "pages",
         "to application",
         "bytes",
         "from application",
@@ -227,6 +228,9 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
             Cell::new(pipe.pipe),
             Cell::new(kind(pipe.kind)),
             Cell::new(bytes(pipe.capacity_bytes)),
+            Cell::new(or_dash(
+                (pipe.page_bytes > 0).then(|| bytes(pipe.page_bytes)),
+            )),
             number(pipe.rx_packets),
             number(pipe.rx_bytes),
             number(pipe.tx_packets),
@@ -311,6 +315,16 @@ fn losses(theme: Theme, status: &NodeStatus) -> Table {
             format!("session {} pipe {}", pipe.session, pipe.pipe),
             "dropped",
             &pipe.drops,
+        );
+        add(
+            format!("session {} pipe {}", pipe.session, pipe.pipe),
+            "refused to the sender",
+            &Causes::from([("full".to_owned(), pipe.tx_full_packets)]),
+        );
+        add(
+            format!("session {} pipe {}", pipe.session, pipe.pipe),
+            "passed without a stamp",
+            &Causes::from([("too_short".to_owned(), pipe.unstamped_packets)]),
         );
     }
     add("verbs".into(), "refused here", &status.verbs.refused);
@@ -489,6 +503,46 @@ mod tests {
             "an empty table is left out:\n{text}"
         );
         assert!(!text.contains('\u{1b}'), "no colours were wanted");
+    }
+
+    #[test]
+    fn a_pipe_with_its_pages_and_what_it_could_not_do_is_shown() {
+        let mut status = sample();
+        status.pipes = vec![PipeStatus {
+            session: 3,
+            pipe: 9,
+            kind: PipeKind::Tx,
+            capacity_bytes: 4 << 20,
+            page_bytes: 3 << 20,
+            rx_packets: 0,
+            rx_bytes: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            notifications_sent: 0,
+            notifications_suppressed: 0,
+            head_updates: 0,
+            tx_discarded_packets: 0,
+            unstamped_packets: 4321,
+            tx_full_packets: 8765,
+            drops: Causes::new(),
+        }];
+        let text = render(&status, Theme::PLAIN);
+        assert!(
+            text.contains(&bytes(4 << 20)) && text.contains(&bytes(3 << 20)),
+            "{text}"
+        );
+        for (what, count) in [
+            ("refused to the sender", "8 765"),
+            ("passed without a stamp", "4 321"),
+        ] {
+            let line = text
+                .lines()
+                .find(|line| line.contains("session 3 pipe 9") && line.contains(what));
+            assert!(
+                line.is_some_and(|line| line.contains(count)),
+                "{what}:\n{text}"
+            );
+        }
     }
 
     #[test]

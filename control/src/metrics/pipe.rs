@@ -28,6 +28,11 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
             "Size of the pipe's ring.",
             |it| as_f64(it.capacity_bytes),
         ),
+        Series::gauge(
+            "covalent_pipe_page_bytes",
+            "Page size of the pipe's ring.",
+            |it| as_f64(it.page_bytes),
+        ),
         Series::count(
             "covalent_pipe_rx_packets_total",
             "Packets written for the application.",
@@ -72,6 +77,11 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
             "covalent_pipe_unstamped_packets_total",
             "Packets too short for the stamp that the application asked for.",
             |it| it.unstamped_packets,
+        ),
+        Series::count(
+            "covalent_pipe_refused_packets_total",
+            "Packets of the application that found its TX pipe full.",
+            |it| it.tx_full_packets,
         ),
         Series::causes(
             "covalent_pipe_dropped_packets_total",

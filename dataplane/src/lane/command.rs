@@ -126,6 +126,8 @@ pub struct NewPipe {
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Size of the pages that it lies in, in bytes.
+    pub page_bytes: u64,
     /// The lane's half.
     pub nic: NicPipe,
 }

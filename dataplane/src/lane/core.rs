@@ -73,7 +73,7 @@ impl Core {
         match udp_payload(frame) {
             Some(payload) if !payload.is_empty() => self.deliver(slot, payload),
             _ => {
-                pipe.no_payload += 1;
+                pipe.nic.count_no_payload();
                 true
             }
         }
@@ -86,10 +86,17 @@ impl Core {
         };
         let fitted = match pipe.stamp_at {
             None => pipe.nic.push(packet),
-            Some(at) => pipe.nic.push_with(packet.len(), |target| {
-                target.copy_from_slice(packet);
-                pipe.unstamped += u64::from(!stamp::write(target, at));
-            }),
+            Some(at) => {
+                let mut stamped = true;
+                let pushed = pipe.nic.push_with(packet.len(), |target| {
+                    target.copy_from_slice(packet);
+                    stamped = stamp::write(target, at);
+                });
+                if !stamped {
+                    pipe.nic.count_unstamped(1);
+                }
+                pushed
+            }
         }
         .is_ok();
         if fitted {

@@ -106,6 +106,7 @@ impl Lane {
         for (cause, count) in [
             ("runt", slot.refused.too_short),
             ("too_long", slot.refused.too_long),
+            ("pipe_full", slot.refused.full),
         ] {
             let total = refusals.entry(cause.to_owned()).or_default();
             *total = total.saturating_add(count);
@@ -173,6 +174,7 @@ impl Lane {
             pipe: pipe.number,
             kind: pipe.kind,
             capacity_bytes: pipe.capacity_bytes,
+            page_bytes: pipe.page_bytes,
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
             tx_packets: counters.tx_packets,
@@ -181,11 +183,12 @@ impl Lane {
             notifications_suppressed: counters.notifications_suppressed,
             head_updates: counters.head_updates,
             tx_discarded_packets: counters.tx_discarded,
-            unstamped_packets: pipe.unstamped,
+            unstamped_packets: counters.unstamped,
+            tx_full_packets: pipe.refused.full,
             drops: causes([
                 ("full", counters.full),
                 ("too_long", counters.too_long),
-                ("no_payload", pipe.no_payload),
+                ("no_payload", counters.no_payload),
             ]),
         })
     }

@@ -48,6 +48,8 @@ pub struct LanePipe {
     pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
+    /// Size of the pages that it lies in, in bytes.
+    pub page_bytes: u64,
     /// The lane's half.
     pub nic: NicPipe,
     /// What the application's half had refused when that was last looked at.
@@ -58,10 +60,6 @@ pub struct LanePipe {
     pub pacer: Option<Pacer>,
     /// Where its packets are stamped with the time.
     pub stamp_at: Option<usize>,
-    /// Packets too short for that.
-    pub unstamped: u64,
-    /// Frames that carry nothing for a pipe of bytes.
-    pub no_payload: u64,
     /// It holds packets that are not published yet.
     pub touched: bool,
     /// It stands in the queue of pipes to take from.
@@ -95,13 +93,12 @@ impl LanePipe {
             kind: new.kind,
             port: new.port,
             capacity_bytes: new.capacity_bytes,
+            page_bytes: new.page_bytes,
             nic: new.nic,
             refused: Refused::default(),
             bindings: Vec::new(),
             pacer: None,
             stamp_at: None,
-            unstamped: 0,
-            no_payload: 0,
             touched: false,
             queued: false,
         }

@@ -136,6 +136,7 @@ impl Lane {
         // Read once for all packets of this turn: a clock for each would cost more than it tells.
         let now_ns = pipe.pacer.as_ref().map_or(0, |_| stamp::now_ns());
         let mut stopped = None;
+        let mut unstamped = 0;
         let taken = pipe.nic.take_tx(quota, |frame| {
             let wait_ns = pipe
                 .pacer
@@ -145,12 +146,7 @@ impl Lane {
                 stopped = Some(Served::Paced(until_ns));
                 return false;
             }
-            match port.send_data(
-                frame,
-                self.settings.ethertype,
-                stamp_at,
-                &mut pipe.unstamped,
-            ) {
+            match port.send_data(frame, self.settings.ethertype, stamp_at, &mut unstamped) {
                 Ok(()) => {
                     port.unflushed = true;
                     if let Some(pacer) = &mut pipe.pacer {
@@ -170,6 +166,9 @@ impl Lane {
             }
             true
         });
+        if unstamped > 0 {
+            pipe.nic.count_unstamped(unstamped);
+        }
         let moved = (looked_at(&pipe.nic) - before) as usize;
         if let Err(violation) = taken {
             self.core.violate_pipe(slot, violation);

@@ -16,6 +16,7 @@ use super::{
     answers::Change,
     handover::Unmapped,
     memory_worker::{Done, Job, Released},
+    small_pages,
 };
 use crate::{
     lane::command::{Command, NewPipe, NewRegion},
@@ -253,6 +254,17 @@ impl Server {
                 bindings: 0,
             },
         );
+        let wanted = self.config.dataplane.huge_pages;
+        if let Some(advice) = small_pages::advice(wanted, kind, capacity_bytes, page_bytes) {
+            tracing::info!(
+                session,
+                pipe = number,
+                ?kind,
+                capacity_bytes,
+                page_bytes,
+                "a pipe has small pages, which makes it slower: {advice}"
+            );
+        }
         let reply = Reply::Pipe {
             pipe: number,
             page_bytes,
@@ -269,6 +281,7 @@ impl Server {
                 kind,
                 port,
                 capacity_bytes,
+                page_bytes,
                 nic,
             })),
             change: Change::Opened { session, number },

@@ -16,6 +16,7 @@ mod outgoing;
 mod places;
 mod requests;
 mod rkey;
+mod small_pages;
 mod status;
 mod turns;
 

@@ -118,7 +118,7 @@ impl ByteBatch<'_> {
         self.receiver.free_to(end, seen)
     }
 
-    /// Frees all bytes. The result is as for [`ByteBatch::free`].
+    /// Frees all bytes: `clear` in Ensō's vocabulary. The result is as for [`ByteBatch::free`].
     #[inline]
     pub fn free_all(self) -> bool {
         self.free(usize::MAX)

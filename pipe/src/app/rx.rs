@@ -128,7 +128,7 @@ impl RxBatch<'_> {
         }
     }
 
-    /// Frees all packets. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
+    /// Frees all packets: `clear` in Ensō's vocabulary. `true`: ring the doorbell to be notified of the next ones; it may wait until there is nothing to receive.
     pub fn free_all(mut self) -> bool {
         self.on_drop = OnDrop::Keep;
         let end = self.receiver.consumer.limit;
@@ -202,9 +202,9 @@ pub struct Packets<'b> {
     end: u64,
 }
 
-/// A place between two packets of a batch.
+/// A place between two packets of a pipe, behind those that were walked over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position(u64);
+pub struct Position(pub(super) u64);
 
 impl Packets<'_> {
     /// The place behind the packets that were given so far, for [`RxBatch::free_to`].

@@ -132,10 +132,13 @@ impl TxPipe {
         self.shared.ring.capacity() as u64
     }
 
-    /// What the pipe did so far, as the daemon shows it.
+    /// What the pipe did so far, as the daemon shows it and this half counted.
     #[must_use]
     pub fn counters(&self) -> NicCounters {
-        NicCounters::seen(self.shared.control.counters())
+        NicCounters {
+            tx_full: self.refused.full,
+            ..NicCounters::seen(self.shared.control.counters())
+        }
     }
 
     /// What the daemon did wrong, if anything; no more space comes then.
@@ -164,6 +167,7 @@ impl TxPipe {
         if !self.producer.fits(len) {
             self.refresh();
             if !self.producer.fits(len) {
+                self.count_full();
                 return Err(SendRefusal::Full);
             }
         }
@@ -174,15 +178,22 @@ impl TxPipe {
     #[cold]
     pub fn count_too_short(&mut self) {
         self.refused.too_short += 1;
-        let [too_short, _] = self.shared.control.refused();
+        let [too_short, ..] = self.shared.control.refused();
         too_short.store(self.refused.too_short, Ordering::Relaxed);
     }
 
     #[cold]
     fn count_too_long(&mut self) {
         self.refused.too_long += 1;
-        let [_, too_long] = self.shared.control.refused();
+        let [_, too_long, _] = self.shared.control.refused();
         too_long.store(self.refused.too_long, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn count_full(&mut self) {
+        self.refused.full += 1;
+        let [.., full] = self.shared.control.refused();
+        full.store(self.refused.full, Ordering::Relaxed);
     }
 
     fn refresh(&mut self) {

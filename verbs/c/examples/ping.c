@@ -66,7 +66,7 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
         for (size_t i = 0; i < received; i++) {
             packets[i].data[FRAME_BYTES - 1] ^= 0xff;
         }
-        check(covalent_rx_tx_pipe_send(pipe, received), "send back");
+        check(covalent_rx_tx_pipe_send_told(pipe), "send back");
         seen += received;
     }
     // Until stdin closes, so that the last frames are on the wire before the pipe goes.
@@ -116,7 +116,7 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
                 expect(memcmp(packets[i].data, frame, sizeof frame) == 0, "in order, and changed by the echo only");
                 frame[FRAME_BYTES - 1] = 0;
             }
-            check(covalent_rx_pipe_free(rx, received), "free");
+            check(covalent_rx_pipe_free_told(rx), "free");
         }
     }
     expect(covalent_tx_pipe_send(tx, frame, 13, 0) == COVALENT_RUNT, "a runt is refused");

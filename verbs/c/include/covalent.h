@@ -356,6 +356,12 @@ typedef struct covalent_pipe_counters {
     uint64_t too_long;
     // Doorbells answered: this application freed or published.
     uint64_t head_updates;
+    // Frames for a byte pipe that carry no bytes for it; dropped.
+    uint64_t no_payload;
+    // Packets too short for the stamp that this application asked for; they pass without it.
+    uint64_t unstamped;
+    // Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
+    uint64_t tx_full;
 } covalent_pipe_counters;
 
 // What is set for a pipe, as a whole. Zeroed memory is what a pipe begins with: no limit, no stamp.
@@ -386,6 +392,8 @@ typedef struct covalent_tx_pipe {
 
 // A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
 // the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
+//
+// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
 typedef struct covalent_rx_tx_pipe {
     // Opaque.
     uint64_t handle;
@@ -613,7 +621,7 @@ int covalent_rx_pipe_bind_spread(struct covalent_rx_pipe pipe,
 int covalent_rx_pipe_unbind(struct covalent_rx_pipe pipe, const struct covalent_match *match);
 
 // Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
-// covalent_rx_pipe_free or covalent_rx_pipe_confirm.
+// covalent_rx_pipe_free, covalent_rx_pipe_free_told or covalent_rx_pipe_confirm.
 //
 // `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
 //
@@ -625,10 +633,17 @@ int covalent_rx_pipe_recv(struct covalent_rx_pipe pipe,
                           size_t capacity,
                           size_t *count);
 
-// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer, and with them all that were confirmed. Their pointers must not be
+// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
 // used any more. Of 0 nothing is freed.
 int covalent_rx_pipe_free(struct covalent_rx_pipe pipe,
                           size_t packets);
+
+// Frees what the last covalent_rx_pipe_recv told, as far as that was neither freed nor confirmed since, and with it all that was confirmed before. The pointers must not be used any
+// more. Where that call told nothing, nothing is freed.
+//
+// covalent_rx_pipe_free walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that uses up all
+// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+int covalent_rx_pipe_free_told(struct covalent_rx_pipe pipe);
 
 // Takes the oldest `packets` of the packets that were not confirmed, or all if there are fewer, as received without freeing them: covalent_rx_pipe_recv tells them no
 // more, covalent_rx_pipe_held does, and their pointers stay good.
@@ -788,7 +803,7 @@ int covalent_rx_tx_pipe_bind_spread(struct covalent_rx_tx_pipe pipe,
 int covalent_rx_tx_pipe_unbind(struct covalent_rx_tx_pipe pipe, const struct covalent_match *match);
 
 // Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
-// covalent_rx_tx_pipe_send or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+// covalent_rx_tx_pipe_send, covalent_rx_tx_pipe_send_told or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
 //
 // # Safety
 // `packets` may be written `capacity` times, `count` once.
@@ -802,9 +817,20 @@ int covalent_rx_tx_pipe_recv(struct covalent_rx_tx_pipe pipe,
 int covalent_rx_tx_pipe_send(struct covalent_rx_tx_pipe pipe,
                              size_t packets);
 
-// Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
+// Sends back what the last covalent_rx_tx_pipe_recv told, as it is now and as far as it was neither sent nor discarded since. The pointers must not be used any more. Where
+// that call told nothing, nothing is sent.
+//
+// covalent_rx_tx_pipe_send walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that sends back all
+// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+int covalent_rx_tx_pipe_send_told(struct covalent_rx_tx_pipe pipe);
+
+// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
 int covalent_rx_tx_pipe_discard(struct covalent_rx_tx_pipe pipe,
                                 size_t packets);
+
+// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
+// and nothing is lost without it. Does not wait.
+int covalent_rx_tx_pipe_prefetch(struct covalent_rx_tx_pipe pipe);
 
 // Tells what the pipe did so far.
 //

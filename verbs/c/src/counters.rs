@@ -27,6 +27,12 @@ pub struct covalent_pipe_counters {
     pub too_long: u64,
     /// Doorbells answered: this application freed or published.
     pub head_updates: u64,
+    /// Frames for a byte pipe that carry no bytes for it; dropped.
+    pub no_payload: u64,
+    /// Packets too short for the stamp that this application asked for; they pass without it.
+    pub unstamped: u64,
+    /// Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
+    pub tx_full: u64,
 }
 
 impl From<PipeCounters> for covalent_pipe_counters {
@@ -42,6 +48,9 @@ impl From<PipeCounters> for covalent_pipe_counters {
             full: counters.full,
             too_long: counters.too_long,
             head_updates: counters.head_updates,
+            no_payload: counters.no_payload,
+            unstamped: counters.unstamped,
+            tx_full: counters.tx_full,
         }
     }
 }

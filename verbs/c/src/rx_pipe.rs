@@ -5,7 +5,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Packets, RxPipe};
+use covalent_verbs::{Packets, Position, RxPipe};
 
 use crate::{
     argument::{Out, Outs, optional_text},
@@ -30,15 +30,21 @@ pub struct covalent_rx_pipe {
     pub handle: u64,
 }
 
+struct Pipe {
+    rx: Held<RxPipe<'static>>,
+    /// The place behind what `covalent_rx_pipe_recv` told last.
+    told: Option<Position>,
+}
+
 thread_local! {
-    static PIPES: RefCell<Table<Held<RxPipe<'static>>>> = RefCell::new(Table::new(Kind::RxPipe, this_thread()));
+    static PIPES: RefCell<Table<Pipe>> = RefCell::new(Table::new(Kind::RxPipe, this_thread()));
 }
 
 fn with<T>(
     pipe: covalent_rx_pipe,
     body: impl FnOnce(&mut RxPipe<'static>) -> Result<T>,
 ) -> Result<T> {
-    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
+    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.rx.get()))
 }
 
 /// Opens a pipe that receives what arrives on `port`, or on every port of the device's lane if `port` is null: nothing until it is bound. `capacity_bytes` is
@@ -58,10 +64,13 @@ pub unsafe extern "C" fn covalent_rx_pipe_open(
         // SAFETY: the caller's word, for both.
         let (port, mut out) = unsafe { (optional_text(port, "port")?, Out::new(pipe, "pipe")?) };
         let device = self::device(device)?;
-        let opened = Held::open(&device, |device| match port {
-            Some(port) => device.rx_pipe_on(capacity_bytes, port),
-            None => device.rx_pipe(capacity_bytes),
-        })?;
+        let opened = Pipe {
+            rx: Held::open(&device, |device| match port {
+                Some(port) => device.rx_pipe_on(capacity_bytes, port),
+                None => device.rx_pipe(capacity_bytes),
+            })?,
+            told: None,
+        };
         let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
         out.set(covalent_rx_pipe { handle });
         Ok(())
@@ -169,7 +178,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_unbind(
 }
 
 /// Tells the packets that lie in the pipe and were not confirmed, oldest first, up to `capacity` of them. They stay, and are told again, until
-/// covalent_rx_pipe_free or covalent_rx_pipe_confirm.
+/// covalent_rx_pipe_free, covalent_rx_pipe_free_told or covalent_rx_pipe_confirm.
 ///
 /// `timeout_ns`: 0 does not wait, and then `count` may be 0; negative waits for ever; else COVALENT_DEADLINE when there was nothing in time.
 ///
@@ -192,7 +201,10 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
             )
         };
         count.set(0);
-        with(pipe, |pipe| {
+        PIPES.with_borrow_mut(|pipes| {
+            let Pipe { rx, told } = pipes.get(pipe.handle)?;
+            *told = None;
+            let pipe = rx.get();
             let batch = match Timeout::new(timeout_ns) {
                 Timeout::None => match pipe.recv()? {
                     Some(batch) => batch,
@@ -201,14 +213,16 @@ pub unsafe extern "C" fn covalent_rx_pipe_recv(
                 Timeout::Until(deadline) => pipe.recv_deadline(deadline)?,
                 Timeout::Forever => pipe.recv_blocking()?,
             };
-            count.set(tell(batch.iter(), &mut packets));
+            let mut left = batch.iter();
+            count.set(tell(&mut left, &mut packets));
+            *told = Some(left.position());
             batch.keep();
             Ok(())
         })
     })
 }
 
-/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer, and with them all that were confirmed. Their pointers must not be
+/// Frees the oldest `packets` of the packets that were not confirmed, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`), and with them all that were confirmed. Their pointers must not be
 /// used any more. Of 0 nothing is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) -> c_int {
@@ -218,6 +232,26 @@ pub extern "C" fn covalent_rx_pipe_free(pipe: covalent_rx_pipe, packets: usize) 
                 && let Some(batch) = pipe.recv().or_else(none_if_gone)?
             {
                 batch.free(packets);
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Frees what the last covalent_rx_pipe_recv told, as far as that was neither freed nor confirmed since, and with it all that was confirmed before. The pointers must not be used any
+/// more. Where that call told nothing, nothing is freed.
+///
+/// covalent_rx_pipe_free walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that uses up all
+/// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_pipe_free_told(pipe: covalent_rx_pipe) -> c_int {
+    call(|| {
+        PIPES.with_borrow_mut(|pipes| {
+            let Pipe { rx, told } = pipes.get(pipe.handle)?;
+            if let Some(position) = told.take()
+                && let Some(batch) = rx.get().recv().or_else(none_if_gone)?
+            {
+                batch.free_to(position);
             }
             Ok(())
         })
@@ -259,7 +293,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_held(
         };
         count.set(0);
         with(pipe, |pipe| {
-            count.set(tell(pipe.held(), &mut packets));
+            count.set(tell(&mut pipe.held(), &mut packets));
             Ok(())
         })
     })
@@ -318,7 +352,7 @@ pub unsafe extern "C" fn covalent_rx_pipe_tune(
 }
 
 /// Tells packets, as many as there is room for; returns how many. What lies in a pipe stays mapped and unchanged until it is freed.
-fn tell(packets: Packets<'_>, room: &mut Outs<covalent_packet>) -> usize {
+fn tell(packets: &mut Packets<'_>, room: &mut Outs<covalent_packet>) -> usize {
     let mut told = 0;
     for packet in packets.take(room.capacity()) {
         room.set(

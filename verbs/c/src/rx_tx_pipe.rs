@@ -5,7 +5,7 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{RxTxBatch, RxTxPipe};
+use covalent_verbs::{Position, RxTxBatch, RxTxPipe};
 
 use crate::{
     argument::{Out, Outs, text},
@@ -21,6 +21,8 @@ use crate::{
 
 /// A pipe that receives packets from a port and sends them back on it from where they lie, without a copy by the application; the lane copies them to
 /// the port. Bytes are as on the wire (network byte order). Every call with it is for its device's thread only. Zero names nothing.
+///
+/// Unlike a covalent_rx_pipe it has nothing to confirm: packets go back in the order in which they came, so one that is held holds up all behind it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_rx_tx_pipe {
@@ -28,15 +30,21 @@ pub struct covalent_rx_tx_pipe {
     pub handle: u64,
 }
 
+struct Pipe {
+    rx_tx: Held<RxTxPipe<'static>>,
+    /// The place behind what `covalent_rx_tx_pipe_recv` told last.
+    told: Option<Position>,
+}
+
 thread_local! {
-    static PIPES: RefCell<Table<Held<RxTxPipe<'static>>>> = RefCell::new(Table::new(Kind::RxTxPipe, this_thread()));
+    static PIPES: RefCell<Table<Pipe>> = RefCell::new(Table::new(Kind::RxTxPipe, this_thread()));
 }
 
 fn with<T>(
     pipe: covalent_rx_tx_pipe,
     body: impl FnOnce(&mut RxTxPipe<'static>) -> Result<T>,
 ) -> Result<T> {
-    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.get()))
+    PIPES.with_borrow_mut(|pipes| body(pipes.get(pipe.handle)?.rx_tx.get()))
 }
 
 /// Opens a pipe that receives from `port` and sends back on it: nothing until it is bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB; the default session_memory_max_mib admits 128 MiB.
@@ -54,7 +62,10 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_open(
         // SAFETY: the caller's word, for both.
         let (port, mut out) = unsafe { (text(port, "port")?, Out::new(pipe, "pipe")?) };
         let device = self::device(device)?;
-        let opened = Held::open(&device, |device| device.rx_tx_pipe(capacity_bytes, port))?;
+        let opened = Pipe {
+            rx_tx: Held::open(&device, |device| device.rx_tx_pipe(capacity_bytes, port))?,
+            told: None,
+        };
         let handle = PIPES.with_borrow_mut(|pipes| pipes.insert(opened))?;
         out.set(covalent_rx_tx_pipe { handle });
         Ok(())
@@ -156,7 +167,7 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_unbind(
 }
 
 /// Tells the packets that lie in the pipe, oldest first, up to `capacity` of them. They may be changed where they lie. They stay, and are told again, until
-/// covalent_rx_tx_pipe_send or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
+/// covalent_rx_tx_pipe_send, covalent_rx_tx_pipe_send_told or covalent_rx_tx_pipe_discard. `timeout_ns` as in covalent_rx_pipe_recv.
 ///
 /// # Safety
 /// `packets` may be written `capacity` times, `count` once.
@@ -177,7 +188,13 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
             )
         };
         count.set(0);
-        with(pipe, |pipe| {
+        PIPES.with_borrow_mut(|pipes| {
+            let Pipe {
+                rx_tx,
+                told: position,
+            } = pipes.get(pipe.handle)?;
+            *position = None;
+            let pipe = rx_tx.get();
             let mut batch = match Timeout::new(timeout_ns) {
                 Timeout::None => match pipe.recv()? {
                     Some(batch) => batch,
@@ -199,6 +216,7 @@ pub unsafe extern "C" fn covalent_rx_tx_pipe_recv(
                 );
                 told += 1;
             }
+            *position = Some(batch.position());
             // The batch is dropped here, which leaves all packets where they are, mapped and this application's.
             count.set(told);
             Ok(())
@@ -212,10 +230,37 @@ pub extern "C" fn covalent_rx_tx_pipe_send(pipe: covalent_rx_tx_pipe, packets: u
     give(pipe, packets, |batch, packets| batch.send(packets))
 }
 
-/// Gives back the oldest `packets` packets without sending them, or all if there are fewer. Their pointers must not be used any more.
+/// Sends back what the last covalent_rx_tx_pipe_recv told, as it is now and as far as it was neither sent nor discarded since. The pointers must not be used any more. Where
+/// that call told nothing, nothing is sent.
+///
+/// covalent_rx_tx_pipe_send walks over the packets once more to find where the last one ends; this call remembers it. Prefer it in a loop that sends back all
+/// that it is told. Used on the device's thread only, as every call on a pipe. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_send_told(pipe: covalent_rx_tx_pipe) -> c_int {
+    call(|| {
+        PIPES.with_borrow_mut(|pipes| {
+            let Pipe { rx_tx, told } = pipes.get(pipe.handle)?;
+            if let Some(position) = told.take()
+                && let Some(batch) = rx_tx.get().recv()?
+            {
+                batch.send_before(position)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Gives back the oldest `packets` packets without sending them, or all if there are fewer (SIZE_MAX: all that are there, Ensō's `clear`). Their pointers must not be used any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_rx_tx_pipe_discard(pipe: covalent_rx_tx_pipe, packets: usize) -> c_int {
     give(pipe, packets, |batch, packets| batch.discard(packets))
+}
+
+/// Asks for the pipe's next notification now, while other pipes are worked on, so that covalent_device_next_rx_pipe finds it sooner. Sending and receiving need no such call,
+/// and nothing is lost without it. Does not wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_rx_tx_pipe_prefetch(pipe: covalent_rx_tx_pipe) -> c_int {
+    call(|| with(pipe, |pipe| Ok(pipe.prefetch()?)))
 }
 
 /// Tells what the pipe did so far.

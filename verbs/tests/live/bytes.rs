@@ -144,8 +144,10 @@ fn what_is_no_datagram_is_counted_and_leaves_no_bytes() {
     send(&mut tx, b"a datagram");
     let batch = pipe.recv_deadline(soon()).unwrap();
     assert_eq!(batch.bytes(), b"a datagram");
+    batch.free_all();
     let status = b.status().unwrap();
     assert_eq!(status.pipes[0].drops["no_payload"], 3);
+    assert_eq!(pipe.counters().no_payload, 3);
 }
 
 /// Sleeping for more than was looked at costs one doorbell and not one for each look: else the reader would never sleep.
@@ -308,4 +310,14 @@ fn a_prefetched_pipe_is_news_again() {
         b.next_rx_pipe_deadline(deadline).is_err(),
         "there is nothing to tell of"
     );
+    drop(pipe);
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::Any).unwrap();
+    tx.send(&[7; 60]).unwrap();
+    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), echo.id());
+    assert_eq!(b.poll_rx_pipe().unwrap(), None);
+    echo.prefetch().unwrap();
+    eventually("the lane tells again", || {
+        b.poll_rx_pipe().unwrap() == Some(echo.id())
+    });
 }

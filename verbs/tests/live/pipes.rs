@@ -8,7 +8,7 @@ use std::{
 
 use covalent_verbs::{Device, Error, Match, RxPipe, SendRefusal};
 
-use crate::nodes::{Nodes, soon};
+use crate::nodes::{Nodes, eventually, soon};
 
 const PIPE_BYTES: u64 = 256 * 1024;
 
@@ -111,6 +111,8 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     };
     assert!(matches!(full, Error::Send(SendRefusal::Full)), "{full}");
     assert_eq!(u64::from(pushed), (64 * 1024 - 64) / 128);
+    assert!(tx.reserve(128).is_err());
+    assert_eq!(tx.counters().tx_full, 2);
     // Waiting for room publishes what is there.
     tx.send_deadline(&frame(pushed, 128), soon()).unwrap();
     let frames = receive(&mut rx, pushed as usize + 1);
@@ -122,6 +124,35 @@ fn a_full_pipe_refuses_waits_and_recovers() {
     );
     tx.flush_deadline(soon()).unwrap();
     assert_eq!(tx.in_flight_bytes(), 0);
+    // The one that waited found it full as well.
+    assert_eq!(tx.counters().tx_full, 3);
+    let full = |device: &Device| {
+        let status = device.status().unwrap();
+        let pipes: u64 = status.pipes.iter().map(|pipe| pipe.tx_full_packets).sum();
+        (pipes, status.ports[0].refusals["pipe_full"])
+    };
+    assert_eq!(full(&a), (3, 3));
+    drop(tx);
+    assert_eq!(full(&a), (0, 3), "the port's count outlives the pipe");
+}
+
+#[test]
+fn the_status_tells_the_pages_that_pipes_lie_in() {
+    for (wanted, most) in [("auto", 2 << 20), ("never", 4096)] {
+        let more = format!("[dataplane]\nhuge_pages = \"{wanted}\"\n");
+        let nodes = Nodes::start_with(&["p0"], &more);
+        let a = nodes.attach("a");
+        let rx = a.rx_pipe(4 << 20).unwrap();
+        let small = a.tx_pipe(64 * 1024, "p0").unwrap();
+        let pages = |id| {
+            let pipes = a.status().unwrap().pipes;
+            let pipe = pipes.iter().find(|pipe| pipe.pipe == id).unwrap();
+            pipe.page_bytes
+        };
+        assert_eq!(pages(rx.id().number()), rx.page_bytes());
+        assert!([4096, most].contains(&rx.page_bytes()));
+        assert_eq!(pages(small.id().number()), 4096);
+    }
 }
 
 #[test]
@@ -168,6 +199,83 @@ fn batches_are_freed_in_part_kept_or_freed_when_dropped() {
     assert_eq!(batch.iter().next(), Some(&frame(2, 100)[..]));
     drop(batch);
     assert!(rx.recv().unwrap().is_none());
+}
+
+#[test]
+fn what_was_walked_over_is_freed_without_another_walk() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut rx = b.rx_pipe(64 * 1024).unwrap();
+    rx.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    // More than the ring holds, so that what is not freed shows.
+    let mut next = 0;
+    for sent in (0..2000).step_by(50) {
+        for number in sent..sent + 50 {
+            tx.push(&frame(number, 100)).unwrap();
+        }
+        tx.publish().unwrap();
+        while next < sent + 50 {
+            let batch = rx.recv_deadline(soon()).unwrap();
+            let mut packets = batch.iter();
+            for packet in packets.by_ref().take(7) {
+                assert_eq!(packet, frame(next, 100));
+                next += 1;
+            }
+            let position = packets.position();
+            batch.free_to(position);
+        }
+    }
+    assert!(rx.recv().unwrap().is_none());
+    assert_eq!(rx.counters().full, 0);
+}
+
+#[test]
+fn what_was_taken_goes_back_at_once_or_from_a_later_batch() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut back = a.rx_pipe_on(PIPE_BYTES, "p0").unwrap();
+    back.bind(&Match::Any).unwrap();
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::Any).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    for number in 0..5 {
+        tx.push(&frame(number, 100)).unwrap();
+    }
+    tx.publish().unwrap();
+    eventually("all five are there", || {
+        let mut batch = echo.recv_deadline(soon()).unwrap();
+        let mut count = 0;
+        while batch.next_packet().is_some() {
+            count += 1;
+        }
+        count == 5
+    });
+    let mut batch = echo.recv().unwrap().unwrap();
+    batch.next_packet().unwrap();
+    batch.next_packet().unwrap();
+    batch.send_taken().unwrap();
+    assert_eq!(receive(&mut back, 2), [frame(0, 100), frame(1, 100)]);
+
+    let position = {
+        let mut batch = echo.recv().unwrap().unwrap();
+        batch.next_packet().unwrap()[99] = 0xee;
+        batch.next_packet().unwrap();
+        batch.position()
+    };
+    echo.recv().unwrap().unwrap().send_before(position).unwrap();
+    let mut changed = frame(2, 100);
+    changed[99] = 0xee;
+    assert_eq!(receive(&mut back, 2), [changed, frame(3, 100)]);
+    // The last one is still the application's, and nothing goes back twice.
+    echo.recv().unwrap().unwrap().send_before(position).unwrap();
+    let mut batch = echo.recv().unwrap().unwrap();
+    assert_eq!(
+        batch.next_packet().map(|packet| packet.to_vec()),
+        Some(frame(4, 100))
+    );
+    batch.send_taken().unwrap();
+    assert_eq!(receive(&mut back, 1), [frame(4, 100)]);
 }
 
 #[test]

@@ -149,6 +149,11 @@ fn stamps_tell_when_a_packet_left_and_when_it_came() {
     };
     eventually("the sender counted", || unstamped(&a) == 2);
     assert_eq!(unstamped(&b), 3);
+    assert_eq!(
+        (tx.counters().unstamped, rx.counters().unstamped),
+        (2, 3),
+        "what the daemon says is also in memory"
+    );
 }
 
 #[test]

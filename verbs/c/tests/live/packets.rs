@@ -152,6 +152,103 @@ fn each_kind_of_pipe_tells_its_pages() {
 }
 
 #[test]
+fn what_was_told_is_freed_once_and_nothing_else() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let pipe = rx_pipe(b);
+    let tx = tx_pipe(a);
+    for number in 1..=9 {
+        send(tx, &[number; 60]);
+    }
+    eventually("all have come", || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_pipe_counters(pipe, &raw mut counters) });
+        counters.rx_packets == 9
+    });
+    ok(covalent_rx_pipe_free_told(pipe));
+    let three = || {
+        // SAFETY: there is room for three, and both may be written.
+        firsts(&told(|packets, _, count| unsafe {
+            covalent_rx_pipe_recv(pipe, 0, packets, 3, count)
+        }))
+    };
+    assert_eq!(three(), [1, 2, 3], "nothing was told, so nothing was freed");
+    ok(covalent_rx_pipe_free_told(pipe));
+    ok(covalent_rx_pipe_free_told(pipe));
+    assert_eq!(three(), [4, 5, 6], "told once, freed once");
+    // What went by another call is not freed again.
+    ok(covalent_rx_pipe_free(pipe, 1));
+    ok(covalent_rx_pipe_confirm(pipe, 1));
+    ok(covalent_rx_pipe_free_told(pipe));
+    assert!(held(pipe).is_empty(), "freed with what lay behind it");
+    assert_eq!(three(), [7, 8, 9]);
+    ok(covalent_rx_pipe_confirm(pipe, 3));
+    ok(covalent_rx_pipe_free_told(pipe));
+    assert_eq!(firsts(&held(pipe)), [7, 8, 9], "confirmed since");
+    assert!(three().is_empty());
+}
+
+#[test]
+fn what_was_told_is_sent_back_once_and_nothing_else() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut echo = covalent_rx_tx_pipe { handle: 0 };
+    // SAFETY: the text ends in a zero, `echo` may be written, the match is one.
+    unsafe {
+        ok(covalent_rx_tx_pipe_open(
+            b,
+            PIPE_BYTES,
+            c"p0".as_ptr(),
+            &raw mut echo,
+        ));
+        ok(covalent_rx_tx_pipe_bind(echo, &ANY));
+    }
+    let back = rx_pipe(a);
+    let tx = tx_pipe(a);
+    for number in 1..=5 {
+        send(tx, &[number; 60]);
+    }
+    eventually("all have come", || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_tx_pipe_counters(echo, &raw mut counters) });
+        counters.rx_packets == 5
+    });
+    let three = || {
+        let mut packets = [covalent_packet_mut {
+            data: ptr::null_mut(),
+            length_bytes: 0,
+        }; 3];
+        let mut count = 77;
+        // SAFETY: there is room for three, and both may be written.
+        ok(unsafe { covalent_rx_tx_pipe_recv(echo, 0, packets.as_mut_ptr(), 3, &raw mut count) });
+        // SAFETY: the library's word: they are this application's until they are sent.
+        let first = |packet: &covalent_packet_mut| unsafe { *packet.data };
+        packets[..count].iter().map(first).collect::<Vec<u8>>()
+    };
+    let next = || {
+        let mut ready = 99;
+        // SAFETY: it may be written.
+        unsafe { covalent_device_next_rx_pipe(b, 0, &raw mut ready) }
+    };
+    while next() == 0 {}
+    ok(covalent_rx_tx_pipe_prefetch(echo));
+    eventually("the lane tells again", || next() == 0);
+
+    ok(covalent_rx_tx_pipe_send_told(echo));
+    assert_eq!(three(), [1, 2, 3], "nothing was told, so nothing was sent");
+    ok(covalent_rx_tx_pipe_discard(echo, 1));
+    ok(covalent_rx_tx_pipe_send_told(echo));
+    ok(covalent_rx_tx_pipe_send_told(echo));
+    assert_eq!(three(), [4, 5], "told once, sent once");
+    ok(covalent_rx_tx_pipe_send_told(echo));
+    assert!(three().is_empty());
+    eventually("four came back", || recv(back, SOON_NS).len() == 4);
+    assert_eq!(firsts(&recv(back, 0)), [2, 3, 4, 5]);
+}
+
+#[test]
 fn a_frame_is_written_where_it_is_sent_from() {
     use covalent_status::{COVALENT_FULL, COVALENT_INVALID, COVALENT_RUNT, COVALENT_TOO_LONG};
     let nodes = Nodes::start(&["p0"]);
@@ -225,6 +322,10 @@ fn a_frame_is_written_where_it_is_sent_from() {
         committed += 1;
     }
     assert_eq!(committed, (PIPE_BYTES - 64) / 1024);
+    let mut counters = no_counters();
+    // SAFETY: it may be written.
+    ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
+    assert_eq!((counters.tx_full, counters.unstamped), (1, 0));
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
@@ -310,6 +411,18 @@ fn rates_and_stamps_are_set_and_checked() {
     ok(tune_rx(NO_TUNING));
     send(tx, &[8; 60]);
     assert_eq!(recv(rx, SOON_NS), [&[8; 60]]);
+
+    let unstamped = || {
+        let mut counters = no_counters();
+        // SAFETY: it may be written.
+        ok(unsafe { covalent_rx_pipe_counters(rx, &raw mut counters) });
+        assert_eq!(counters.no_payload, 0);
+        counters.unstamped
+    };
+    let before = unstamped();
+    ok(tune_rx(stamp(60)));
+    send(tx, &[8; 60]);
+    eventually("it passed unstamped", || unstamped() == before + 1);
 }
 
 #[test]
