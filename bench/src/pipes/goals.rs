@@ -11,6 +11,9 @@ use crate::pipes::{
 /// Whom the goals are about.
 pub const OURS: &str = "pipe";
 
+/// The same without what goes on beside a pipe, to see what that costs: no peer either.
+pub const OURS_ALONE: &str = "pipe-alone";
+
 /// The machine's limit, which is no peer.
 pub const LIMIT: &str = "ring";
 

@@ -217,19 +217,20 @@ fn ours<'a>(
             Means::Pipe,
             EVERYTHING,
             described(
-                "Covalent's pipes: an RX/TX pipe for echo and round trip, an RX pipe for one way, a pipe of bytes for streams",
+                "Covalent's pipes with the notifications and doorbells of a session, as covalentd and its applications have them: an RX/TX pipe for echo \
+                 and round trip, an RX pipe for one way, a pipe of bytes for streams",
                 version,
                 &pipe,
             ),
         ),
         contestant(
-            "pipe-session",
-            Means::PipeSession,
-            PACKETS,
+            goals::OURS_ALONE,
+            Means::PipeAlone,
+            EVERYTHING,
             described(
-                "the same with the notifications and doorbells of a session, through which a lane learns of what is to be sent",
+                "the same pipes without a session: both ends look at the pipe all the time, nobody notifies and nobody rings",
                 version,
-                &ring,
+                &pipe,
             ),
         ),
         contestant(

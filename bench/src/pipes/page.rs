@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::pipes::{
     case::{Case, Test},
-    goals::{self, LIMIT, OURS},
+    goals::{self, LIMIT, OURS, OURS_ALONE},
     plot,
     results::Results,
     session,
@@ -188,7 +188,7 @@ fn lost(out: &mut String, results: &Results) {
     let lost: Vec<String> = results
         .figures
         .iter()
-        .filter(|figure| figure.contestant != OURS && figure.contestant != LIMIT)
+        .filter(|figure| ![OURS, OURS_ALONE, LIMIT].contains(&figure.contestant.as_str()))
         .filter_map(|figure| {
             let compared = goals::compare(results, &figure.contestant, figure.case)?;
             (compared.ratio < 1.0).then(|| {

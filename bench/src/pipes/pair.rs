@@ -127,8 +127,13 @@ impl Company {
         Ok(Tallies { near, far, aid })
     }
 
-    /// Plays a measurement with many rings: `part` is the near side's, from which the other is made.
-    pub fn measure_session(&self, part: &SessionPart, far_core: usize) -> Result<Vec<Trial>> {
+    /// Plays a measurement with many rings: `part` is the near side's, from which the other is made. Its trials, and the shares of their cores
+    /// that the near and the far side took.
+    pub fn measure_session(
+        &self,
+        part: &SessionPart,
+        far_core: usize,
+    ) -> Result<(Vec<Trial>, [f64; 2])> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let near_part = SessionPart {
             folder: pair_folder.path().to_owned(),
@@ -145,14 +150,14 @@ impl Company {
         for player in [&mut far, &mut near] {
             player.order(&Order::Go)?;
         }
-        let (trials, sent) = near.tried(patience)?;
+        let (trials, sent, near_share) = near.tried(patience)?;
         let _ = far.order(&Order::Stop);
-        let (_, received) = far.tried(PATIENCE)?;
+        let (_, received, far_share) = far.tried(PATIENCE)?;
         ensure!(
             received == sent,
             "the application received {received} of the {sent} packets that its rings took"
         );
-        Ok(trials)
+        Ok((trials, [near_share, far_share]))
     }
 
     fn start_session(&self, part: SessionPart) -> Result<Player> {
@@ -275,9 +280,16 @@ impl Player {
         }
     }
 
-    fn tried(&mut self, patience: Duration) -> Result<(Vec<Trial>, u64)> {
+    fn tried(&mut self, patience: Duration) -> Result<(Vec<Trial>, u64, f64)> {
         match self.hear(patience)? {
-            (Word::Tried { trials, packets }, _) => Ok((trials, packets)),
+            (
+                Word::Tried {
+                    trials,
+                    packets,
+                    core_share,
+                },
+                _,
+            ) => Ok((trials, packets, core_share)),
             (word, _) => bail!("{} said {word:?} instead of what it tried", self.name),
         }
     }

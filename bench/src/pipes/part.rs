@@ -16,10 +16,10 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// By which means the two processes are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Means {
-    /// Covalent's pipes, whose ends look at the pipe itself all the time.
-    Pipe,
     /// Covalent's pipes with the notifications and doorbells of a session.
-    PipeSession,
+    Pipe,
+    /// Covalent's pipes without a session.
+    PipeAlone,
     /// A ring of bare quanta.
     Ring,
     /// A Unix stream socket.
@@ -110,6 +110,8 @@ pub enum Word {
         trials: Vec<Trial>,
         /// Packets sent and not dropped, or received, in all.
         packets: u64,
+        /// Share of its core that the process took.
+        core_share: f64,
     },
     /// Why it cannot.
     Failed(String),

@@ -17,7 +17,7 @@ use plotters::{
 
 use crate::pipes::{
     case::{Case, Size, Test},
-    goals::{LIMIT, OURS},
+    goals::{LIMIT, OURS, OURS_ALONE},
     mark::{FONT, MARKS, Mark},
     results::{Figure, Results},
 };
@@ -160,7 +160,7 @@ fn legend(
 
 /// The same contestant looks the same in every plot.
 fn mark_of(name: &str, otherwise: usize) -> Mark {
-    const ORDER: [&str; 9] = [
+    const ORDER: [&str; 8] = [
         LIMIT,
         OURS,
         "memif",
@@ -168,8 +168,7 @@ fn mark_of(name: &str, otherwise: usize) -> Mark {
         "vhost",
         "iceoryx2",
         "aeron",
-        "unix",
-        "tcp",
+        OURS_ALONE,
     ];
     let at = match name {
         // Never in the same plot as DPDK.
@@ -281,8 +280,9 @@ mod tests {
             "vhost",
             "iceoryx2",
             "aeron",
+            OURS_ALONE,
         ];
-        let streams = [OURS, "unix", "tcp"];
+        let streams = [OURS, OURS_ALONE, "unix", "tcp"];
         for plot in [&packets[..], &streams] {
             for (at, one) in plot.iter().enumerate() {
                 for other in &plot[at + 1..] {

@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
@@ -22,7 +23,7 @@ use crate::{
         peers,
         session::{self, SessionPart},
         source::{Mix, Source},
-        tally::{Meter, Tally, Window},
+        tally::{Meter, Tally, Window, cpu_seconds},
     },
 };
 
@@ -143,10 +144,12 @@ fn play_session(connection: &Arc<Connection>, part: SessionPart) -> Result<()> {
     if !matches!(order, Order::Go) {
         return Ok(());
     }
+    let (began, cpu_before) = (Instant::now(), cpu_seconds());
     let played = prepared.play(&until_told(connection))?;
     let tried = Word::Tried {
         trials: played.trials,
         packets: played.packets,
+        core_share: (cpu_seconds() - cpu_before) / began.elapsed().as_secs_f64(),
     };
     say(connection, &tried, &[])
 }

@@ -11,7 +11,7 @@ use crate::{
         part::Part,
         progress::Progress,
         session::{
-            SessionPart,
+            CoreShares, SessionPart,
             counts::{self, CountSweep},
             loads::{self, LoadSweep},
         },
@@ -71,19 +71,35 @@ impl Sweeps {
         let progress = Progress::new(u64::from(runs.sum::<u32>()));
         let slice = part.slice / TRIALS_PER_SLICE;
         let base = SessionPart::new(part, slice / SETTLE_PER_SLICE, slice);
-        let mut run = |part: &SessionPart, what: &str| {
+        let run = |part: &SessionPart, what: &str, shares: &mut Vec<[f64; 2]>| {
             progress.step(what);
             stop::check()?;
-            company.measure_session(part, far_core)
+            let (trials, both) = company.measure_session(part, far_core)?;
+            shares.push(both);
+            Ok(trials)
         };
-        let loads = self
-            .loads
-            .then(|| loads::measure(&base, rounds, &mut run))
-            .transpose()?;
-        let counts = self
-            .counts
-            .then(|| counts::measure(&base, rounds, self.bare, &mut run))
-            .transpose()?;
+        let loads = self.loads.then(|| {
+            let mut shares = Vec::new();
+            let sweep = loads::measure(&base, rounds, &mut |part, what| {
+                run(part, what, &mut shares)
+            })?;
+            anyhow::Ok(LoadSweep {
+                cores: CoreShares::of(&shares),
+                ..sweep
+            })
+        });
+        let loads = loads.transpose()?;
+        let counts = self.counts.then(|| {
+            let mut shares = Vec::new();
+            let sweep = counts::measure(&base, rounds, self.bare, &mut |part, what| {
+                run(part, what, &mut shares)
+            })?;
+            anyhow::Ok(CountSweep {
+                cores: CoreShares::of(&shares),
+                ..sweep
+            })
+        });
+        let counts = counts.transpose()?;
         progress.done();
         Ok((loads, counts))
     }

@@ -154,7 +154,8 @@ impl<'a> Meter<'a> {
 }
 
 /// Processor time that this process has taken, in seconds.
-fn cpu_seconds() -> f64 {
+/// Processor time that this process has taken, in seconds.
+pub fn cpu_seconds() -> f64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
         let seconds =
             |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

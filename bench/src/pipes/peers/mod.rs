@@ -85,7 +85,7 @@ pub fn socket_tuning(means: Means) -> Result<String, String> {
 /// Gets one part ready.
 pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
     match part.means {
-        Means::Pipe | Means::PipeSession => pipe::prepare(part, fds),
+        Means::Pipe | Means::PipeAlone => pipe::prepare(part, fds),
         Means::Ring => ring::prepare(part, fds),
         Means::Unix | Means::Tcp => socket::prepare(part, fds),
         #[cfg(feature = "peers")]

@@ -70,7 +70,7 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
     }
     let mut nic = NicPipe::new(memory);
-    let mut bells = NearBells::prepare(part.means == Means::PipeSession, &mut fds)?;
+    let mut bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
     let part = part.clone();
     let act: crate::pipes::role::Act = match part.case.test {
         Test::Echo => {
@@ -88,7 +88,9 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         Test::Stream | Test::StreamUnbatched => {
             let sending = Sending::of(part.case)?;
             let mut messages = Messages::new(sending.message_bytes);
-            Box::new(move |stage| Ok(send_messages(&mut nic, &mut messages, sending, stage)))
+            Box::new(move |stage| {
+                send_messages(&mut nic, &mut bells, &mut messages, sending, stage)
+            })
         }
     };
     Ok(Prepared {
@@ -104,7 +106,7 @@ fn far(
     direction: Direction,
     capacity_bytes: u64,
 ) -> Result<Prepared> {
-    let mut bells = FarBells::prepare(part.means == Means::PipeSession, &mut fds)?;
+    let mut bells = FarBells::prepare(part.means == Means::Pipe, &mut fds)?;
     let fds: [OwnedFd; 2] = fds.try_into().ok().context("a pipe has two descriptors")?;
     let memory = PipeMemory::open(fds, direction, capacity_bytes).context("opening a pipe")?;
     Ok(match part.case.test {
@@ -253,23 +255,25 @@ fn receive(pipe: &mut RxPipe, mut stage: Stage<'_>) -> Result<Tally> {
 /// Bytes without gaps: where a batch ends is not to be seen.
 fn send_messages(
     nic: &mut NicPipe,
+    bells: &mut NearBells,
     messages: &mut Messages,
     sending: Sending,
     mut stage: Stage<'_>,
-) -> Tally {
+) -> Result<Tally> {
     let mut sent = 0;
     while stage.meter.goes_on(sent, 0) {
         match nic.push_with(sending.batch_bytes(), |room| messages.fill(room)) {
             Ok(()) => {
-                nic.publish();
+                bells.publish(nic)?;
                 sent += sending.per_batch as u64;
             }
             Err(PushRefusal::Full) => {}
             // The ring holds several, so there is no other refusal.
             Err(_) => break,
         }
+        bells.answer(nic)?;
     }
-    stage.meter.finish(sent, 0)
+    Ok(stage.meter.finish(sent, 0))
 }
 
 fn receive_messages(pipe: &mut BytePipe, mut stage: Stage<'_>) -> Result<Tally> {

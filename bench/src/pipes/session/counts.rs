@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    cores::CoreShares,
     loads::{noted, notifications_per_packet, summary},
     part::{Rings, Script, SessionPart, Telling},
     trial::Trial,
@@ -27,6 +28,8 @@ const STEPS: u32 = 6;
 pub struct CountSweep {
     /// Milliseconds that each trial was counted.
     pub slice_ms: u64,
+    /// Shares of the two cores.
+    pub cores: Option<CoreShares>,
     /// One for each number of pipes.
     pub points: Vec<CountPoint>,
     /// Repetitions that failed, and why.
@@ -117,6 +120,7 @@ pub fn measure(
     let points = COUNTS.iter().zip(pipes.iter().zip(&bare));
     Ok(CountSweep {
         slice_ms: base.slice.as_millis() as u64,
+        cores: None,
         points: points
             .filter_map(|(&count, (pipes, bare))| point(base.ring_bytes, count, pipes, bare))
             .collect(),

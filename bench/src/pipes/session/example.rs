@@ -1,6 +1,7 @@
 //! Sweeps for tests.
 
 use super::{
+    cores::CoreShares,
     counts::{CountPoint, CountSweep},
     loads::{LoadLine, LoadPoint, LoadSweep},
 };
@@ -22,6 +23,7 @@ pub fn with_sweeps() -> Results {
             pipes: 8,
             ring_kib: 256,
             slice_ms: 37,
+            cores: CoreShares::of(&[[1.0, 0.96875]]),
             full_mpps: 20.0,
             lines: vec![
                 line("reactive, prefetched", 20.0, [2.0, 18.0], &[]),
@@ -30,6 +32,7 @@ pub fn with_sweeps() -> Results {
         }),
         counts: Some(CountSweep {
             slice_ms: 37,
+            cores: CoreShares::of(&[[1.0, 0.96875]]),
             points: vec![
                 count([1, 2048], 40.0, 0.0, Some([39.0, 50.0])),
                 count([32, 64], 8.0, 0.25, Some([7.0, 20.0])),

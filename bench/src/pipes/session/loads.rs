@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    cores::CoreShares,
     part::{Rings, Script, SessionPart, Telling},
     trial::Trial,
 };
@@ -34,6 +35,8 @@ pub struct LoadSweep {
     pub ring_kib: u64,
     /// Milliseconds that each rate was counted.
     pub slice_ms: u64,
+    /// Shares of the two cores.
+    pub cores: Option<CoreShares>,
     /// What 100 % is, in million packets per second.
     pub full_mpps: f64,
     /// One for each way.
@@ -127,6 +130,7 @@ pub fn measure(
         pipes: PIPES,
         ring_kib: (base.ring_bytes / u64::from(PIPES)) >> 10,
         slice_ms: base.slice.as_millis() as u64,
+        cores: None,
         full_mpps,
         lines: ways.iter().filter_map(Way::line).collect(),
     })

@@ -11,6 +11,7 @@
 
 mod application;
 mod bare;
+mod cores;
 pub mod counts;
 mod drive;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use self::part::Rings;
 use self::{application::Application, bare::NearBare, drive::Driver, handing::Handing, lane::Lane};
 use crate::pipes::part::Side;
 
+pub use cores::CoreShares;
 pub use part::SessionPart;
 pub use trial::Trial;
 

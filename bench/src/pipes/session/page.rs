@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use super::{
+    CoreShares,
     counts::{self, CountPoint, CountSweep, WEAK_SPOT},
     lines::{Line, Plot},
     loads::{LoadLine, LoadPoint, LoadSweep},
@@ -195,6 +196,7 @@ fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
             );
         }
     }
+    cores(out, sweep.cores.as_ref());
     let failures = sweep.lines.iter().flat_map(|line| &line.failures);
     failed(out, failures.collect());
 }
@@ -253,7 +255,23 @@ fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
             None => writeln!(out, "."),
         };
     }
+    cores(out, sweep.cores.as_ref());
     failed(out, sweep.failures.iter().collect());
+}
+
+fn cores(out: &mut String, shares: Option<&CoreShares>) {
+    if let Some(CoreShares {
+        daemon,
+        application,
+    }) = shares
+    {
+        let _ = writeln!(
+            out,
+            "\nShare of the daemon's core: {}; of the application's: {} (median, least–most of the runs; both poll).",
+            spread(daemon),
+            spread(application)
+        );
+    }
 }
 
 fn failed(out: &mut String, failures: Vec<&String>) {
