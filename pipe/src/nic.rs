@@ -91,6 +91,7 @@ impl NicPipe {
 
     /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
     /// when the memory is made.
+    #[cfg(not(loom))]
     pub fn populate(&self) {
         self.shared.control.populate();
         // Nobody makes holes in what nobody else ever could write.

@@ -25,7 +25,7 @@ struct Words {
     seen: AtomicU64,
     tx_tail: AtomicU64,
     space_wanted: AtomicU32,
-    refused: [MachineU64; 2],
+    refused: [MachineU64; 3],
     counters: [MachineU64; counters::WORDS],
     lengths: Box<[MachineU32]>,
 }
@@ -67,7 +67,7 @@ impl Control {
         &self.0.space_wanted
     }
 
-    pub(crate) fn refused(&self) -> [&MachineU64; 2] {
+    pub(crate) fn refused(&self) -> [&MachineU64; 3] {
         self.0.refused.each_ref()
     }
 

@@ -35,6 +35,7 @@ impl NicSession {
 
     /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
     /// when the memory is made.
+    #[cfg(not(loom))]
     pub fn populate(&self) {
         self.words.populate();
     }
