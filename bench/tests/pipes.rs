@@ -84,8 +84,8 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
     }
     let figures = results["figures"].as_array().unwrap();
-    // Ring and pipe: echo and one way at two sizes; pipe and both sockets: two streams at two sizes; all four: the round trip.
-    assert_eq!(figures.len(), 2 * 4 + 3 * 4 + 4);
+    // Ring and both pipes: echo and one way at two sizes; both pipes and both sockets: two streams at two sizes; all five: the round trip.
+    assert_eq!(figures.len(), 3 * 4 + 4 * 4 + 5);
     for figure in figures {
         assert!(
             figure["figure"]["median"].as_f64().unwrap() > 0.0,

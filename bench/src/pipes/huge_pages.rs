@@ -1,6 +1,9 @@
 //! Huge pages for a measurement, given back after it.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -12,10 +15,13 @@ const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 pub struct HugePages {
     place: PathBuf,
     before: Option<u64>,
+    /// Nobody else of this program changes the number meanwhile: two that overlap would each restore what the other had found, and the pages
+    /// would stay reserved.
+    _turn: File,
 }
 
 impl HugePages {
-    /// Sees to it that `wanted` pages are free.
+    /// Sees to it that `wanted` pages are free. Waits for another measurement of this host that has seen to it before.
     pub fn reserve(wanted: u64) -> Result<Self> {
         Self::reserve_at(PLACE.into(), wanted)
     }
@@ -30,11 +36,13 @@ impl HugePages {
                 .parse()
                 .with_context(|| format!("{} holds {text:?}", path.display()))
         };
+        let turn = take_turn(&place.join("nr_hugepages"))?;
         let (before, free) = (read("nr_hugepages")?, read("free_hugepages")?);
         if free >= wanted {
             return Ok(Self {
                 place,
                 before: None,
+                _turn: turn,
             });
         }
         let path = place.join("nr_hugepages");
@@ -48,6 +56,7 @@ impl HugePages {
         let reserved = Self {
             place: place.clone(),
             before: Some(before),
+            _turn: turn,
         };
         if now < wanted {
             // Dropping what is reserved gives it back.
@@ -57,6 +66,21 @@ impl HugePages {
         }
         Ok(reserved)
     }
+}
+
+/// The file that holds the number, locked.
+fn take_turn(path: &Path) -> Result<File> {
+    let told = || format!("reading {}: this kernel has no 2 MiB pages", path.display());
+    let file = File::open(path).with_context(told)?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            eprintln!("waiting for another measurement to give its huge pages back");
+        }
+        Err(TryLockError::Error(problem)) => return Err(problem).with_context(told),
+    }
+    file.lock().with_context(told)?;
+    Ok(file)
 }
 
 impl Drop for HugePages {
@@ -84,6 +108,18 @@ mod tests {
         let folder = place("10\n", "8\n");
         let pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
         assert_eq!(pages.before, None);
+    }
+
+    #[test]
+    fn who_comes_while_pages_are_reserved_waits_until_they_are_given_back() {
+        let folder = place("10\n", "8\n");
+        let first = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
+        let place = folder.path().to_owned();
+        let second = std::thread::spawn(move || HugePages::reserve_at(place, 8).map(|_| ()));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(!second.is_finished());
+        drop(first);
+        second.join().expect("no panic").expect("enough");
     }
 
     #[test]
