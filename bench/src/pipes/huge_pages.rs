@@ -37,7 +37,10 @@ impl HugePages {
                 .with_context(|| format!("{} holds {text:?}", path.display()))
         };
         let turn = take_turn(&place.join("nr_hugepages"))?;
-        let (before, free) = (read("nr_hugepages")?, read("free_hugepages")?);
+        // Surplus pages are in somebody's use and go when that ends: a process that was told to end a moment ago, for instance. To restore a
+        // number with them in it would be to keep them.
+        let before = read("nr_hugepages")?.saturating_sub(read("surplus_hugepages")?);
+        let free = read("free_hugepages")?;
         if free >= wanted {
             return Ok(Self {
                 place,
@@ -97,9 +100,14 @@ mod tests {
     use super::*;
 
     fn place(total: &str, free: &str) -> tempfile::TempDir {
+        place_with_surplus(total, free, "0\n")
+    }
+
+    fn place_with_surplus(total: &str, free: &str, surplus: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a directory");
         fs::write(folder.path().join("nr_hugepages"), total).expect("written");
         fs::write(folder.path().join("free_hugepages"), free).expect("written");
+        fs::write(folder.path().join("surplus_hugepages"), surplus).expect("written");
         folder
     }
 
@@ -108,6 +116,14 @@ mod tests {
         let folder = place("10\n", "8\n");
         let pages = HugePages::reserve_at(folder.path().to_owned(), 8).expect("enough");
         assert_eq!(pages.before, None);
+    }
+
+    #[test]
+    fn pages_that_are_about_to_go_are_not_kept() {
+        let folder = place_with_surplus("30\n", "2\n", "20\n");
+        HugePages::reserve_at(folder.path().to_owned(), 8).expect_err("too few");
+        let number = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
+        assert_eq!(number, "10");
     }
 
     #[test]
