@@ -107,7 +107,7 @@ fn many_pipes_and_every_load_are_measured_and_told() {
         "--rounds",
         "1",
         "--slice-ms",
-        "20",
+        "80",
     ];
     let output = bench(temporary.path(), &options).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -3,12 +3,17 @@
 use std::{
     fs::{self, File, TryLockError},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 
 /// Where the kernel keeps the number of 2 MiB pages.
 const PLACE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// How long pages that are given back may take to be gone.
+const GOING: Duration = Duration::from_secs(2);
 
 /// Pages that were reserved. The number is what it was when this value goes.
 #[derive(Debug)]
@@ -37,9 +42,14 @@ impl HugePages {
                 .with_context(|| format!("{} holds {text:?}", path.display()))
         };
         let turn = take_turn(&place.join("nr_hugepages"))?;
-        // Surplus pages are in somebody's use and go when that ends: a process that was told to end a moment ago, for instance. To restore a
-        // number with them in it would be to keep them.
-        let before = read("nr_hugepages")?.saturating_sub(read("surplus_hugepages")?);
+        // Surplus pages are in somebody's use and go when that ends: the kernel takes its time with the packet memory of an AF_XDP socket, for
+        // instance. They are of no use now, and to restore a number with them in it would be to keep them.
+        let deadline = Instant::now() + GOING;
+        while read("surplus_hugepages")? > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let all = read("nr_hugepages")?;
+        let before = all.saturating_sub(read("surplus_hugepages")?);
         let free = read("free_hugepages")?;
         if free >= wanted {
             return Ok(Self {
@@ -49,7 +59,7 @@ impl HugePages {
             });
         }
         let path = place.join("nr_hugepages");
-        fs::write(&path, (before + wanted - free).to_string()).with_context(|| {
+        fs::write(&path, (all + wanted - free).to_string()).with_context(|| {
             format!(
                 "reserving {wanted} huge pages at {}: it needs root",
                 path.display()
@@ -119,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_about_to_go_are_not_kept() {
+    fn pages_that_are_about_to_go_are_neither_counted_on_nor_kept() {
         let folder = place_with_surplus("30\n", "2\n", "20\n");
         HugePages::reserve_at(folder.path().to_owned(), 8).expect_err("too few");
         let number = fs::read_to_string(folder.path().join("nr_hugepages")).expect("readable");
