@@ -21,7 +21,7 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom instructions soak bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions soak bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -63,7 +63,7 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
-test: lint ebpf-check loom instructions unit ## Format, lints, docs, the XDP object against its source, the protocol under the model checker, instructions for each packet, every test
+test: lint ebpf-check loom spec-bounded instructions unit ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test
 
 lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@scripts/install-packages build
@@ -87,6 +87,14 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 loom:            ## Checks the pipe's notification protocol under the model checker; pipe/tests/loom/main.rs says within which bounds
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
+
+spec:            ## Checks spec/link.pml, the specification of the link, with Spin: all runs within its bounds, and the mutants that must be found
+	@scripts/install-packages build spec
+	@scripts/spec
+
+spec-bounded:    ## The same within smaller bounds, in seconds
+	@scripts/install-packages build spec
+	@scripts/spec --bounded
 
 instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
 	@scripts/install-packages build count
