@@ -85,27 +85,6 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..800)) {
-        if let Ok(request) = Request::decode(&bytes) {
-            let mut again = [0; verb::REQUEST_BYTES_MAX];
-            let len = request.encode(&mut again).unwrap();
-            prop_assert_eq!(&again[..len], &bytes[..], "there is one encoding only");
-        }
-        let _ = Reply::decode(&bytes);
-        let _ = Submit::decode(&bytes);
-        let _ = Completion::decode(&bytes);
-        let _ = frame::parse(&bytes, DEFAULT_ETHERTYPE);
-    }
-
-    #[test]
-    fn likely_bytes_are_decoded_or_refused(op in 0..12u8, count in 0..30u16, rest in vec(any::<u8>(), 12..700)) {
-        let bytes = [&[op, 0][..], &count.to_le_bytes(), &rest].concat();
-        if let Ok(request) = Request::decode(&bytes) {
-            prop_assert_eq!(request.check(), Ok(()));
-        }
-    }
-
-    #[test]
     fn any_bytes_may_arrive(frames in vec(vec(any::<u8>(), 0..1600), 1..20)) {
         let mut bench = Bench::up(1);
         for frame in &frames {
