@@ -1,7 +1,7 @@
 //! CRC-64/NVME over a whole frame: each record ends with the CRC of everything since the record before it ended.
 //!
-//! So the first record's covers the Ethernet header too. Nothing is promised of addresses that nobody checks, and the
-//! source address of a handshake is believed.
+//! So the first record's covers the Ethernet header too: Ethernet's own check sequence is gone before a frame gets here,
+//! and the source address of a handshake is believed.
 
 use super::{ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes};
 
