@@ -21,7 +21,7 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions soak bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions fuzz soak bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -99,6 +99,10 @@ spec-bounded:    ## The same within smaller bounds, in seconds
 instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
 	@scripts/install-packages build count
 	@scripts/count-instructions
+
+fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS (300); prints each seed, and how to replay one that fails
+	@scripts/install-packages build
+	@CARGO="$(CARGO)" scripts/fuzz
 
 soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; on AF_XDP too as root
 	@scripts/install-packages build

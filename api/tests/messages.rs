@@ -1,5 +1,7 @@
 //! Every message survives the way through a datagram, and a stranger's message is refused with a reason.
 
+mod samples;
+
 use std::fmt::Debug;
 
 use covalent_api::{
@@ -9,169 +11,16 @@ use covalent_api::{
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
-    guid::Guid,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
-    rule::{Match, Spread, Transport},
-    status::{
-        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus,
-        ReclaimedStatus, RegionStatus, VerbStatus,
-    },
+    rule::Spread,
 };
+use samples::{every_match, guid, pipe, status};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) {
     let bytes = datagram::encode(message).expect("fits");
     let read: T = datagram::decode(&bytes).expect("own bytes");
     assert_eq!(&read, message, "{}", String::from_utf8_lossy(&bytes));
-}
-
-fn guid() -> Guid {
-    Guid::new(0x0123_4567_89ab_cdef).expect("not zero")
-}
-
-fn causes() -> Causes {
-    [
-        ("pipe_full".to_owned(), 0),
-        ("too_long".to_owned(), u64::MAX),
-    ]
-    .into()
-}
-
-fn pipe(pipe: u32) -> PipeStatus {
-    PipeStatus {
-        session: 3,
-        pipe,
-        kind: PipeKind::RxTx,
-        capacity_bytes: 1 << 20,
-        page_bytes: 4096,
-        rx_packets: 1,
-        rx_bytes: 2,
-        tx_packets: 3,
-        tx_bytes: 4,
-        notifications_sent: 5,
-        notifications_suppressed: 6,
-        head_updates: 9,
-        tx_discarded_packets: 10,
-        unstamped_packets: 11,
-        tx_full_packets: 12,
-        drops: causes(),
-    }
-}
-
-fn status() -> NodeStatus {
-    NodeStatus {
-        node: "a".into(),
-        guid: guid(),
-        pid: 1,
-        uptime_ns: 2,
-        resident_bytes: 3,
-        lanes: vec![LaneStatus {
-            lane: 0,
-            core: None,
-            idle: "adaptive".into(),
-            loops: 1,
-            busy_loops: 2,
-            sleeps: 3,
-            cpu_ns: 4,
-            longest_round_ns: 5,
-        }],
-        ports: vec![PortStatus {
-            name: "p0".into(),
-            kind: "af_xdp".into(),
-            interface: Some("eth1".into()),
-            lane: 0,
-            carrier: true,
-            mode: PortMode {
-                xdp: "native".into(),
-                zero_copy: false,
-                need_wakeup: true,
-                page_bytes: 4096,
-                queues: 2,
-            },
-            frame_bytes_max: 1514,
-            rx_packets: 1,
-            rx_bytes: 2,
-            tx_packets: 3,
-            tx_bytes: 4,
-            passed_to_kernel_packets: 5,
-            drops: causes(),
-            refusals: causes(),
-        }],
-        links: vec![LinkStatus {
-            port: "p0".into(),
-            state: "up".into(),
-            peer: Some(guid()),
-            peer_name: Some("b".into()),
-            peer_port: Some(1),
-            epoch: 7,
-            open_transactions: 1,
-            ups: 2,
-            failures: causes(),
-            tx_records: 3,
-            rx_records: 4,
-            drops: causes(),
-            committed: 5,
-            refused: 6,
-            reversed: 7,
-            resolved: 8,
-            executed: 9,
-            last_failover_ns: None,
-        }],
-        pipes: vec![pipe(0)],
-        regions: vec![RegionStatus {
-            name: "bank".into(),
-            rkey: 1,
-            size_bytes: 4096,
-            session: 3,
-        }],
-        verbs: VerbStatus {
-            submitted: 1,
-            completed: 2,
-            in_doubt: 3,
-            executed: causes(),
-            refused: causes(),
-        },
-        sessions: 1,
-        mappings: 12,
-        mappings_max: 57_337,
-        sessions_detached: causes(),
-        violations: causes(),
-        reclaimed: ReclaimedStatus {
-            pipes: causes(),
-            ..ReclaimedStatus::default()
-        },
-        peers_refused: causes(),
-        events: 9,
-        omitted: 0,
-    }
-}
-
-fn every_match() -> Vec<Match> {
-    let (transport, dst) = (Transport::Udp, "2001:db8::1".parse().expect("an address"));
-    vec![
-        Match::FiveTuple {
-            transport,
-            src: dst,
-            src_port: 1,
-            dst,
-            dst_port: 2,
-        },
-        Match::Destination {
-            transport,
-            dst,
-            dst_port: 2,
-        },
-        Match::Port {
-            transport: Transport::Tcp,
-            dst_port: 2,
-        },
-        Match::Prefix {
-            dst: "10.0.0.0/8".parse().expect("a prefix"),
-        },
-        Match::Vlan { vlan: 7 },
-        Match::EtherType { ethertype: 0x0806 },
-        Match::Any,
-    ]
 }
 
 #[test]

@@ -63,8 +63,10 @@ drop_counters! {
     ethertype,
     /// Frames that are not a header and 1 to 23 whole records.
     length,
-    /// Frames with a record whose CRC does not fit.
+    /// Frames with a CRC that does not fit.
     crc,
+    /// Frames with a record of another version of the link protocol.
+    version,
     /// Frames whose records have a valid CRC but make no sense.
     malformed,
     /// Records of an epoch that is not in force.

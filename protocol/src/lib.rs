@@ -24,6 +24,9 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+// What the macros of the property tests need.
+#[cfg(test)]
+extern crate std;
 
 mod counters;
 mod event;

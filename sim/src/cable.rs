@@ -67,8 +67,7 @@ impl Cable {
         let corrupted = happens(faults.corrupted);
         if corrupted {
             for _ in 0..rng.usize(1..4) {
-                // Not the addresses: they are Ethernet's, and its FCS guards them.
-                let bit = rng.usize(12 * 8..frame.len() * 8);
+                let bit = rng.usize(..frame.len() * 8);
                 frame[bit / 8] ^= 1 << (bit % 8);
             }
         }

@@ -209,3 +209,75 @@ impl Handshake {
         self.said = Some((epoch, self.heard));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, frame};
+    use proptest::{collection::vec, prelude::*, sample::Index};
+
+    fn hellos() -> impl Strategy<Value = Hello> {
+        (
+            any::<(u32, u64, u64, u16, u8, bool)>(),
+            any::<Option<(u64, u32)>>(),
+            "[a-zA-Z0-9._-]{1,32}",
+        )
+            .prop_map(
+                |((epoch, guid, incarnation, port, slots, asks), heard, name)| Hello {
+                    epoch,
+                    guid: guid.max(1),
+                    incarnation,
+                    heard,
+                    port,
+                    slots,
+                    asks,
+                    name: Name::new(&name).expect("the pattern has names only"),
+                },
+            )
+    }
+
+    fn frame_of(hello: &Hello) -> ([u8; FRAME_BYTES_MAX], usize) {
+        let mut buffer = [0xee; FRAME_BYTES_MAX];
+        let mut writer = FrameWriter::new(&mut buffer).expect("long enough");
+        hello.write(&mut writer);
+        let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+        (buffer, len)
+    }
+
+    fn read(frame: &[u8]) -> Option<Hello> {
+        let records = frame::parse(frame, DEFAULT_ETHERTYPE).ok()?;
+        let (message, _) = Message::split(records).ok()?;
+        Hello::read(&message)
+    }
+
+    proptest! {
+        #[test]
+        fn a_handshake_reads_as_it_was_said(hello in hellos()) {
+            let (frame, len) = frame_of(&hello);
+            prop_assert_eq!(read(&frame[..len]), Some(hello));
+            let (frame, len) = frame_of(&Hello { guid: 0, ..hello });
+            prop_assert_eq!(read(&frame[..len]), None, "0 is nobody");
+        }
+
+        // Up to three bytes are replaced and the CRCs fit again: flags, lengths and names that nobody says.
+        #[test]
+        fn what_reads_as_a_handshake_can_be_said(hello in hellos(), lies in vec((any::<Index>(), any::<u8>()), 1..4)) {
+            let (mut frame, len) = frame_of(&hello);
+            let frame = &mut frame[..len];
+            for (at, byte) in lies {
+                frame[14 + at.index(len - 14)] = byte;
+            }
+            frame::seal(frame);
+            if let Some(read_first) = read(frame) {
+                let (again, len) = frame_of(&read_first);
+                prop_assert_eq!(read(&again[..len]), Some(read_first));
+                let flags = frame[14 + 55];
+                prop_assert_eq!(again[14 + 55], flags, "no flag is passed over");
+                prop_assert_eq!(read_first.heard.is_some(), flags & HEARD != 0);
+                // The name, to the last byte that counts; what lies behind it is nobody's.
+                let bytes = usize::from(frame[14 + 64 + 21]);
+                prop_assert_eq!(read_first.name.as_bytes(), &frame[14 + 64 + 24..][..bytes]);
+            }
+        }
+    }
+}

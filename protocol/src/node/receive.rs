@@ -8,6 +8,7 @@ use crate::{
     wire::{
         frame::{self, FrameError},
         message::Message,
+        record::RecordError,
         slice::Kind,
     },
 };
@@ -37,9 +38,16 @@ impl Node {
         };
         counters.rx_frames += 1;
         while !records.is_empty() {
-            let Ok((message, rest)) = Message::split(records) else {
-                self.links[link].counters.drops.malformed += 1;
-                return;
+            let (message, rest) = match Message::split(records) {
+                Ok(split) => split,
+                Err(error) => {
+                    let drops = &mut self.links[link].counters.drops;
+                    *match error {
+                        RecordError::Version(_) => &mut drops.version,
+                        RecordError::Malformed => &mut drops.malformed,
+                    } += 1;
+                    return;
+                }
             };
             records = rest;
             if message.header.kind == Kind::Init {

@@ -4,7 +4,7 @@
 
 use super::{
     FRAME_RECORDS_MAX, MESSAGE_PAYLOAD_BYTES_MAX, RECORD_PAYLOAD_BYTES, RecordBytes,
-    record::{self, Header, Malformed},
+    record::{self, Header, RecordError},
     slice::Kind,
 };
 
@@ -21,24 +21,24 @@ impl<'a> Message<'a> {
     /// The message at the start of `records`, and the records behind it.
     ///
     /// # Errors
-    /// [`Malformed`] when the records do not make a message: one is missing, out of order or of another message, or one
-    /// before the last is not full.
+    /// [`RecordError::Malformed`] when the records do not make a message: one is missing, out of order or of another
+    /// message, or one before the last is not full. [`RecordError::Version`] when one is of another version.
     #[inline]
-    pub fn split(records: &'a [RecordBytes]) -> Result<(Self, &'a [RecordBytes]), Malformed> {
-        let first = records.first().ok_or(Malformed)?;
+    pub fn split(records: &'a [RecordBytes]) -> Result<(Self, &'a [RecordBytes]), RecordError> {
+        let first = records.first().ok_or(RecordError::Malformed)?;
         let header = Header::read(first)?;
         let (own, rest) = records
             .split_at_checked(usize::from(header.records))
-            .ok_or(Malformed)?;
+            .ok_or(RecordError::Malformed)?;
         if header.index != 0 {
-            return Err(Malformed);
+            return Err(RecordError::Malformed);
         }
         let mut payload_bytes = usize::from(header.payload_bytes);
         let mut expected = header;
         for bytes in &own[1..] {
             // Every record before this one must have been full, or the payload would have holes.
             if usize::from(expected.payload_bytes) != RECORD_PAYLOAD_BYTES {
-                return Err(Malformed);
+                return Err(RecordError::Malformed);
             }
             let next = Header::read(bytes)?;
             expected.index += 1;
@@ -48,7 +48,7 @@ impl<'a> Message<'a> {
                 expected.record_sequence = expected.record_sequence.wrapping_add(1);
             }
             if next != expected {
-                return Err(Malformed);
+                return Err(RecordError::Malformed);
             }
             payload_bytes += usize::from(next.payload_bytes);
         }

@@ -8,6 +8,8 @@
 //!  ├ mine ─┼ yours ┼ epoch ┼ rseq ─┼ seq ──┼s ┼p ┼n ┼i ┼ payload, 32 bytes ─┼ CRC-64 ─┤
 //!  └── slice 1 ────┘                        slot, payload bytes, records of message, index in message
 //! ```
+//!
+//! A record's CRC covers everything since the record before it ended; the first one's covers the Ethernet header too.
 
 mod crc;
 pub mod frame;

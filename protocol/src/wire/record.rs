@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 
 use super::{
-    FRAME_RECORDS_MAX, RECORD_PAYLOAD_BYTES, RecordBytes, crc,
+    FRAME_RECORDS_MAX, RECORD_PAYLOAD_BYTES, RecordBytes, VERSION,
     slice::{self, Kind},
 };
 
@@ -32,9 +32,14 @@ pub struct Header {
     pub index: u8,
 }
 
-/// The record has a valid CRC but cannot come from a peer of this version.
+/// Why a record cannot be read although its CRC is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub enum RecordError {
+    /// It is of this other version.
+    Version(u8),
+    /// No peer of this version says it: a field is outside its range or does not fit the rest.
+    Malformed,
+}
 
 impl Header {
     /// The mine half of slice 1.
@@ -44,7 +49,8 @@ impl Header {
         slice::mine(self.kind, self.record_sequence, self.slot_sequence)
     }
 
-    /// Writes the whole record: header, the first [`Header::payload_bytes`] of `payload`, zeros behind, CRC.
+    /// Writes the record but for its CRC: header, the first [`Header::payload_bytes`] of `payload`, zeros behind. The CRC
+    /// is written when the frame is finished.
     ///
     /// `payload` must have `payload_bytes` bytes at least; a shorter one is filled with zeros.
     #[inline]
@@ -72,15 +78,15 @@ impl Header {
                 Ordering::Greater => [0; 8],
             };
         }
-        crc::seal(record);
     }
 
     /// Reads the header of a record whose CRC was found valid.
     ///
     /// # Errors
-    /// [`Malformed`] when a field is outside its range or slice 1 does not fit the rest.
+    /// [`RecordError::Version`] when slice 1 names another version, [`RecordError::Malformed`] when a field is outside its
+    /// range or slice 1 does not fit the rest.
     #[inline]
-    pub fn read(record: &RecordBytes) -> Result<Self, Malformed> {
+    pub fn read(record: &RecordBytes) -> Result<Self, RecordError> {
         let (words, _) = record.as_chunks::<8>();
         let pair = |at: usize| {
             let word = u64::from_le_bytes(words[at]);
@@ -90,12 +96,17 @@ impl Header {
         let (epoch, record_sequence) = pair(1);
         let (slot_sequence, place) = pair(2);
         let [slot, payload_bytes, records, index] = place.to_le_bytes();
-        let kind = slice::kind_of(half, record_sequence, slot_sequence).ok_or(Malformed)?;
+        let kind = slice::kind_of(half, record_sequence, slot_sequence).ok_or_else(|| {
+            match slice::version_of(half) {
+                VERSION => RecordError::Malformed,
+                version => RecordError::Version(version),
+            }
+        })?;
         if usize::from(payload_bytes) > RECORD_PAYLOAD_BYTES
             || usize::from(records) > FRAME_RECORDS_MAX
             || index >= records
         {
-            return Err(Malformed);
+            return Err(RecordError::Malformed);
         }
         Ok(Self {
             kind,
@@ -116,16 +127,4 @@ impl Header {
 #[must_use]
 pub fn payload(record: &RecordBytes) -> &[u8] {
     &record[PAYLOAD_AT..PAYLOAD_AT + RECORD_PAYLOAD_BYTES]
-}
-
-/// Whether the CRC of a record fits its content.
-#[inline]
-#[must_use]
-pub fn crc_fits(record: &RecordBytes) -> bool {
-    crc::fits(record)
-}
-
-/// Writes the CRC that fits the content. For programs that make or mutate records on purpose.
-pub fn seal(record: &mut RecordBytes) {
-    crc::seal(record);
 }

@@ -138,6 +138,12 @@ pub const fn kind_of(half: u32, record_sequence: u32, slot_sequence: u32) -> Opt
     }
 }
 
+/// The version of the record with this mine half. Its place is the same in every version.
+#[must_use]
+pub const fn version_of(half: u32) -> u8 {
+    half.to_le_bytes()[2] >> 4
+}
+
 /// The mine half of each kind, with zero sequences.
 const HALVES: [u32; Kind::ALL.len()] = {
     let mut halves = [0; Kind::ALL.len()];

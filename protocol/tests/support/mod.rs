@@ -10,11 +10,7 @@ use std::collections::VecDeque;
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, LinkView, Mode,
     Name, Node, NodeConfig, Outcome, Refusal, Reply,
-    wire::{
-        frame,
-        record::{self, Header},
-        slice::Kind,
-    },
+    wire::{frame, record::Header, slice::Kind},
 };
 
 /// The two sides of a bench, and the GUIDs of their nodes.
@@ -340,10 +336,10 @@ pub fn headers(frame: &[u8]) -> Vec<Header> {
         .collect()
 }
 
-/// Changes the record at `index` of a frame and makes its CRC fit again.
+/// Changes the record at `index` of a frame and makes the CRCs fit again.
 pub fn forge(frame: &mut [u8], index: usize, change: impl FnOnce(&mut [u8; 64])) {
     let at = 14 + index * 64;
     let record: &mut [u8; 64] = (&mut frame[at..at + 64]).try_into().unwrap();
     change(record);
-    record::seal(record);
+    frame::seal(frame);
 }

@@ -1,0 +1,449 @@
+//! Every decoder on bytes that nobody wrote: a value or an error, and a value is one that could have been written.
+//!
+//! Uniform noise hardly gets past a length or a CRC, so most of what is tried is a valid encoding that was damaged, with
+//! its CRCs made to fit again. `make fuzz` tries more of them.
+#![allow(clippy::unwrap_used)]
+
+use covalent_protocol::{
+    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    verb::{
+        self, MultiCommit, RegionInfo, Reply, Request, Verb, Word,
+        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
+    },
+    wire::{
+        ETHERNET_HEADER_BYTES, FRAME_RECORDS_MAX, MESSAGE_PAYLOAD_BYTES_MAX, RECORD_BYTES,
+        RECORD_PAYLOAD_BYTES, RecordBytes,
+        frame::{self, FrameWriter},
+        message::{Message, records_for},
+        record::{self, Header},
+        slice::Kind,
+    },
+};
+use proptest::{collection::vec, prelude::*, sample::Index};
+
+/// What happens to bytes on their way.
+#[derive(Debug, Clone)]
+enum Damage {
+    Flip(Index, u8),
+    Set(Index, u8),
+    Cut(Index),
+    Insert(Index, Vec<u8>),
+    Remove(Index, usize),
+    Repeat(Index, usize),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        4 => (any::<Index>(), 0..8u8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
+        4 => (any::<Index>(), likely()).prop_map(|(at, byte)| Damage::Set(at, byte)),
+        1 => any::<Index>().prop_map(Damage::Cut),
+        1 => (any::<Index>(), vec(any::<u8>(), 1..70)).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (any::<Index>(), vec(any::<u8>(), 700..1600)).prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+        1 => (any::<Index>(), 1..70usize).prop_map(|(at, length)| Damage::Remove(at, length)),
+        1 => (any::<Index>(), 1..70usize).prop_map(|(at, length)| Damage::Repeat(at, length)),
+    ]
+}
+
+/// Bytes of which some are at the ends of ranges more often than chance has it.
+fn likely() -> impl Strategy<Value = u8> {
+    prop_oneof![
+        Just(0),
+        Just(0xff),
+        Just(0x7f),
+        Just(0x80),
+        0..=33u8,
+        any::<u8>()
+    ]
+}
+
+impl Damage {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let place = |at: &Index| at.index(bytes.len());
+        let span = |at: &Index, length: usize| place(at)..bytes.len().min(place(at) + length);
+        match self {
+            Self::Flip(at, bit) => {
+                let at = place(at);
+                bytes[at] ^= 1 << bit;
+            }
+            Self::Set(at, byte) => {
+                let at = place(at);
+                bytes[at] = *byte;
+            }
+            Self::Cut(at) => bytes.truncate(place(at)),
+            Self::Insert(at, new) => {
+                let at = place(at);
+                bytes.splice(at..at, new.iter().copied());
+            }
+            Self::Remove(at, length) => {
+                let span = span(at, *length);
+                bytes.drain(span);
+            }
+            Self::Repeat(at, length) => {
+                let again = bytes[span(at, *length)].to_vec();
+                bytes.extend(again);
+            }
+        }
+    }
+}
+
+/// Valid bytes, some of them damaged, and now and then noise.
+fn arriving(valid: impl Strategy<Value = Vec<u8>> + 'static) -> impl Strategy<Value = Vec<u8>> {
+    let damaged = (valid, vec(damage(), 0..4)).prop_map(|(mut bytes, damages)| {
+        for damage in &damages {
+            damage.apply(&mut bytes);
+        }
+        bytes
+    });
+    prop_oneof![9 => damaged.boxed(), 1 => vec(any::<u8>(), 0..1600).boxed()]
+}
+
+/// One message as it lies in a frame.
+#[derive(Debug, Clone)]
+struct Said {
+    first: Header,
+    payload: Vec<u8>,
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let numbers = any::<(u32, u32, u32, u32, u8)>();
+    (
+        0..Kind::ALL.len(),
+        numbers,
+        vec(any::<u8>(), 0..=MESSAGE_PAYLOAD_BYTES_MAX),
+    )
+        .prop_map(
+            |(kind, (yours, epoch, record_sequence, slot_sequence, slot), payload)| Said {
+                first: Header {
+                    kind: Kind::ALL[kind],
+                    yours,
+                    epoch,
+                    record_sequence,
+                    slot_sequence,
+                    slot,
+                    payload_bytes: 0,
+                    records: records_for(payload.len()) as u8,
+                    index: 0,
+                },
+                payload,
+            },
+        )
+}
+
+impl Said {
+    fn write(&self, writer: &mut FrameWriter<'_>) {
+        for index in 0..self.first.records {
+            let rest = &self.payload[usize::from(index) * RECORD_PAYLOAD_BYTES..];
+            let counted = if self.first.kind == Kind::Init {
+                0
+            } else {
+                u32::from(index)
+            };
+            let header = Header {
+                index,
+                payload_bytes: rest.len().min(RECORD_PAYLOAD_BYTES) as u8,
+                record_sequence: self.first.record_sequence.wrapping_add(counted),
+                ..self.first
+            };
+            header.write(rest, writer.next_record().unwrap());
+        }
+    }
+}
+
+/// A frame of as many messages as fit.
+fn frame_of(messages: &[Said]) -> Vec<u8> {
+    let mut buffer = [0xee; FRAME_BYTES_MAX];
+    let mut writer = FrameWriter::new(&mut buffer).unwrap();
+    for said in messages {
+        if usize::from(said.first.records) <= writer.room() {
+            said.write(&mut writer);
+        }
+    }
+    let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+    buffer[..len].to_vec()
+}
+
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    vec(said(), 1..5).prop_map(|messages| frame_of(&messages))
+}
+
+/// The message, its payload and where the next one begins, by what the format says and not by how it is decoded.
+fn payload_of(records: &[RecordBytes]) -> Vec<u8> {
+    records
+        .iter()
+        .flat_map(|record| &record[24..24 + usize::from(record[21])])
+        .copied()
+        .collect()
+}
+
+fn words() -> impl Strategy<Value = Vec<Word>> {
+    vec(
+        (0..u64::MAX / 8, any::<u64>(), any::<u64>()).prop_map(|(at, expected, new)| Word {
+            offset: at * 8,
+            expected,
+            new,
+        }),
+        1..=verb::MULTI_COMMIT_WORDS_MAX,
+    )
+}
+
+/// Encoded requests of every verb.
+fn requests() -> impl Strategy<Value = Vec<u8>> {
+    let data = vec(any::<u8>(), 1..=verb::WRITE_BYTES_MAX);
+    let numbers = (
+        0..11u8,
+        any::<u32>(),
+        0..u64::MAX / 8,
+        any::<u64>(),
+        any::<u64>(),
+    );
+    (numbers, data, words(), "[a-zé]{1,16}").prop_map(
+        |((op, rkey, offset, a, b), data, words, name)| {
+            let verb = match op {
+                0 => Verb::Read {
+                    len: data.len() as u32,
+                },
+                1 => Verb::Write { data: &data },
+                2 => Verb::Swap { new: a },
+                3 => Verb::CompareAndSwap {
+                    expected: a,
+                    new: b,
+                },
+                4 => Verb::FetchAdd { delta: a },
+                5 => Verb::FetchAnd { mask: a },
+                6 => Verb::FetchOr { mask: a },
+                7 => Verb::FetchXor { mask: a },
+                8 | 9 => Verb::MultiCommit(MultiCommit::new(&words).unwrap()),
+                _ => Verb::Lookup { name: &name },
+            };
+            let request = Request {
+                rkey,
+                offset: offset * 8,
+                verb,
+            };
+            let mut bytes = vec![0xee; request.encoded_bytes()];
+            request.encode(&mut bytes).unwrap();
+            bytes
+        },
+    )
+}
+
+fn replies() -> impl Strategy<Value = Vec<u8>> {
+    let region = any::<(u64, u32, u8)>().prop_map(|(size_bytes, rkey, rights)| {
+        RegionInfo {
+            size_bytes,
+            rkey,
+            rights,
+        }
+        .to_bytes()
+        .to_vec()
+    });
+    let data = prop_oneof![vec(any::<u8>(), 0..=verb::READ_BYTES_MAX), region];
+    (0..3u8, any::<u16>(), data).prop_map(|(status, index, data)| {
+        let reply = match (status, data.first_chunk()) {
+            (1, Some(word)) => Reply::mismatch(index, word),
+            (2, _) => Reply::gone(),
+            _ => Reply::ok(&data),
+        };
+        let mut bytes = vec![0xee; reply.encoded_bytes()];
+        reply.encode(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+fn submissions() -> impl Strategy<Value = Vec<u8>> {
+    (any::<(u64, u64, bool)>(), requests()).prop_map(|((user_data, target, two), request)| {
+        let submit = Submit {
+            user_data,
+            target,
+            mode: if two { Mode::TwoPhase } else { Mode::OnePhase },
+            request: &request,
+        };
+        let mut bytes = vec![0xee; submit.encoded_bytes()];
+        submit.encode(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+fn completions() -> impl Strategy<Value = Vec<u8>> {
+    (0..6u8, any::<(u64, u8)>(), replies()).prop_map(|(outcome, (user_data, refusal), reply)| {
+        let outcome = match outcome {
+            0 => CompletionOutcome::Committed(&reply),
+            1 => CompletionOutcome::Refused(Refusal::from_byte(refusal)),
+            2 => CompletionOutcome::PeerRestarted,
+            3 => CompletionOutcome::NoSuchPeer,
+            4 => CompletionOutcome::InDoubt,
+            _ => CompletionOutcome::Malformed,
+        };
+        let completion = Completion { user_data, outcome };
+        let mut bytes = vec![0xee; completion.encoded_bytes()];
+        completion.encode(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4 * ProptestConfig::default().cases, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_frame_reads_as_it_was_written(messages in vec(said(), 1..5)) {
+        let frame = frame_of(&messages);
+        let mut records = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
+        let mut room = FRAME_RECORDS_MAX;
+        for said in &messages {
+            let Some(left) = room.checked_sub(usize::from(said.first.records)) else {
+                continue;
+            };
+            room = left;
+            let (message, rest) = Message::split(records).unwrap();
+            let payload_bytes = said.payload.len().min(RECORD_PAYLOAD_BYTES) as u8;
+            prop_assert_eq!(message.header, Header { payload_bytes, ..said.first });
+            let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
+            prop_assert_eq!(message.payload(&mut scratch), &said.payload[..]);
+            records = rest;
+        }
+        prop_assert!(records.is_empty());
+    }
+
+    #[test]
+    fn a_frame_that_parses_is_whole(bytes in arriving(frames()), sealed: bool) {
+        let mut bytes = bytes;
+        if sealed {
+            frame::seal(&mut bytes);
+        }
+        if let Ok(records) = frame::parse(&bytes, DEFAULT_ETHERTYPE) {
+            prop_assert_eq!(records.as_flattened(), &bytes[ETHERNET_HEADER_BYTES..]);
+            prop_assert!((1..=FRAME_RECORDS_MAX).contains(&records.len()));
+            prop_assert_eq!(&bytes[12..14], &DEFAULT_ETHERTYPE.to_be_bytes()[..]);
+            let mut again = bytes.clone();
+            frame::seal(&mut again);
+            prop_assert_eq!(again, bytes.clone(), "there is one set of CRCs that fits");
+        }
+        if let Some(source) = frame::source(&bytes) {
+            prop_assert_eq!(&source[..], &bytes[6..12]);
+            prop_assert!(source[0] & 1 == 0 && source != [0; 6], "nobody's own address is that");
+        }
+    }
+
+    #[test]
+    fn messages_that_split_are_whole_and_read_again(bytes in arriving(frames())) {
+        let mut bytes = bytes;
+        frame::seal(&mut bytes);
+        let Ok(mut records) = frame::parse(&bytes, DEFAULT_ETHERTYPE) else {
+            return Ok(());
+        };
+        while let Ok((message, rest)) = Message::split(records) {
+            let own = message.record_bytes();
+            prop_assert_eq!(own.len() + rest.len(), records.len(), "each record is in one message");
+            prop_assert_eq!((own.len(), message.records()), (message.header.records.into(), own.len()));
+            let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
+            let payload = message.payload(&mut scratch).to_vec();
+            prop_assert_eq!(&payload, &payload_of(own));
+            prop_assert_eq!(payload.len(), message.payload_bytes());
+            for record in own {
+                let header = Header::read(record).unwrap();
+                let mut again = [0xee; RECORD_BYTES];
+                header.write(record::payload(record), &mut again);
+                prop_assert_eq!(Header::read(&again), Ok(header));
+                let end = 24 + usize::from(header.payload_bytes);
+                prop_assert_eq!(&again[..end], &record[..end]);
+            }
+            // Said again by the same codec it is the same message.
+            let said = Said { first: message.header, payload };
+            // A message may have more records than its payload needs if the last of them are empty.
+            if records_for(said.payload.len()) == own.len() {
+                let frame = frame_of(std::slice::from_ref(&said));
+                let (again, rest) = Message::split(frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap()).unwrap();
+                prop_assert_eq!(again.header, message.header);
+                let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
+                prop_assert_eq!(again.payload(&mut scratch), &said.payload[..]);
+                prop_assert!(rest.is_empty());
+            }
+            records = rest;
+            if records.is_empty() {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn any_record_reads_or_not(record in any::<[u8; RECORD_BYTES]>(), kind in 0..Kind::ALL.len(), place in vec(likely(), 4)) {
+        let mut record = record;
+        prop_assert_eq!(Header::read(&record).is_ok(), reads(&record));
+        // Noise hardly names its version, so the fields behind slice 1 are tried under one that fits.
+        record[20..24].copy_from_slice(&place);
+        let number = |at: usize| u32::from_le_bytes(*record[at..].first_chunk().unwrap());
+        let mine = covalent_protocol::wire::slice::mine(Kind::ALL[kind], number(12), number(16));
+        record[..4].copy_from_slice(&mine.to_le_bytes());
+        prop_assert_eq!(Header::read(&record).is_ok(), reads(&record));
+    }
+
+    #[test]
+    fn a_request_that_decodes_has_one_encoding(bytes in arriving(requests())) {
+        if let Ok(request) = Request::decode(&bytes) {
+            prop_assert_eq!(request.check(), Ok(()));
+            let mut again = [0xee; verb::REQUEST_BYTES_MAX];
+            let len = request.encode(&mut again).unwrap();
+            prop_assert_eq!(&again[..len], &bytes[..]);
+        }
+    }
+
+    #[test]
+    fn a_reply_that_decodes_encodes_again(bytes in arriving(replies())) {
+        if let Ok(reply) = Reply::decode(&bytes) {
+            let mut again = vec![0xee; reply.encoded_bytes()];
+            prop_assert_eq!(reply.encode(&mut again), Ok(bytes.len()));
+            prop_assert_eq!(Reply::decode(&again), Ok(reply));
+            prop_assert_eq!((again[0], &again[2..4]), (bytes[0], &bytes[2..4]));
+            prop_assert_eq!(&again[8..], &bytes[8..], "the data is what lies behind the header");
+            prop_assert_eq!(reply.value().is_some(), reply.data.len() == 8);
+            if let Some(region) = reply.region() {
+                let bytes = region.to_bytes();
+                prop_assert_eq!(Reply::ok(&bytes).region(), Some(region));
+            }
+        }
+    }
+
+    #[test]
+    fn a_submission_that_decodes_encodes_again(bytes in arriving(submissions())) {
+        if let Ok(submit) = Submit::decode(&bytes) {
+            prop_assert!((1..=MAX_PAYLOAD_BYTES).contains(&submit.request.len()));
+            let mut again = [0xee; SUBMIT_BYTES_MAX];
+            prop_assert_eq!(submit.encode(&mut again), Ok(bytes.len()));
+            let again = &again[..bytes.len()];
+            prop_assert_eq!(Submit::decode(again), Ok(submit));
+            prop_assert_eq!(&again[..17], &bytes[..17]);
+            prop_assert_eq!(&again[24..], &bytes[24..]);
+        }
+    }
+
+    #[test]
+    fn a_completion_that_decodes_encodes_again(bytes in arriving(completions())) {
+        if let Ok(completion) = Completion::decode(&bytes) {
+            let mut again = [0xee; COMPLETION_BYTES_MAX];
+            let len = completion.encode(&mut again).unwrap();
+            prop_assert!(len <= bytes.len());
+            prop_assert_eq!(Completion::decode(&again[..len]), Ok(completion));
+            prop_assert_eq!(&again[..9], &bytes[..9]);
+            if let CompletionOutcome::Committed(reply) = completion.outcome {
+                prop_assert_eq!((reply, len), (&bytes[16..], bytes.len()));
+            }
+        }
+    }
+}
+
+/// Whether a record is one by what the format says.
+fn reads(record: &RecordBytes) -> bool {
+    let state = record[2];
+    let [slot_payload, records, index] = [record[21], record[22], record[23]];
+    let kind = Kind::ALL.get(usize::from(state & 0x0f));
+    kind.is_some_and(|kind| record[0] == kind.opcode().to_byte())
+        && state >> 4 == covalent_protocol::wire::VERSION
+        && record[1] == record[12]
+        && record[3] == record[16]
+        && slot_payload <= 32
+        && records <= 23
+        && index < records
+}
