@@ -1,6 +1,6 @@
 //! What a node asks of the program around it.
 
-use crate::{Refusal, Reply, event::LinkEvent};
+use crate::{ExchangeId, Mode, Refusal, Reply, event::LinkEvent};
 
 /// How an exchange ended, told to the initiator exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,23 +17,31 @@ pub enum Outcome<'a> {
 /// The program around a node. All methods are called from inside the node's `on_…` methods, must not block, and are
 /// on the fast path.
 pub trait Host {
-    /// May `payload` of `peer` be executed later? Called at message 1. Must have no effect that others can see, for the
-    /// exchange may still be reversed.
+    /// May `payload` of the exchange `id` of a peer be executed? Called at message 1. Must have no effect that others can
+    /// see but that they may find it busy, for in [`Mode::TwoPhase`] the exchange may still be reversed.
+    ///
+    /// Each admitted exchange is followed by one of [`Host::execute`] and [`Host::reverse`] with the same `id` and
+    /// payload, in [`Mode::OnePhase`] by [`Host::execute`] at once. None is left open when its link has failed.
     ///
     /// # Errors
     /// The refusal that the initiator is told.
-    fn admit(&mut self, peer: u64, payload: &[u8]) -> Result<(), Refusal>;
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal>;
 
-    /// Executes `payload` of `peer`. Called exactly once for each exchange that commits: at message 3 in 2PC, at message
-    /// 1 in 1PC. `reply` is empty at the call.
-    fn execute(&mut self, peer: u64, payload: &[u8], reply: &mut Reply);
+    /// Executes `payload` of the exchange `id` of a peer. Called exactly once for each exchange that commits: at message
+    /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call.
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply);
+
+    /// The exchange `id`, admitted in [`Mode::TwoPhase`], is reversed: it will never be executed. What its initiator
+    /// wants done is asked for afresh, under another `id`.
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]);
 
     /// The exchange submitted with `token` has ended.
     fn complete(&mut self, token: u64, outcome: Outcome<'_>);
 
     /// The outcome of the exchange submitted with `token` cannot be learned now: its link failed and there is no other
-    /// to the same peer. [`Host::complete`] follows when one returns. Told once for each loss of the last path.
-    fn in_doubt(&mut self, token: u64);
+    /// to the same peer. [`Host::complete`] follows when one returns. Told once for each loss of the last path. `id` is
+    /// the name by which it can be asked for.
+    fn in_doubt(&mut self, token: u64, id: &ExchangeId);
 
     /// A link came up or went down.
     fn link_event(&mut self, event: LinkEvent);

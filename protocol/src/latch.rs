@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
+use crate::{ExchangeId, Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Standing {
     Virgin,
     /// There may have been any: the memory had to make room for others.
     Forgotten,
-    /// 2PC, kept; the buffer holds the request.
+    /// 2PC, kept; the buffer holds the request. Only while the link is up in the epoch that it was asked for in.
     Tentative,
     /// Executed; the buffer holds the reply.
     Committed {
@@ -32,6 +32,8 @@ pub(crate) enum Standing {
 #[derive(Clone)]
 pub(crate) struct Latch {
     pub sequence: u32,
+    /// The epoch that it was asked for in.
+    pub epoch: u32,
     pub standing: Standing,
     /// The slot was used in the epoch in force, so the next sequence is the next number exactly.
     pub used_in_epoch: bool,
@@ -44,6 +46,7 @@ pub(crate) struct Latch {
 impl Latch {
     const VIRGIN: Self = Self {
         sequence: 0,
+        epoch: 0,
         standing: Standing::Virgin,
         used_in_epoch: false,
         answer_due: false,
@@ -72,6 +75,18 @@ impl Latch {
         self.bytes[..reply.len()].copy_from_slice(reply);
         self.len = reply.len() as u16;
         self.standing = Standing::Committed { two_phase };
+    }
+
+    /// The name of the exchange, which `peer` started in slot `slot` of its port `port`.
+    #[inline]
+    pub const fn id(&self, peer: u64, port: u16, slot: u8) -> ExchangeId {
+        ExchangeId {
+            peer,
+            port,
+            epoch: self.epoch,
+            slot,
+            sequence: self.sequence,
+        }
     }
 
     /// Bytes of the answer that is due.
@@ -103,6 +118,7 @@ impl Latch {
     fn forget(&mut self) {
         // The bytes may stay: their length is gone.
         self.sequence = 0;
+        self.epoch = 0;
         self.standing = Standing::Virgin;
         self.used_in_epoch = false;
         self.answer_due = false;

@@ -30,6 +30,7 @@ extern crate std;
 
 mod counters;
 mod event;
+mod exchange;
 mod host;
 mod latch;
 mod link;
@@ -44,6 +45,7 @@ pub mod wire;
 
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent};
+pub use exchange::ExchangeId;
 pub use host::{Host, Outcome};
 pub use name::{BadName, Name};
 pub use node::{AddLinkError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError};

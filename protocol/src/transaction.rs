@@ -36,6 +36,8 @@ pub(crate) struct Transaction {
 pub(crate) struct Unresolved {
     /// Its sequence in its slot.
     pub sequence: u32,
+    /// The epoch that it was open in.
+    pub epoch: u32,
     /// Message 2 had been received: the peer must commit.
     pub commit: bool,
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
+    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal,
+    Reply,
 };
 
 /// The system's allocator, with a count for each thread.
@@ -42,7 +43,7 @@ struct Sink {
 }
 
 impl Host for Sink {
-    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         if payload[0] == 5 {
             Err(Refusal::NoResources)
         } else {
@@ -50,16 +51,18 @@ impl Host for Sink {
         }
     }
 
-    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         self.executed += 1;
         assert!(reply.set(payload));
     }
+
+    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
 
     fn complete(&mut self, _token: u64, _outcome: Outcome<'_>) {
         self.completed += 1;
     }
 
-    fn in_doubt(&mut self, _token: u64) {}
+    fn in_doubt(&mut self, _token: u64, _id: &ExchangeId) {}
 
     fn link_event(&mut self, _event: LinkEvent) {}
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
     verb::{
         self, DecodeError, MultiCommit, RegionInfo, Reply, Request, Status, Verb, Word,
         envelope::{Completion, CompletionOutcome, Submit},
@@ -287,7 +287,13 @@ fn replies_and_envelopes_read_as_they_were_written() {
         CompletionOutcome::Refused(Refusal::OutOfBounds),
         CompletionOutcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer,
-        CompletionOutcome::InDoubt,
+        CompletionOutcome::InDoubt(ExchangeId {
+            peer: 0x1122_3344_5566_7788,
+            port: 0x99aa,
+            epoch: 0xbbcc_ddee,
+            slot: 0xff,
+            sequence: 0x1020_3040,
+        }),
         CompletionOutcome::Malformed,
     ] {
         let completion = Completion {

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
     verb::{
         self, MultiCommit, RegionInfo, Reply, Request, Verb, Word,
         envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
@@ -274,7 +274,13 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
             1 => CompletionOutcome::Refused(Refusal::from_byte(refusal)),
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
-            4 => CompletionOutcome::InDoubt,
+            4 => CompletionOutcome::InDoubt(ExchangeId {
+                peer: user_data.rotate_left(8),
+                port: user_data as u16,
+                epoch: (user_data >> 32) as u32,
+                slot: refusal,
+                sequence: user_data as u32,
+            }),
             _ => CompletionOutcome::Malformed,
         };
         let completion = Completion { user_data, outcome };

@@ -58,6 +58,10 @@ fn assert_exactly_once(bench: &Bench, what: &str) {
         300,
         "nothing is left behind, {what}"
     );
+    assert!(
+        bench.sides[B].host.admitted.is_empty(),
+        "nothing stays reserved, {what}"
+    );
 }
 
 /// The link still does what it is for, in both directions and on every slot.
@@ -114,6 +118,24 @@ fn a_cut_without_a_second_link_is_in_doubt_until_it_heals() {
         assert_exactly_once(&bench, &format!("{mode:?}, cut behind step {cut}"));
         assert_healthy(&mut bench);
     });
+}
+
+#[test]
+fn what_a_failed_link_left_open_is_reversed_at_its_responder_at_once() {
+    for cut in 0..=steps(Mode::TwoPhase) {
+        let mut bench = Bench::up(1);
+        walk(&mut bench, Mode::TwoPhase, cut);
+        bench.pull(0);
+        // From message 1 until message 3 is heard, and though the peer never returns.
+        let reversed = usize::from((2..6).contains(&cut));
+        let host = &bench.sides[B].host;
+        assert_eq!(host.reversed.len(), reversed, "cut behind step {cut}");
+        assert!(host.admitted.is_empty(), "cut behind step {cut}");
+        bench.plug(0);
+        bench.settle();
+        assert_eq!(bench.sides[B].host.reversed.len(), reversed);
+        assert_exactly_once(&bench, &format!("cut behind step {cut}"));
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
+    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal,
+    Reply,
 };
 
 /// Exchanges between two looks at the clock.
@@ -22,7 +23,7 @@ struct Counter {
 }
 
 impl Host for Counter {
-    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         if payload.len() == 24 {
             Ok(())
         } else {
@@ -30,7 +31,7 @@ impl Host for Counter {
         }
     }
 
-    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         reply.write_with(|space| {
             space[..8].copy_from_slice(&self.word.to_le_bytes());
             8
@@ -38,12 +39,14 @@ impl Host for Counter {
         self.word += u64::from(payload[0]);
     }
 
+    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
+
     fn complete(&mut self, _token: u64, outcome: Outcome<'_>) {
         black_box(outcome);
         self.completed += 1;
     }
 
-    fn in_doubt(&mut self, _token: u64) {}
+    fn in_doubt(&mut self, _token: u64, _id: &ExchangeId) {}
 
     fn link_event(&mut self, _event: LinkEvent) {}
 }

@@ -1,6 +1,6 @@
 //! The program around a simulated node: it executes, and tells the ledger everything.
 
-use covalent_protocol::{Host, LinkEvent, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 use fastrand::Rng;
 
 use crate::ledger::Ledger;
@@ -15,20 +15,22 @@ pub(crate) struct Program<'a> {
 }
 
 impl Host for Program<'_> {
-    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         let refuse = self.rng.u8(..32) == 0;
         self.ledger.admit(self.node, payload, refuse)
     }
 
-    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         self.ledger.execute(self.node, payload, reply);
     }
+
+    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         self.ledger.complete(self.node, token, outcome);
     }
 
-    fn in_doubt(&mut self, token: u64) {
+    fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
         self.ledger.in_doubt(self.node, token);
     }
 

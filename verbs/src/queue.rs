@@ -496,7 +496,7 @@ impl<'d> Verbs<'d> {
                 .map_err(|error| Error::Unintelligible(format!("a completion: {error}")))?;
             let id = VerbId::from_number(envelope.user_data);
             let found = match envelope.outcome {
-                CompletionOutcome::InDoubt => self.outstanding.in_doubt(id),
+                CompletionOutcome::InDoubt(_) => self.outstanding.in_doubt(id),
                 _ => self.outstanding.arrived(id),
             };
             match found {
@@ -642,7 +642,7 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
         CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
         CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
-        CompletionOutcome::InDoubt => Outcome::InDoubt,
+        CompletionOutcome::InDoubt(_) => Outcome::InDoubt,
         CompletionOutcome::Malformed => Outcome::Malformed,
     })
 }

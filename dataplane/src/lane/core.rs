@@ -11,7 +11,7 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Host, LinkEvent, Outcome, Refusal, Reply,
+    ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::envelope::{self, Completion, CompletionOutcome},
 };
 
@@ -220,13 +220,16 @@ impl Core {
 }
 
 impl Host for Core {
-    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
+    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         self.engine.admit(payload)
     }
 
-    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         self.engine.execute(payload, reply);
     }
+
+    /// Admission reserves nothing, so there is nothing to give back.
+    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let Some(pending) = self.pending.remove(token) else {
@@ -251,7 +254,7 @@ impl Host for Core {
         );
     }
 
-    fn in_doubt(&mut self, token: u64) {
+    fn in_doubt(&mut self, token: u64, id: &ExchangeId) {
         let Some(pending) = self.pending.get_mut(token) else {
             return;
         };
@@ -264,7 +267,7 @@ impl Host for Core {
             session,
             &Completion {
                 user_data,
-                outcome: CompletionOutcome::InDoubt,
+                outcome: CompletionOutcome::InDoubt(*id),
             },
         );
     }

@@ -8,7 +8,8 @@
 use covalent_protocol::{
     Reply, SubmitError,
     verb::envelope::{
-        COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
+        COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, SUBMIT_BYTES_MAX,
+        Submit,
     },
 };
 
@@ -18,7 +19,7 @@ use super::{Lane, TRANSACTIONS_MAX, pending::Pending, transmit::Served};
 
 /// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
 const COMPLETION_RESERVE_BYTES: u64 =
-    nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(1);
+    nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(IN_DOUBT_BYTES);
 
 /// Verbs that one application may have under way, so that no single one uses up what may wait for a node.
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;

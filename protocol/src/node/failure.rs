@@ -2,9 +2,10 @@
 
 use super::{LinkState, Node};
 use crate::{
-    Host,
+    ExchangeId, Host,
     event::{DownReason, LinkEvent},
-    link::outbound::Progress,
+    latch::Standing,
+    link::{Attachment, outbound::Progress},
     transaction::{Index, Unresolved},
 };
 
@@ -25,6 +26,7 @@ impl Node {
             return;
         };
         self.detach(at);
+        self.reverse_tentative(attachment, host);
         let Self {
             links,
             peers,
@@ -43,6 +45,7 @@ impl Node {
             slot.progress = Progress::Free;
             transactions[slot.transaction].unresolved = Some(Unresolved {
                 sequence: slot.sequence,
+                epoch: link.epoch,
                 commit,
             });
             peer.unresolved.push_back(transactions, slot.transaction);
@@ -67,6 +70,19 @@ impl Node {
         });
     }
 
+    /// Reverses what the peer at the end of a link that failed had started and not committed. So nothing that the peer
+    /// left half done stays reserved, whether or not it ever returns; if it had heard message 2 it learns from the
+    /// resolution that it must apply the exchange afresh.
+    fn reverse_tentative(&mut self, attachment: Attachment, host: &mut impl Host) {
+        let peer = self.peers[attachment.peer].guid;
+        for (slot, latch) in (0..).zip(&mut self.latches[attachment.set].latches) {
+            if latch.standing == Standing::Tentative {
+                latch.standing = Standing::Undone;
+                host.reverse(&latch.id(peer, attachment.port, slot), latch.bytes());
+            }
+        }
+    }
+
     /// Tells the callers of a peer's unresolved exchanges, if there is no path to ask.
     fn tell_doubt(&mut self, peer: usize, host: &mut impl Host) {
         if self.peers[peer].links_up > 0 {
@@ -74,11 +90,13 @@ impl Node {
         }
         self.drop_unwanted(peer);
         let Self {
+            links,
             peers,
             transactions,
             in_doubt,
             ..
         } = self;
+        let guid = peers[peer].guid;
         peers[peer]
             .unresolved
             .for_each(transactions, |transaction| {
@@ -87,8 +105,17 @@ impl Node {
                 }
                 transaction.in_doubt = true;
                 *in_doubt += 1;
-                if transaction.wanted {
-                    host.in_doubt(transaction.token);
+                if transaction.wanted
+                    && let Some(unresolved) = transaction.unresolved
+                {
+                    let id = ExchangeId {
+                        peer: guid,
+                        port: links[transaction.link].port,
+                        epoch: unresolved.epoch,
+                        slot: transaction.slot,
+                        sequence: unresolved.sequence,
+                    };
+                    host.in_doubt(transaction.token, &id);
                 }
             });
     }

@@ -89,13 +89,15 @@ impl Node {
                 latch.sequence = sequence;
                 latch.standing = Standing::Undone;
             } else if latch.sequence == sequence && latch.standing == Standing::Tentative {
+                let id = latch.id(peers[attachment.peer].guid, port, number);
                 if commit {
                     reply.clear();
-                    host.execute(peers[attachment.peer].guid, latch.bytes(), reply);
+                    host.execute(&id, latch.bytes(), reply);
                     latch.commit(reply, true);
                     links[at].counters.executed += 1;
                 } else {
                     latch.standing = Standing::Undone;
+                    host.reverse(&id, latch.bytes());
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::{
-    Host,
+    Host, Mode,
     event::DownReason,
     latch::Standing,
     link::Due,
@@ -48,19 +48,29 @@ impl Node {
             }
             return Err(DownReason::Violation);
         }
+        // A slot serves one exchange at a time, and a tentative one is settled before its slot or its link is used anew.
+        if latch.standing == Standing::Tentative {
+            return Err(DownReason::Violation);
+        }
         if latch.used_in_epoch && sequence != latch.sequence.wrapping_add(1) {
             return Err(DownReason::Violation);
         }
         latch.sequence = sequence;
+        latch.epoch = link.epoch;
         latch.used_in_epoch = true;
-        let guid = peers[attachment.peer].guid;
+        let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
         let payload = message.payload(scratch);
-        match host.admit(guid, payload) {
+        let mode = if two_phase {
+            Mode::TwoPhase
+        } else {
+            Mode::OnePhase
+        };
+        match host.admit(&id, mode, payload) {
             Err(refusal) => latch.standing = Standing::Refused(refusal),
             Ok(()) if two_phase => latch.keep(payload),
             Ok(()) => {
                 reply.clear();
-                host.execute(guid, payload, reply);
+                host.execute(&id, payload, reply);
                 latch.commit(reply, false);
                 link.counters.executed += 1;
             }
@@ -101,8 +111,9 @@ impl Node {
         }
         match latch.standing {
             Standing::Tentative => {
+                let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
                 reply.clear();
-                host.execute(peers[attachment.peer].guid, latch.bytes(), reply);
+                host.execute(&id, latch.bytes(), reply);
                 latch.commit(reply, true);
                 link.counters.executed += 1;
                 latch.answer_due = true;

@@ -2,21 +2,25 @@
 //!
 //! ```text
 //!  submit    ├ user data u64 ┼ target GUID u64 ┼ mode u8 ┼ 0 ×7 ┼ verb request… ┤
-//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×6 ┼ verb reply… ┤
+//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×6 ┼ verb reply, or the name of an exchange in doubt… ┤
+//!  name      ├ peer u64 ┼ port u16 ┼ slot u8 ┼ 0 ┼ epoch u32 ┼ sequence u32 ┼ 0 ×4 ┤
 //! ```
 
 use core::fmt;
 
 use super::{BufferTooShort, space, u64_at};
-use crate::{MAX_PAYLOAD_BYTES, Mode, Refusal};
+use crate::{ExchangeId, MAX_PAYLOAD_BYTES, Mode, Refusal};
 
 const SUBMIT_HEADER_BYTES: usize = 24;
 const COMPLETION_HEADER_BYTES: usize = 16;
+const EXCHANGE_BYTES: usize = 24;
 
 /// Longest submission, in bytes.
 pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + MAX_PAYLOAD_BYTES;
 /// Longest completion, in bytes.
 pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + MAX_PAYLOAD_BYTES;
+/// Bytes of a completion that tells of doubt.
+pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + EXCHANGE_BYTES;
 
 /// What an application writes into its verb submission pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +55,8 @@ pub enum CompletionOutcome<'a> {
     PeerRestarted,
     /// No link ever led to the target.
     NoSuchPeer,
-    /// The outcome cannot be learned now. A final completion with the same user data follows.
-    InDoubt,
+    /// The outcome of this exchange cannot be learned now. A final completion with the same user data follows.
+    InDoubt(ExchangeId),
     /// The submission could not be read; nothing was done.
     Malformed,
 }
@@ -123,6 +127,7 @@ impl<'a> Completion<'a> {
         COMPLETION_HEADER_BYTES
             + match self.outcome {
                 CompletionOutcome::Committed(reply) => reply.len(),
+                CompletionOutcome::InDoubt(_) => EXCHANGE_BYTES,
                 _ => 0,
             }
     }
@@ -144,7 +149,10 @@ impl<'a> Completion<'a> {
             CompletionOutcome::Refused(refusal) => (1, refusal.to_byte()),
             CompletionOutcome::PeerRestarted => (2, 0),
             CompletionOutcome::NoSuchPeer => (3, 0),
-            CompletionOutcome::InDoubt => (4, 0),
+            CompletionOutcome::InDoubt(id) => {
+                space.copy_from_slice(&exchange_to_bytes(&id));
+                (4, 0)
+            }
             CompletionOutcome::Malformed => (5, 0),
         };
         header[8] = outcome;
@@ -166,7 +174,9 @@ impl<'a> Completion<'a> {
             1 => CompletionOutcome::Refused(Refusal::from_byte(header[9])),
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
-            4 => CompletionOutcome::InDoubt,
+            4 => {
+                CompletionOutcome::InDoubt(exchange_from_bytes(reply).ok_or(EnvelopeError::Length)?)
+            }
             5 => CompletionOutcome::Malformed,
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
@@ -175,6 +185,29 @@ impl<'a> Completion<'a> {
             outcome,
         })
     }
+}
+
+fn exchange_to_bytes(id: &ExchangeId) -> [u8; EXCHANGE_BYTES] {
+    let mut bytes = [0; EXCHANGE_BYTES];
+    bytes[0..8].copy_from_slice(&id.peer.to_le_bytes());
+    bytes[8..10].copy_from_slice(&id.port.to_le_bytes());
+    bytes[10] = id.slot;
+    bytes[12..16].copy_from_slice(&id.epoch.to_le_bytes());
+    bytes[16..20].copy_from_slice(&id.sequence.to_le_bytes());
+    bytes
+}
+
+fn exchange_from_bytes(bytes: &[u8]) -> Option<ExchangeId> {
+    let bytes: &[u8; EXCHANGE_BYTES] = bytes.try_into().ok()?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let [port_low, port_high, slot, _] = words[2];
+    Some(ExchangeId {
+        peer: u64_at(bytes, 0),
+        port: u16::from_le_bytes([port_low, port_high]),
+        epoch: u32::from_le_bytes(words[3]),
+        slot,
+        sequence: u32::from_le_bytes(words[4]),
+    })
 }
 
 impl fmt::Display for EnvelopeError {

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, LinkView, Mode,
-    Name, Node, NodeConfig, Outcome, Refusal, Reply,
+    DEFAULT_ETHERTYPE, DownReason, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
+    LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
     wire::{frame, record::Header, slice::Kind},
 };
 
@@ -31,6 +31,10 @@ pub enum Ending {
 pub struct Journal {
     /// What was executed, with the peer that asked for it.
     pub executed: Vec<(u64, Vec<u8>)>,
+    /// What was reversed here, with the peer that had asked for it.
+    pub reversed: Vec<(u64, Vec<u8>)>,
+    /// What was admitted and neither executed nor reversed.
+    pub admitted: Vec<ExchangeId>,
     /// What ended, by token.
     pub completed: Vec<(u64, Ending)>,
     pub in_doubt: Vec<u64>,
@@ -42,14 +46,25 @@ pub struct Journal {
 }
 
 impl Host for Journal {
-    fn admit(&mut self, _peer: u64, _payload: &[u8]) -> Result<(), Refusal> {
-        self.refuse.map_or(Ok(()), Err)
+    fn admit(&mut self, id: &ExchangeId, _mode: Mode, _payload: &[u8]) -> Result<(), Refusal> {
+        if let Some(refusal) = self.refuse {
+            return Err(refusal);
+        }
+        assert!(!self.admitted.contains(id), "{id:?} is admitted twice");
+        self.admitted.push(*id);
+        Ok(())
     }
 
-    fn execute(&mut self, peer: u64, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+        self.settle(id);
         assert_eq!(reply.as_bytes(), [0u8; 0], "the reply is empty at the call");
-        self.executed.push((peer, payload.to_vec()));
+        self.executed.push((id.peer, payload.to_vec()));
         assert!(reply.set(&self.reply_to(payload)));
+    }
+
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        self.settle(id);
+        self.reversed.push((id.peer, payload.to_vec()));
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
@@ -63,7 +78,7 @@ impl Host for Journal {
         ));
     }
 
-    fn in_doubt(&mut self, token: u64) {
+    fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
         self.in_doubt.push(token);
     }
 
@@ -73,6 +88,13 @@ impl Host for Journal {
 }
 
 impl Journal {
+    /// What was admitted is executed or reversed, once.
+    fn settle(&mut self, id: &ExchangeId) {
+        let at = self.admitted.iter().position(|admitted| admitted == id);
+        self.admitted
+            .swap_remove(at.unwrap_or_else(|| panic!("{id:?} was not admitted, or settled")));
+    }
+
     /// The reply to a payload: its bytes, inverted and repeated to the length wanted.
     pub fn reply_to(&self, payload: &[u8]) -> Vec<u8> {
         payload
