@@ -36,6 +36,7 @@ mod latch;
 mod link;
 mod name;
 pub mod node;
+mod payloads;
 mod peer;
 mod refusal;
 mod reply;

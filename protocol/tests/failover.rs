@@ -389,8 +389,8 @@ fn cancelled_exchanges_end_in_silence() {
         .collect();
     assert_eq!(
         executed,
-        [0, 1, 2, 3, 9],
-        "four were under way; those that were not vanish"
+        [0, 1, 9],
+        "two were under way; those that were not vanish"
     );
     assert_eq!(bench.sides[A].host.completed.len(), 1);
     assert_eq!(bench.sides[A].node.room(), 300);
@@ -420,7 +420,7 @@ fn cancelled_exchanges_end_in_silence() {
     );
     assert_eq!(
         bench.sides[B].host.executed.len(),
-        5,
+        3,
         "reversed, and nobody wants it applied afresh"
     );
 }

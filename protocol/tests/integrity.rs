@@ -7,7 +7,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, LinkState, Mode,
     wire::{
         frame::{self, FrameWriter},
-        record::Header,
+        record::{Header, NO_RIDER, Shape},
         slice::Kind,
     },
 };
@@ -15,7 +15,7 @@ use proptest::{collection::vec, prelude::*};
 use support::{A, B, Bench, headers};
 
 /// A frame with a record of each of these kinds.
-fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
+fn frame(kinds: &[Kind], number: u32, payload: &[u8; 28]) -> Vec<u8> {
     let mut buffer = [0xee; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
     for (at, &kind) in kinds.iter().enumerate() {
@@ -26,9 +26,9 @@ fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
             record_sequence: number.wrapping_add(at as u32),
             slot_sequence: number,
             slot: number as u8,
-            payload_bytes: 32,
-            records: 1,
-            index: 0,
+            rider: NO_RIDER,
+            clock: number.rotate_right(at as u32),
+            shape: Shape::whole(28),
         };
         header.write(payload, writer.next_record().unwrap());
     }
@@ -38,7 +38,7 @@ fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let kinds = vec((0..Kind::ALL.len()).prop_map(|at| Kind::ALL[at]), 1..=23);
-    (kinds, any::<u32>(), any::<[u8; 32]>())
+    (kinds, any::<u32>(), any::<[u8; 28]>())
         .prop_map(|(kinds, number, payload)| frame(&kinds, number, &payload))
 }
 
@@ -68,7 +68,7 @@ fn strike(frame: &mut [u8], first: usize, burst: u64) -> bool {
 fn any_one_flipped_bit_is_caught() {
     for kind in Kind::ALL {
         for records in [1, 2, 23] {
-            let frame = frame(&vec![kind; records], 0x0123_4567, &[0x5a; 32]);
+            let frame = frame(&vec![kind; records], 0x0123_4567, &[0x5a; 28]);
             assert!(!is_discarded(&frame));
             for bit in 0..frame.len() * 8 {
                 let mut flipped = frame.clone();
@@ -101,7 +101,7 @@ proptest! {
     fn any_burst_of_64_bits_is_caught_at_every_place(pattern: u64, length in 1..=64u32, number: u32, kind in 0..Kind::ALL.len()) {
         // The first bit and the last one of a burst are flipped, or it would be a shorter one.
         let burst = pattern & u64::MAX >> (64 - length) | 1 | 1 << (length - 1);
-        let frame = frame(&[Kind::ALL[kind]; 3], number, &[0xa5; 32]);
+        let frame = frame(&[Kind::ALL[kind]; 3], number, &[0xa5; 28]);
         let mut struck = frame.clone();
         for first in 0..=frame.len() * 8 - length as usize {
             struck.copy_from_slice(&frame);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, DownReason, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
     LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
-    wire::{frame, record::Header, slice::Kind},
+    wire::{frame, message::Message, record::Header, slice::Kind},
 };
 
 /// The two sides of a bench, and the GUIDs of their nodes.
@@ -211,6 +211,14 @@ impl Bench {
         node.on_carrier(cable as u16, up, host);
     }
 
+    /// Records under way to a side.
+    pub fn records_under_way(&self, side: usize, cable: usize) -> usize {
+        self.cables[cable][side]
+            .iter()
+            .map(|frame| records(frame))
+            .sum()
+    }
+
     pub fn submit(&mut self, side: usize, mode: Mode, payload: &[u8], token: u64) {
         self.sides[side]
             .node
@@ -324,7 +332,7 @@ impl Bench {
         }
     }
 
-    /// Kinds of the records under way to a side.
+    /// Kinds of the messages under way to a side.
     pub fn under_way(&self, side: usize, cable: usize) -> Vec<Kind> {
         self.cables[cable][side]
             .iter()
@@ -345,17 +353,26 @@ fn node(side: usize, incarnation: u64, cables: usize, slots: u8, first_sequence:
     node
 }
 
-/// Kinds of the records in a frame.
+/// Kinds of the messages in a frame.
 pub fn kinds(frame: &[u8]) -> Vec<Kind> {
     headers(frame).iter().map(|header| header.kind).collect()
 }
 
+/// Headers of the messages in a frame.
 pub fn headers(frame: &[u8]) -> Vec<Header> {
-    frame::parse(frame, DEFAULT_ETHERTYPE)
-        .unwrap()
-        .iter()
-        .map(|record| Header::read(record).unwrap())
-        .collect()
+    let mut records = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap();
+    let mut headers = vec![];
+    while !records.is_empty() {
+        let (message, rest) = Message::split(records).unwrap();
+        headers.push(message.header);
+        records = rest;
+    }
+    headers
+}
+
+/// Records in a frame.
+pub const fn records(frame: &[u8]) -> usize {
+    (frame.len() - 14) / 64
 }
 
 /// Changes the record at `index` of a frame and makes the CRCs fit again.
