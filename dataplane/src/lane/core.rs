@@ -227,16 +227,17 @@ impl Core {
 }
 
 impl Host for Core {
-    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        self.engine.admit(payload)
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
-        self.engine.execute(payload, reply);
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+        self.engine.execute(id, payload, reply);
     }
 
-    /// Admission reserves nothing, so there is nothing to give back.
-    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        self.engine.reverse(id, payload);
+    }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let Some(pending) = self.pending.remove(token) else {

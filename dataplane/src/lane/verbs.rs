@@ -103,20 +103,14 @@ impl Lane {
 
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
         let core = &mut self.core;
-        match core.engine.admit(request) {
-            Ok(()) => {
-                let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
-                reply.clear();
-                core.engine.execute(request, &mut reply);
-                core.end(
-                    session,
-                    user_data,
-                    CompletionOutcome::Committed(reply.as_bytes()),
-                );
-                core.reply = reply;
-            }
-            Err(refusal) => core.end(session, user_data, CompletionOutcome::Refused(refusal)),
-        }
+        let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
+        reply.clear();
+        let outcome = match core.engine.run(request, &mut reply) {
+            Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
+            Err(refusal) => CompletionOutcome::Refused(refusal),
+        };
+        core.end(session, user_data, outcome);
+        core.reply = reply;
     }
 
     fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
