@@ -157,6 +157,169 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
     }
 }
 
+/// What a rider says is checked as if it had come by itself.
+#[test]
+fn a_rider_of_a_slot_in_another_state_fails_the_link() {
+    let asks = [Kind::Request, Kind::Tentative];
+    for kind in asks {
+        for (rider, fails) in [
+            (0, true),
+            (1, true),
+            (3, true),
+            (4, true),
+            (254, true),
+            (NO_RIDER, false),
+        ] {
+            let mut bench = Bench::up(1);
+            say(&mut bench, &[1], |header| {
+                header.kind = kind;
+                (header.slot, header.slot_sequence, header.rider) = (0, 1, rider);
+            });
+            let downs = if fails {
+                vec![DownReason::Violation]
+            } else {
+                vec![]
+            };
+            assert_eq!(bench.sides[A].host.downs(), downs, "{kind:?} with {rider}");
+            assert_eq!(
+                bench.sides[A].host.executed.len(),
+                usize::from(!fails && kind == Kind::Request)
+            );
+            assert_reconverges(&mut bench);
+        }
+    }
+    // A commit of what is kept, but message 2 of it was not sent yet; then of one that was; and of it again.
+    let mut bench = Bench::up(1);
+    for (slot, sends, fails) in [(1, false, true), (1, true, false)] {
+        let mut bench = Bench::up(1);
+        say(&mut bench, &[7], |header| {
+            header.kind = Kind::Tentative;
+            (header.slot, header.slot_sequence) = (slot, 1);
+        });
+        if sends {
+            bench.send(A);
+        }
+        say(&mut bench, &[8], |header| {
+            header.kind = Kind::Request;
+            (header.slot, header.slot_sequence, header.rider) = (2, 1, slot);
+        });
+        let downs = if fails {
+            vec![DownReason::Violation]
+        } else {
+            vec![]
+        };
+        assert_eq!(bench.sides[A].host.downs(), downs);
+        let executed: Vec<_> = bench.sides[A]
+            .host
+            .executed
+            .iter()
+            .map(|(_, payload)| payload[0])
+            .collect();
+        assert_eq!(executed, if fails { vec![] } else { vec![7, 8] });
+        assert_reconverges(&mut bench);
+    }
+    // A reflection of what waits for no message 2: a slot that is free, one that executes, one beyond the grant.
+    for rider in [0, 1, 4, 254] {
+        let mut bench = Bench::up(1);
+        bench.submit(A, Mode::OnePhase, b"x", 1);
+        bench.submit(A, Mode::OnePhase, b"y", 2);
+        bench.send(A);
+        let first = headers(&bench.cables[0][B].pop_front().unwrap())[0];
+        say(&mut bench, &[1], |header| {
+            header.kind = Kind::Reflecting;
+            header.yours = first.mine();
+            (header.slot, header.slot_sequence, header.rider) = (first.slot, 1, rider);
+        });
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            [DownReason::Violation],
+            "{rider}"
+        );
+        assert!(bench.sides[A].host.completed.is_empty());
+        assert_reconverges(&mut bench);
+    }
+    // Nothing rides on a ball.
+    say(&mut bench, &ball(false), |header| header.rider = 1);
+    assert_eq!(bench.link(A, 0).counters.drops.malformed, 1);
+    assert_reconverges(&mut bench);
+}
+
+/// Fragments come one after the other, with nothing but balls between them, or the link fails and nothing of the message
+/// has any effect.
+#[test]
+fn fragments_out_of_order_fail_the_link() {
+    type Fragment = (u8, bool, u8, u32, Kind);
+    let whole = FRAME_PAYLOAD_BYTES_MAX;
+    let request = |number, more| (number, more, 0, 1, Kind::Request);
+    let lies: [(&str, Vec<Fragment>, bool); 8] = [
+        ("in order", vec![request(0, true), request(1, false)], false),
+        ("the second first", vec![request(1, false)], true),
+        (
+            "one left out",
+            vec![request(0, true), request(2, false)],
+            true,
+        ),
+        (
+            "the first again",
+            vec![request(0, true), request(0, true)],
+            true,
+        ),
+        (
+            "another message before the rest",
+            vec![request(0, true), request(0, false)],
+            true,
+        ),
+        (
+            "of another slot",
+            vec![request(0, true), (1, false, 1, 1, Kind::Request)],
+            true,
+        ),
+        (
+            "of another exchange",
+            vec![request(0, true), (1, false, 0, 2, Kind::Request)],
+            true,
+        ),
+        (
+            "of another kind",
+            vec![request(0, true), (1, false, 0, 1, Kind::Tentative)],
+            true,
+        ),
+    ];
+    for (what, fragments, fails) in lies {
+        let mut bench = Bench::up(1);
+        let mut heard = 0;
+        for (number, more, slot, sequence, kind) in fragments {
+            let payload = vec![number; if more { whole } else { 5 }];
+            let records = heard;
+            say(&mut bench, &payload, |header| {
+                header.kind = kind;
+                header.record_sequence = records;
+                (header.slot, header.slot_sequence) = (slot, sequence);
+                header.shape = Shape::fragment(payload.len(), number, more);
+            });
+            heard += if more { 23 } else { 1 };
+            if more && !fails {
+                let records = heard;
+                say(&mut bench, &ball(true), |header| {
+                    header.record_sequence = records
+                });
+                heard += 1;
+                assert!(bench.sides[A].host.executed.is_empty(), "{what}");
+            }
+        }
+        let downs = if fails {
+            vec![DownReason::Violation]
+        } else {
+            vec![]
+        };
+        assert_eq!(bench.sides[A].host.downs(), downs, "{what}");
+        let executed = &bench.sides[A].host.executed;
+        assert_eq!(executed.len(), usize::from(!fails), "{what}");
+        assert!(fails || executed[0].1.len() == whole + 5);
+        assert_reconverges(&mut bench);
+    }
+}
+
 #[test]
 fn slot_sequences_advance_by_one() {
     for (sequence, fails) in [

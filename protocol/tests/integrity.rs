@@ -7,6 +7,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, LinkState, Mode,
     wire::{
         frame::{self, FrameWriter},
+        message,
         record::{Header, NO_RIDER, Shape},
         slice::Kind,
     },
@@ -77,6 +78,50 @@ fn any_one_flipped_bit_is_caught() {
                     is_discarded(&flipped),
                     "bit {bit} of {records} records of {kind:?}"
                 );
+            }
+        }
+    }
+}
+
+/// Frames as a link sends them, of every kind that has a payload: messages of several records, fragments, riders, and
+/// the last record of a frame, behind which nothing follows.
+#[test]
+fn any_one_flipped_bit_of_long_messages_is_caught() {
+    for kind in Kind::ALL {
+        let alone = matches!(kind, Kind::Init | Kind::Ball);
+        for (bytes, fragment, more) in [(29, 0, false), (300, 3, false), (1084, 1, true)] {
+            let shape = if alone {
+                Shape::whole(bytes)
+            } else {
+                Shape::fragment(bytes, fragment, more)
+            };
+            let mut buffer = [0xee; FRAME_BYTES_MAX];
+            let mut writer = FrameWriter::new(&mut buffer).unwrap();
+            let header = Header {
+                kind,
+                yours: 0x89ab_cdef,
+                epoch: 3,
+                record_sequence: 4,
+                slot_sequence: 5,
+                slot: 6,
+                rider: if alone { NO_RIDER } else { 7 },
+                clock: 8,
+                shape,
+            };
+            message::write(&header, &vec![0x5a; bytes], &mut writer);
+            let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+            let frame = &mut buffer[..len];
+            assert!(!is_discarded(frame));
+            for bit in 0..len * 8 {
+                flip(frame, bit);
+                assert!(
+                    is_discarded(frame),
+                    "bit {bit} of {bytes} bytes of {kind:?}"
+                );
+                flip(frame, bit);
+            }
+            for end in 0..len {
+                assert!(is_discarded(&frame[..end]), "{end} bytes of {len}");
             }
         }
     }

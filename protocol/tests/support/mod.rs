@@ -171,6 +171,23 @@ impl Bench {
         }
     }
 
+    /// One cable that is up between two nodes with messages of up to `message_bytes_max` bytes.
+    pub fn with_message_bytes(message_bytes_max: u16) -> Self {
+        let mut bench = Self::new(1);
+        for side in [A, B] {
+            let mut node = Node::new(NodeConfig {
+                message_bytes_max,
+                ..config(side, 100 + side as u64, 4)
+            });
+            node.add_link(0, [2, 0, 0, 0, side as u8, 0]).unwrap();
+            bench.sides[side].node = node;
+        }
+        bench.carrier(0, true);
+        bench.settle();
+        bench.assert_up();
+        bench
+    }
+
     /// All links up.
     pub fn up(cables: usize) -> Self {
         Self::up_with_slots(cables, 4)
