@@ -50,19 +50,20 @@ pub enum OpenError {
         /// What is there.
         what: String,
     },
-    /// The regions that were recovered do not fit into files of the configured size.
+    /// What was recovered does not fit into files of the configured size.
     #[error(
-        "the durable regions in {path} have {found_bytes} bytes together, and journal files of {file_bytes} bytes take {most_bytes}: make the files larger"
+        "the journal in {path} holds {found_bytes} bytes of regions and {latches} latched replies, which is too much for files of {file_bytes} bytes: \
+         make the files larger; regions may have a quarter of one"
     )]
     TooSmall {
         /// The journal's directory.
         path: PathBuf,
         /// Bytes of all regions.
         found_bytes: u64,
+        /// Latched replies.
+        latches: usize,
         /// Size of a file.
         file_bytes: u64,
-        /// Most bytes of all regions for such files.
-        most_bytes: u64,
     },
 }
 

@@ -5,8 +5,9 @@
 //!                                   ▲           (io_uring, one batch at a time)
 //!   regions, latches ─ snapshot_step┘
 //! ```
-//! One lane has one journal, and only its thread uses it. A round calls [`Journal::poll`], appends what it executed, and calls
-//! [`Journal::submit`]. None of them waits for the disk: a round makes one system call at most, and none if nothing is pending.
+//! One lane has one journal, and only its thread uses it. A round calls [`Journal::poll`] and sends the replies that may go, calls
+//! [`Journal::begin_snapshot`] if one is due and [`Journal::snapshot_step`], appends what it executes, and calls [`Journal::submit`]. None of them
+//! waits for the disk: a round makes one system call at most, and none if nothing is pending.
 //!
 //! Records are *physical redo*: which bytes of a region changed to what. To apply one twice changes nothing more.
 //!

@@ -3,11 +3,7 @@
 //! Every start begins a new generation, with a snapshot of what was recovered, in a file that takes its place by a rename once it is whole on disk. So
 //! nothing is ever appended behind a torn tail, and a start that is interrupted leaves what was there.
 
-use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 
 use super::{
     batch::{BATCH_BYTES_MAX, Batch},
@@ -90,14 +86,8 @@ impl Journal {
         probe().map_err(OpenError::NoRing)?;
         let directory = Directory::take(&options.directory)?;
         let recovered = replay(&options.directory)?;
-        let most_bytes = region_bytes_max(options.file_bytes);
-        if recovered.region_bytes() > most_bytes {
-            return Err(OpenError::TooSmall {
-                path: options.directory.clone(),
-                found_bytes: recovered.region_bytes(),
-                file_bytes: options.file_bytes,
-                most_bytes,
-            });
+        if recovered.region_bytes() > region_bytes_max(options.file_bytes) {
+            return Err(too_small(options, &recovered));
         }
         let generation = recovered.generation + 1;
         let mut snapshot = Snapshot {
@@ -108,7 +98,9 @@ impl Journal {
             next: Lsn(recovered.last_lsn.0 + 1),
             generation,
         };
-        snapshot.write(&recovered)?;
+        if !snapshot.write(&recovered)? {
+            return Err(too_small(options, &recovered));
+        }
         let Snapshot {
             file: active,
             batch,
@@ -159,7 +151,8 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn write(&mut self, recovered: &Recovered) -> Result<(), OpenError> {
+    /// `false` if it takes more than half of the file.
+    fn write(&mut self, recovered: &Recovered) -> Result<bool, OpenError> {
         self.batch.begin_file(Header {
             generation: self.generation,
             first_lsn: self.next,
@@ -177,9 +170,11 @@ impl Snapshot {
                 self.next.0 += 1;
                 Ok(Lsn(self.next.0 - 1))
             });
-            self.flush()?;
+            if !self.flush()? {
+                return Ok(false);
+            }
             match stepped {
-                Ok(Some(_)) => return Ok(()),
+                Ok(Some(_)) => return Ok(true),
                 Ok(None) | Err(AppendError::Full) => {}
                 Err(error) => {
                     return Err(failed("write a snapshot to", &self.path)(
@@ -191,26 +186,26 @@ impl Snapshot {
     }
 
     /// Writes the batch and begins the next one behind it.
-    fn flush(&mut self) -> Result<(), OpenError> {
+    fn flush(&mut self) -> Result<bool, OpenError> {
         let end = self.batch.end_sector_with(0);
         let offset = self.batch.file_offset();
         let bytes = self.batch.seal();
-        if offset + bytes.len() as u64 > self.file_bytes {
-            return Err(self.too_small());
+        if offset + bytes.len() as u64 > self.file_bytes / 2 {
+            return Ok(false);
         }
         self.file
             .write_all_at(bytes, offset)
             .map_err(failed("write a snapshot to", &self.path))?;
         self.batch.begin(self.generation, end);
-        Ok(())
+        Ok(true)
     }
+}
 
-    fn too_small(&self) -> OpenError {
-        OpenError::TooSmall {
-            path: self.path.parent().unwrap_or(Path::new("")).to_owned(),
-            found_bytes: self.file_bytes,
-            file_bytes: self.file_bytes,
-            most_bytes: region_bytes_max(self.file_bytes),
-        }
+fn too_small(options: &JournalOptions, recovered: &Recovered) -> OpenError {
+    OpenError::TooSmall {
+        path: options.directory.clone(),
+        found_bytes: recovered.region_bytes(),
+        latches: recovered.latches.len(),
+        file_bytes: options.file_bytes,
     }
 }

@@ -154,7 +154,7 @@ impl Ring {
         // SAFETY: `start` and `count` are a part of the batch's memory, which is allocated once and does not move with the batch. The batch was put into
         // `self.batch` above and stays there, out of everybody's reach, until `reap` has seen the results of both entries; `drop` waits for
         // them too, or leaks the batch. The files are closed after that.
-        unsafe { self.push(&entries) }
+        unsafe { self.push(&entries) }.inspect_err(|_| self.batch = None)
     }
 
     /// Stages `bytes` zeros at `offset` of one of the files, up to [`BLANK_BYTES_MAX`], then a sync. None may be on their way.
@@ -176,9 +176,11 @@ impl Ring {
         let entries = linked(fd, start, count, offset, [BLANK_WRITE, BLANK_SYNC]);
         // SAFETY: `start` and `count` are a part of `self.zeros`, which is never changed and is freed only after `drop` has waited for both
         // results, or not at all.
-        unsafe { self.push(&entries) }
+        unsafe { self.push(&entries) }.inspect_err(|_| self.blank = None)
     }
 
+    /// All of the entries, or none.
+    ///
     /// # Safety
     /// Memory and file of the entries must live, and the memory must not change, until the results of all of them have been reaped.
     unsafe fn push(&mut self, entries: &[squeue::Entry; 2]) -> io::Result<()> {
@@ -324,6 +326,25 @@ impl std::fmt::Debug for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_needs_both_results() {
+        let mut flight = Flight {
+            what: (),
+            file: 0,
+            bytes: 4096,
+            wrote: Some(4096),
+            synced: None,
+        };
+        assert_eq!(flight.answer(), None);
+        (flight.wrote, flight.synced) = (None, Some(-libc::ECANCELED));
+        assert_eq!(flight.answer(), None);
+        flight.wrote = Some(-libc::EIO);
+        assert_eq!(
+            flight.answer(),
+            Some(Err(IoFailure::Call("write", libc::EIO)))
+        );
+    }
 
     #[test]
     fn nothing_but_a_whole_write_and_its_sync_is_success() {

@@ -259,7 +259,8 @@ impl Journal {
     }
 
     /// Appends the next parts of the snapshot, if one was begun, until `budget_bytes` of memory are looked at or half of the batch is taken.
-    /// Once in each round until [`Journal::is_in_snapshot`] is `false`.
+    /// Once in each round, before the round's commits are appended, until [`Journal::is_in_snapshot`] is `false`. What `source` tells must be what
+    /// records say that were appended so far, no less and no more.
     pub fn snapshot_step(&mut self, source: &impl SnapshotSource, budget_bytes: usize) {
         let Phase::Running(mut cursor) = self.phase else {
             return;
@@ -275,9 +276,9 @@ impl Journal {
             Ok(Some(end)) => Phase::Ending(end),
             Ok(None) | Err(_) => Phase::Running(cursor),
         };
-        let no_room = self.pending.end_sector_with(RECORD_BYTES_MAX) > self.file_sectors;
         match stepped {
-            Err(AppendError::Full) if no_room => {
+            // An empty batch lacks room only where its file ends.
+            Err(AppendError::Full) if self.pending.is_empty() => {
                 self.fail(
                     file_of(self.generation),
                     "a snapshot of all regions and latched replies does not fit; make the journal's files larger".into(),

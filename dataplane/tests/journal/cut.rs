@@ -246,6 +246,37 @@ fn any_sectors_of_the_last_batch_may_lack_and_none_of_another() {
     }
 }
 
+/// The stamps of a later batch say enough, also if it is larger than the one that lacks.
+#[test]
+fn a_batch_that_lacks_before_another_is_refused() {
+    let (_directory, options, mut journal, mut lane, mut draw) = begun();
+    some_commits(&mut lane, &mut journal, &mut draw, 1);
+    let newer = file_of(&options, 1);
+    let small = written_bytes(&newer);
+    let region = journal.region_key("counter").expect("the region");
+    for _ in 0..4 {
+        lane.commit(&mut journal, region, None, vec![], vec![1; 4000])
+            .expect("room");
+    }
+    journal.flush();
+    drop(journal);
+    assert!(written_bytes(&newer) >= small + 4 * BLOCK_BYTES);
+    let copy = Copy::of(&options);
+    let file = copy.open(1);
+    let hole = [0; BLOCK_BYTES as usize];
+    let recovered = with_bytes(&file, small - BLOCK_BYTES, &hole, || {
+        replay(&copy.options.directory)
+    });
+    let error = recovered.expect_err("a hole").to_string();
+    assert!(
+        error.contains(&format!(
+            "damaged at byte {}: a batch is not whole",
+            small - BLOCK_BYTES
+        )),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_start_after_a_torn_tail_goes_on_behind_the_last_whole_batch() {
     let written = Written::in_one_file();

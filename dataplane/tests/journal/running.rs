@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use covalent_dataplane::journal::{
-    AppendError, Commit, Journal, JournalOptions, Lsn, OpenError, RECORD_BYTES_MAX, Redo,
-    RegionKey, replay,
+    AppendError, Commit, Exchange, Journal, JournalOptions, Latched, Lsn, OpenError,
+    RECORD_BYTES_MAX, Redo, RegionKey, replay,
 };
 
 use super::{
@@ -295,6 +295,87 @@ fn bounds_that_cannot_be_are_refused_before_anything_is_made() {
     refused(FILE_BYTES - 4096, BATCH_BYTES, "file_bytes");
     refused(FILE_BYTES + 512, BATCH_BYTES, "file_bytes");
     refused(65 << 30, BATCH_BYTES, "file_bytes");
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_ends_the_journal() {
+    let directory = in_memory();
+    let options = JournalOptions {
+        file_bytes: 2 * FILE_BYTES,
+        ..small(directory.path())
+    };
+    let (mut journal, recovered) = Journal::open(&options).expect("a journal");
+    let mut lane = Lane::new(recovered);
+    let region = lane.make(&mut journal, "counter", 8);
+    let durable = journal.flush();
+    for slot in 0..50 {
+        let exchange = Exchange {
+            initiator: 1,
+            incarnation: 1,
+            epoch: 1,
+            sequence: 1,
+            port: 0,
+            slot,
+            two_phase: false,
+        };
+        lane.commit(&mut journal, region, Some(exchange), vec![], vec![7; 4096])
+            .expect("room");
+        // Several replies in a batch: blocks are not left half empty.
+        if slot % 10 == 9 {
+            journal.flush();
+        }
+    }
+    assert!(durable < journal.durable_lsn());
+    // At the start.
+    drop(journal);
+    let error = Journal::open(&small(directory.path()))
+        .expect_err("a file of half the size")
+        .to_string();
+    assert!(
+        error.contains("50 latched replies") && error.contains("make the files larger"),
+        "{error}"
+    );
+    assert!(State::of(replay(&options.directory).expect("as it was")) == lane.state);
+    // And at work: the snapshots of a lane that knows more than the journal was told.
+    let (mut journal, _) = Journal::open(&JournalOptions {
+        file_bytes: 4 * FILE_BYTES,
+        ..options.clone()
+    })
+    .expect("room");
+    let before = lane;
+    let mut lane = Lane::default();
+    for initiator in 0..200 {
+        let exchange = Exchange {
+            initiator,
+            incarnation: 1,
+            epoch: 1,
+            sequence: 1,
+            port: 0,
+            slot: 0,
+            two_phase: false,
+        };
+        let reply = vec![7; 4096];
+        lane.state
+            .latches
+            .insert(exchange.latch(), Latched { exchange, reply });
+    }
+    assert!(journal.begin_snapshot());
+    journal.submit();
+    for _ in 0..1000 {
+        journal.snapshot_step(&lane, 1 << 20);
+        journal.flush();
+    }
+    let failure = journal.failure().expect("it does not fit").to_string();
+    assert!(
+        failure.contains("make the journal's files larger"),
+        "{failure}"
+    );
+    drop(journal);
+    let recovered = replay(&options.directory).expect("the snapshot before");
+    assert_eq!(recovered.regions, before.state.regions);
+    for (key, latched) in &before.state.latches {
+        assert_eq!(recovered.latches.get(key), Some(latched));
+    }
 }
 
 #[test]
