@@ -467,6 +467,46 @@ fn a_peer_that_owes_nothing_has_answered_everything() {
     );
 }
 
+/// Of a message that is departing still the peer has heard a part: that it owes nothing for it is no evidence.
+#[test]
+fn a_peer_owes_nothing_for_half_a_message() {
+    let mut bench = Bench::up_with_slots(1, 4);
+    // Three long messages fit into the window, and a part of the fourth.
+    for token in 0..4 {
+        bench.submit(A, Mode::OnePhase, &[7; 2_500], token);
+    }
+    bench.send(A);
+    let said: Vec<_> = bench.cables[0][B]
+        .iter()
+        .flat_map(|frame| headers(frame))
+        .collect();
+    assert!(said.last().unwrap().shape.more, "the window is full");
+    // The first fragment was heard, and none of the exchanges is known.
+    let heard = said[0].mine_at(22);
+    let mut owes_nothing = ball(false);
+    owes_nothing[1] = 4;
+    say(&mut bench, &owes_nothing, |header| header.yours = heard);
+    assert_eq!(bench.sides[A].host.downs(), []);
+    bench.lose(0);
+    assert_reconverges(&mut bench);
+    assert_eq!(
+        bench.sides[B]
+            .host
+            .executed
+            .iter()
+            .filter(|(_, payload)| payload.len() == 2_500)
+            .count(),
+        4
+    );
+    for side in &bench.sides {
+        let downs = side.host.downs();
+        assert!(
+            !downs.contains(&DownReason::Violation),
+            "the rest of it is not said in another epoch: {downs:?}"
+        );
+    }
+}
+
 #[test]
 fn a_jump_of_the_record_sequence_fails_the_link() {
     for jump in [1, 100, i32::MAX as u32] {
