@@ -9,6 +9,7 @@ use crate::{
         ball::Ball,
         outbound::{OutSlot, Progress},
     },
+    names::Answer,
     wire::{MAX_PAYLOAD_BYTES, message::Message, record},
 };
 
@@ -112,7 +113,11 @@ impl Node {
             let asked = self.transactions[transaction].asked;
             asked.is_some_and(|asked| link.feedback.is_reflected(asked.record_sequence))
         };
-        if link.outbound.iter().any(waits) || link.asked.iter().any(asks) {
+        let relayed = |record| link.feedback.is_reflected(record);
+        if link.outbound.iter().any(waits)
+            || link.asked.iter().any(asks)
+            || self.relays[at].waits().any(relayed)
+        {
             return Err(DownReason::Unanswered);
         }
         Ok(())
@@ -149,12 +154,17 @@ impl Node {
         self.clear_doubt(transaction);
         let entry = &self.transactions[transaction];
         let told = entry.wanted.then_some(entry.token);
+        let name = entry.name;
         self.transactions.release(transaction);
+        if told.is_none() && name.is_none() {
+            return;
+        }
+        let reply = message.payload(&mut self.scratch);
         if let Some(token) = told {
-            host.complete(
-                token,
-                Outcome::Committed(message.payload(&mut self.scratch)),
-            );
+            host.complete(token, Outcome::Committed(reply));
+        }
+        if let Some(name) = name {
+            self.names.end(&name, Answer::Committed(reply), host);
         }
     }
 }

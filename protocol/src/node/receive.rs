@@ -104,6 +104,8 @@ impl Node {
             Kind::Refused => self.on_refused(at, message, host),
             Kind::Resolve => self.on_resolve(at, message, host),
             Kind::Resolved => self.on_resolved(at, message, host),
+            Kind::Relay => self.on_relay(at, message, host),
+            Kind::Relayed => self.on_relayed(at, message, host),
             Kind::Ball => self.on_ball(at, message),
             Kind::Init => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! What goes into the next frame.
 //!
-//! In this order: a handshake, alone; messages due (commits and answers); answers to resolutions; questions; new
-//! exchanges; and if none of that, the ball when it is due. Everything waits in a queue, so an idle link costs a few
+//! In this order: a handshake, alone; messages due (commits and answers); answers to resolutions; questions; what is
+//! passed on for neighbours; new exchanges; and if none of that, the ball when it is due. Everything waits in a queue, so an idle link costs a few
 //! comparisons.
 
 use super::{LinkState, Mode, Node, resolve};
@@ -24,9 +24,10 @@ impl Node {
     #[inline]
     #[must_use]
     pub fn has_work(&self, port: u16) -> bool {
-        let Some(link) = self.link_of(port).map(|at| &self.links[at]) else {
+        let Some(at) = self.link_of(port) else {
             return false;
         };
+        let link = &self.links[at];
         if link.state != LinkState::Down && link.handshake.due {
             return true;
         }
@@ -46,6 +47,8 @@ impl Node {
             Some(Self::answer_bytes(self.verdict_latch(attachment, *verdict)))
         } else if !peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment) {
             Some(resolve::QUESTION_BYTES)
+        } else if let Some(bytes) = self.relay_bytes(at) {
+            Some(bytes)
         } else {
             peer.queue
                 .first()
@@ -100,6 +103,9 @@ impl Node {
         self.write_due(at, attachment, writer)?;
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
+        if !self.write_relays(at, writer) {
+            return Err(Blocked);
+        }
         self.write_requests(at, attachment, writer)
     }
 
@@ -164,7 +170,10 @@ impl Node {
                             Some((Kind::Refused, &refusal[..]))
                         }
                         // Reversed over another link meanwhile: the initiator no longer listens here.
-                        Standing::Undone | Standing::Virgin | Standing::Forgotten => None,
+                        Standing::Undone
+                        | Standing::NeverSeen
+                        | Standing::Virgin
+                        | Standing::Forgotten => None,
                     };
                     if let Some((kind, payload)) = answer {
                         link.write(writer, kind, number, latch.sequence, payload);
@@ -225,20 +234,18 @@ impl Node {
             self.peers[attachment.peer]
                 .unresolved
                 .pop_front(&self.transactions);
-            let entry = &mut self.transactions[transaction];
-            let Some(unresolved) = entry.unresolved else {
+            let Some(question) = self.question(transaction) else {
                 continue;
             };
-            let question = resolve::question(self.links[entry.link].port, unresolved.commit);
             let link = &mut self.links[at];
             let record_sequence = link.write(
                 writer,
                 Kind::Resolve,
-                entry.slot,
-                unresolved.sequence,
-                &question,
+                question.verdict.slot,
+                question.verdict.sequence,
+                &question.to_bytes(),
             );
-            entry.asked = Some(Asked {
+            self.transactions[transaction].asked = Some(Asked {
                 link: at,
                 place: link.asked.len(),
                 record_sequence,
@@ -300,7 +307,7 @@ impl Node {
         let link = &mut self.links[at];
         if link.ball_due && writer.records() == 0 && link.feedback.may_send_ball() {
             let ball = Ball {
-                owes: link.owes(),
+                owes: link.owes() || self.relays[at].owes(),
                 slots: self.config.slots,
                 port: link.port,
                 guid: self.config.guid,
