@@ -50,7 +50,9 @@ pub use exchange::ExchangeId;
 pub use host::{Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
-pub use node::{AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError};
+pub use node::{
+    AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError,
+};
 pub use refusal::Refusal;
 pub use reply::Reply;
 pub use wire::{DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES};

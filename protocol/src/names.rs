@@ -81,16 +81,19 @@ impl Names {
 
     /// How an exchange ended, if that is known here.
     pub fn get(&self, name: &ExchangeId) -> Option<Answer<'_>> {
-        self.ended.iter().zip(&self.replies).find_map(|(ended, reply)| {
-            let ended = ended.as_ref().filter(|ended| ended.name == *name)?;
-            Some(match ended.how {
-                Kept::Committed(bytes) => Answer::Committed(&reply[..bytes]),
-                Kept::Refused(refusal) => Answer::Refused(refusal),
-                Kept::Undone => Answer::Undone,
-                Kept::NeverSeen => Answer::NeverSeen,
-                Kept::Forgotten => Answer::Forgotten,
+        self.ended
+            .iter()
+            .zip(&self.replies)
+            .find_map(|(ended, reply)| {
+                let ended = ended.as_ref().filter(|ended| ended.name == *name)?;
+                Some(match ended.how {
+                    Kept::Committed(bytes) => Answer::Committed(&reply[..bytes]),
+                    Kept::Refused(refusal) => Answer::Refused(refusal),
+                    Kept::Undone => Answer::Undone,
+                    Kept::NeverSeen => Answer::NeverSeen,
+                    Kept::Forgotten => Answer::Forgotten,
+                })
             })
-        })
     }
 
     /// An exchange with a name ended: who waits is told, and who asks later will be.

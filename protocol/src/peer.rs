@@ -56,8 +56,6 @@ impl Peer {
 
     /// Whether nothing would be lost with it that anybody waits for.
     pub const fn is_idle(&self) -> bool {
-        self.queue.is_empty()
-            && self.undone.is_empty()
-            && self.unresolved.len() == self.orphans
+        self.queue.is_empty() && self.undone.is_empty() && self.unresolved.len() == self.orphans
     }
 }

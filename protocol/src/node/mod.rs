@@ -28,12 +28,12 @@ mod view;
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 
+use self::relay::Relays;
 pub use self::{
     ask::AskError,
     view::{LinkView, PeerView},
 };
 pub use crate::link::LinkState;
-use self::relay::Relays;
 use crate::{
     Host, Name, Reply,
     event::DownReason,

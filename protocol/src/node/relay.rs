@@ -374,8 +374,7 @@ impl Node {
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let place = usize::from(message.header.slot);
-        let relay =
-            Relay::read(message.payload(&mut self.scratch)).ok_or(DownReason::Violation)?;
+        let relay = Relay::read(message.payload(&mut self.scratch)).ok_or(DownReason::Violation)?;
         // A place has one question at a time.
         if !matches!(self.relays[at].taken.get(place), Some(None)) {
             return Err(DownReason::Violation);

@@ -265,7 +265,9 @@ impl Node {
             return;
         }
         let link = self.settle_slot(transaction);
-        self.links[link].counters.note_undone(ending == Ending::NeverSeen);
+        self.links[link]
+            .counters
+            .note_undone(ending == Ending::NeverSeen);
         self.clear_doubt(transaction);
         // It is older than everything that was never sent.
         let peer = self.transactions[transaction].peer;
@@ -277,7 +279,9 @@ impl Node {
     /// An exchange that nobody waits for was not executed, so it has ended.
     pub(super) fn give_up(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
         let link = self.settle_slot(transaction);
-        self.links[link].counters.note_undone(ending == Ending::NeverSeen);
+        self.links[link]
+            .counters
+            .note_undone(ending == Ending::NeverSeen);
         let answer = if ending == Ending::NeverSeen {
             Answer::NeverSeen
         } else {
@@ -287,12 +291,7 @@ impl Node {
     }
 
     /// An exchange ended as the responder, or who asked it, says.
-    pub(super) fn resolve(
-        &mut self,
-        transaction: Index,
-        said: &Said<'_>,
-        host: &mut impl Host,
-    ) {
+    pub(super) fn resolve(&mut self, transaction: Index, said: &Said<'_>, host: &mut impl Host) {
         let link = self.settle_slot(transaction);
         let counters = &mut self.links[link].counters;
         counters.resolved += 1;

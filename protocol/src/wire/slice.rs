@@ -71,11 +71,9 @@ impl Kind {
         };
         // A flow unit starts at the full depth of eight slices; an answer has counted it down to "complete".
         let depth = match self {
-            Self::Reflecting
-            | Self::Committed
-            | Self::Refused
-            | Self::Resolved
-            | Self::Relayed => Depth::Complete,
+            Self::Reflecting | Self::Committed | Self::Refused | Self::Resolved | Self::Relayed => {
+                Depth::Complete
+            }
             _ => Depth::Eight,
         };
         Opcode {
