@@ -151,6 +151,7 @@ impl Lane {
             warm: warm::Warm::new(),
             engine: VerbEngine::new(),
             pending: PendingTable::new(TRANSACTIONS_MAX),
+            seals: std::hash::RandomState::new(),
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),
