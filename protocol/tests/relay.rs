@@ -796,6 +796,46 @@ fn who_asks_by_name_hears_the_end_when_a_path_returns() {
     });
 }
 
+/// What was in doubt, was applied afresh and is in doubt again has the name that its caller was told first.
+#[test]
+fn what_is_applied_afresh_keeps_its_name() {
+    for cancelled in [false, true] {
+        let mut net = Net::new(&[(A, B)]);
+        net.walk(Mode::TwoPhase, 1);
+        net.pull(AB);
+        let name = net.program(A).names[0].1;
+        net.plug(AB);
+        for _ in 0..20 {
+            net.send(AB, 0);
+            if net.stations[A].node.in_doubt() == 0 {
+                break;
+            }
+            while net.deliver(AB, 1) {}
+            net.send(AB, 1);
+            while net.deliver(AB, 0) {}
+        }
+        // Undone, applied afresh, and what was sent is lost.
+        net.send(AB, 0);
+        assert_eq!(net.link(A, 0).counters.reversed, 1);
+        net.pull(AB);
+        assert_eq!(net.program(A).names, [(TOKEN, name); 2]);
+        if cancelled {
+            net.stations[A].node.cancel_interest(|token| token == TOKEN);
+        }
+        net.ask(A, &name, 9).unwrap();
+        net.plug(AB);
+        net.run(2);
+        let told = if cancelled {
+            Told::NeverSeen
+        } else {
+            Told::Committed(net.program(B).journal.reply_to(PAYLOAD))
+        };
+        assert_eq!(net.program(A).answers, [(9, told)]);
+        assert_eq!(net.executed(B).len(), usize::from(!cancelled));
+        net.assert_at_rest("applied afresh");
+    }
+}
+
 /// The responder restarts, or the initiator does, or the name is invented: nobody can tell, and nobody pretends to.
 #[test]
 fn what_nobody_knows_is_forgotten() {
