@@ -5,7 +5,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{ExchangeId, Host, Outcome, Refusal, wire::MAX_PAYLOAD_BYTES};
+use crate::{ExchangeId, Host, Outcome, Refusal, payloads::Payloads};
 
 /// What became of an exchange, told to who asked for it by its name. Final: who asks again hears the same, or that it is
 /// forgotten.
@@ -60,7 +60,7 @@ struct Asker {
 pub(crate) struct Names {
     /// A ring; the entry at `oldest` goes next.
     ended: Vec<Option<Ended>>,
-    replies: Vec<[u8; MAX_PAYLOAD_BYTES]>,
+    replies: Payloads,
     oldest: usize,
     askers: Vec<Asker>,
     /// What somebody may wait for ended without anybody being told.
@@ -68,11 +68,11 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Room for `capacity` ended exchanges, and for as many who wait.
-    pub fn new(capacity: usize) -> Self {
+    /// Room for `capacity` ended exchanges with replies of up to `reply_bytes_max` bytes, and for as many who wait.
+    pub fn new(capacity: usize, reply_bytes_max: usize) -> Self {
         Self {
             ended: vec![None; capacity],
-            replies: vec![[0; MAX_PAYLOAD_BYTES]; capacity],
+            replies: Payloads::new(capacity, reply_bytes_max),
             oldest: 0,
             askers: Vec::with_capacity(capacity),
             untold: false,
@@ -81,19 +81,16 @@ impl Names {
 
     /// How an exchange ended, if that is known here.
     pub fn get(&self, name: &ExchangeId) -> Option<Answer<'_>> {
-        self.ended
-            .iter()
-            .zip(&self.replies)
-            .find_map(|(ended, reply)| {
-                let ended = ended.as_ref().filter(|ended| ended.name == *name)?;
-                Some(match ended.how {
-                    Kept::Committed(bytes) => Answer::Committed(&reply[..bytes]),
-                    Kept::Refused(refusal) => Answer::Refused(refusal),
-                    Kept::Undone => Answer::Undone,
-                    Kept::NeverSeen => Answer::NeverSeen,
-                    Kept::Forgotten => Answer::Forgotten,
-                })
+        self.ended.iter().enumerate().find_map(|(at, ended)| {
+            let ended = ended.as_ref().filter(|ended| ended.name == *name)?;
+            Some(match ended.how {
+                Kept::Committed(bytes) => Answer::Committed(self.replies.get(at, bytes)),
+                Kept::Refused(refusal) => Answer::Refused(refusal),
+                Kept::Undone => Answer::Undone,
+                Kept::NeverSeen => Answer::NeverSeen,
+                Kept::Forgotten => Answer::Forgotten,
             })
+        })
     }
 
     /// An exchange with a name ended: who waits is told, and who asks later will be.
@@ -139,7 +136,7 @@ impl Names {
         };
         let how = match answer {
             Answer::Committed(reply) => {
-                self.replies[at][..reply.len()].copy_from_slice(reply);
+                self.replies.set(at, reply);
                 Kept::Committed(reply.len())
             }
             Answer::Refused(refusal) => Kept::Refused(refusal),

@@ -19,18 +19,21 @@
 //!  Relayed  as the answer to a question over a link
 //! ```
 
-use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{
     Node,
     resolve::{ANSWER_BYTES, Ending, Question, Said},
+    transmit::Blocked,
 };
 use crate::{
     Host,
     event::DownReason,
-    link::{LinkState, Verdict},
+    latch::LatchSet,
+    link::{Attachment, LinkState, Part, Verdict},
+    payloads::Payloads,
     transaction::Index,
-    wire::{MESSAGE_PAYLOAD_BYTES_MAX, frame::FrameWriter, message::Message, slice::Kind},
+    wire::{frame::FrameWriter, record::Header, slice::Kind},
 };
 
 /// Questions under way in each direction of a link.
@@ -139,7 +142,7 @@ pub(super) struct Relays {
     asked: [Option<Asked>; RELAYS_MAX],
     taken: [Option<Taken>; RELAYS_MAX],
     /// Answers on their way, by place.
-    passed: Box<[[u8; MESSAGE_PAYLOAD_BYTES_MAX]]>,
+    passed: Payloads,
     due: VecDeque<Due>,
     /// Peers, by index, to whom the neighbour here has no path, so far as it said since the last tick.
     dead_ends: Vec<bool>,
@@ -147,11 +150,12 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    pub fn new() -> Self {
+    /// Nothing passes. An answer may have up to `answer_bytes_max` bytes.
+    pub fn new(answer_bytes_max: usize) -> Self {
         Self {
             asked: [None; RELAYS_MAX],
             taken: [None; RELAYS_MAX],
-            passed: vec![[0; MESSAGE_PAYLOAD_BYTES_MAX]; RELAYS_MAX].into_boxed_slice(),
+            passed: Payloads::new(RELAYS_MAX, answer_bytes_max),
             due: VecDeque::with_capacity(2 * RELAYS_MAX),
             dead_ends: Vec::new(),
             next_tag: 0,
@@ -369,12 +373,13 @@ impl Node {
     pub(super) fn on_relay(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
-        let place = usize::from(message.header.slot);
-        let relay = Relay::read(message.payload(&mut self.scratch)).ok_or(DownReason::Violation)?;
+        let place = usize::from(header.slot);
+        let relay = Relay::read(payload).ok_or(DownReason::Violation)?;
         // A place has one question at a time.
         if !matches!(self.relays[at].taken.get(place), Some(None)) {
             return Err(DownReason::Violation);
@@ -392,7 +397,7 @@ impl Node {
         };
         self.relays[at].taken[place] = Some(Taken {
             relay,
-            tag: message.header.slot_sequence,
+            tag: header.slot_sequence,
             source,
         });
         if source != Source::Elsewhere {
@@ -448,28 +453,26 @@ impl Node {
     pub(super) fn on_relayed(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let place = usize::from(message.header.slot);
+        let place = usize::from(header.slot);
         let asked = match self.relays[at].asked.get(place) {
-            Some(Some(asked))
-                if asked.sent.is_some() && asked.tag == message.header.slot_sequence =>
-            {
+            Some(Some(asked)) if asked.sent.is_some() && asked.tag == header.slot_sequence => {
                 *asked
             }
             _ => return Err(DownReason::Violation),
         };
-        let mut gathered = [0; MESSAGE_PAYLOAD_BYTES_MAX];
-        let payload = message.payload(&mut gathered);
-        let said = Said::read(payload)
+        let said = self
+            .read_answer(payload)
             .filter(|said| said.port == asked.relay.question.verdict.port)
             .ok_or(DownReason::Violation)?;
         self.relays[at].asked[place] = None;
         match asked.asker {
             Asker::Nobody => self.links[at].counters.drops.late += 1,
             Asker::Neighbour { link, place } => {
-                self.relays[link].passed[place][..payload.len()].copy_from_slice(payload);
+                self.relays[link].passed.set(place, payload);
                 self.relays[link].answer(place, Source::Passed(payload.len()));
             }
             Asker::Own(transaction) => self.learn(at, transaction, &said, host),
@@ -505,95 +508,112 @@ impl Node {
     }
 
     /// Bytes of the first message that waits on a link, if one does.
-    pub(super) fn relay_bytes(&self, at: usize) -> Option<usize> {
-        let relays = &self.relays[at];
-        relays.due.front().map(|due| match *due {
-            Due::Question(_) => RELAY_BYTES,
-            Due::Answer(place) => match relays.taken[place] {
-                Some(Taken {
-                    source: Source::Passed(bytes),
-                    ..
-                }) => bytes,
-                Some(Taken {
-                    source: Source::Latch,
-                    relay,
-                    ..
-                }) => {
-                    let slot = usize::from(relay.question.verdict.slot);
-                    let set = self.relay_latches(&relay);
-                    Self::answer_bytes(set.and_then(|set| self.latches[set].latches.get(slot)))
-                }
-                _ => ANSWER_BYTES,
-            },
-        })
-    }
-
-    /// The latches among which is the one that a question of another node is about.
-    fn relay_latches(&self, relay: &Relay) -> Option<usize> {
-        let peer = self
-            .peer_of(relay.origin)
-            .filter(|&peer| self.peers[peer].incarnation == relay.origin_incarnation)?;
-        self.set_of(peer, relay.question.verdict.port)
-    }
-
-    /// Writes the messages that wait on a link. `false` when one does not fit now.
     #[inline]
-    pub(super) fn write_relays(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
-        while let Some(bytes) = self.relay_bytes(at) {
-            if !self.links[at].may_send(writer, bytes) {
-                return false;
-            }
-            self.write_relay(at, writer);
-        }
-        true
+    pub(super) fn relay_bytes(&self, at: usize) -> Option<usize> {
+        self.relays[at]
+            .due
+            .front()
+            .map(|due| self.due_bytes(at, *due))
     }
 
     #[cold]
-    fn write_relay(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
-        match self.relays[at].due.pop_front() {
-            Some(Due::Question(place)) => {
-                if let Some(asked) = &mut self.relays[at].asked[place] {
-                    let bytes = asked.relay.to_bytes();
-                    let sent =
-                        self.links[at].write(writer, Kind::Relay, place as u8, asked.tag, &bytes);
-                    asked.sent = Some(sent);
+    fn due_bytes(&self, at: usize, due: Due) -> usize {
+        let relays = &self.relays[at];
+        match due {
+            Due::Question(_) => RELAY_BYTES,
+            Due::Answer(place) => match &relays.taken[place] {
+                Some(taken) => {
+                    let (head, tail) = self.relayed(at, place, taken);
+                    head.len() + tail.len()
                 }
-            }
-            Some(Due::Answer(place)) => {
-                if let Some(taken) = self.relays[at].taken[place].take() {
-                    let len = self.write_relayed(at, place, &taken);
-                    self.links[at].write(
-                        writer,
-                        Kind::Relayed,
-                        place as u8,
-                        taken.tag,
-                        &self.scratch[..len],
-                    );
-                }
-            }
-            None => {}
+                None => ANSWER_BYTES,
+            },
         }
     }
 
-    /// Puts the answer to a question into the scratch buffer and returns its length.
-    fn write_relayed(&mut self, at: usize, place: usize, taken: &Taken) -> usize {
+    /// The latches among which is the one that a question of another node is about.
+    fn relay_latches(&self, relay: &Relay) -> Option<&LatchSet> {
+        let peer = self
+            .peer_of(relay.origin)
+            .filter(|&peer| self.peers[peer].incarnation == relay.origin_incarnation)?;
+        let set = self.set_of(peer, relay.question.verdict.port)?;
+        Some(&self.latches[set])
+    }
+
+    /// Writes the messages that wait on a link.
+    #[inline]
+    pub(super) fn write_relays(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        while let Some(&due) = self.relays[at].due.front() {
+            self.write_relay(at, attachment, due, writer)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_relay(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        due: Due,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        match due {
+            Due::Question(place) => {
+                if !self.links[at].may_send(writer, RELAY_BYTES) {
+                    return Err(Blocked);
+                }
+                self.relays[at].due.pop_front();
+                if let Some(asked) = &mut self.relays[at].asked[place] {
+                    let bytes = asked.relay.to_bytes();
+                    let part = Part::whole(Kind::Relay, place as u8, asked.tag, &bytes);
+                    asked.sent = Some(self.links[at].write(writer, &mut self.clock, &part));
+                }
+                Ok(())
+            }
+            Due::Answer(place) => {
+                self.relays[at].due.pop_front();
+                if let Some(taken) = self.relays[at].taken[place].take() {
+                    // Out of the link for as long as it takes the message from what else there is.
+                    let mut departing = core::mem::take(&mut self.links[at].departing);
+                    let (head, tail) = self.relayed(at, place, &taken);
+                    departing.load(Kind::Relayed, place as u8, taken.tag, &head, tail);
+                    self.links[at].departing = departing;
+                }
+                self.write_departing(at, attachment, writer)
+            }
+        }
+    }
+
+    /// The answer to a question: its head, and what follows.
+    fn relayed(&self, at: usize, place: usize, taken: &Taken) -> ([u8; ANSWER_BYTES], &[u8]) {
         let verdict = taken.relay.question.verdict;
         let ending = match taken.source {
             Source::Passed(bytes) => {
-                self.scratch[..bytes].copy_from_slice(&self.relays[at].passed[place][..bytes]);
-                return bytes;
+                let whole = self.relays[at].passed.get(place, bytes);
+                let (head, tail) = whole.split_at(ANSWER_BYTES);
+                let mut bytes = [0; ANSWER_BYTES];
+                bytes.copy_from_slice(head);
+                return (bytes, tail);
             }
             Source::Latch => {
-                let latch = self
-                    .relay_latches(&taken.relay)
-                    .and_then(|set| self.latches[set].latches.get(usize::from(verdict.slot)));
-                return Self::answer(latch, verdict, &mut self.scratch);
+                let answer = Self::answer(self.relay_latches(&taken.relay), verdict);
+                let attached = self.links[at].attachment;
+                let bytes_max = attached.map(|attachment| self.message_bytes_max(attachment.peer));
+                if bytes_max.is_some_and(|max| answer.1.len() <= max) {
+                    return answer;
+                }
+                // Longer than the neighbour takes.
+                Ending::NoPath
             }
             Source::Ending(ending) => ending,
             Source::Elsewhere => Ending::NoPath,
         };
-        let header = Self::answer_header(verdict.port, ending, 0, verdict.sequence);
-        self.scratch[..ANSWER_BYTES].copy_from_slice(&header);
-        ANSWER_BYTES
+        let head = Self::answer_header(verdict.port, ending, 0, verdict.sequence);
+        (head, &[])
     }
 }

@@ -14,11 +14,11 @@ use super::Node;
 use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
-    latch::{Latch, Standing},
+    latch::{LatchSet, Standing},
     link::Verdict,
     names::Answer,
     transaction::Index,
-    wire::{MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX, message::Message},
+    wire::record::Header,
 };
 
 pub(super) const QUESTION_BYTES: usize = 8;
@@ -87,8 +87,7 @@ pub(super) struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// `None` when no node says it.
-    pub fn read(payload: &'a [u8]) -> Option<Self> {
+    fn read(payload: &'a [u8]) -> Option<Self> {
         let (&[port_low, port_high, ending, refusal, ref current @ ..], reply) =
             payload.split_first_chunk::<ANSWER_BYTES>()?;
         Some(Self {
@@ -98,7 +97,6 @@ impl<'a> Said<'a> {
             current: u32::from_le_bytes(*current),
             reply,
         })
-        .filter(|said| said.reply.len() <= MAX_PAYLOAD_BYTES)
     }
 }
 
@@ -108,29 +106,28 @@ impl Node {
     pub(super) fn on_resolve(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let slots = usize::from(self.links[at].slots());
-        let slot = message.header.slot;
-        // As many questions may be under way as the peer has slots here.
-        if message.payload_bytes() != QUESTION_BYTES
-            || usize::from(slot) >= slots
-            || self.links[at].verdicts.len() >= slots
-        {
+        let &[port_low, port_high, commit, _, ref epoch @ ..] = payload else {
             return Err(DownReason::Violation);
-        }
-        let payload = message.payload(&mut self.scratch);
+        };
         let question = Question {
             verdict: Verdict {
-                port: u16::from_le_bytes([payload[0], payload[1]]),
-                epoch: u32::from_le_bytes([payload[4], payload[5], payload[6], payload[7]]),
-                slot,
-                sequence: message.header.slot_sequence,
+                port: u16::from_le_bytes([port_low, port_high]),
+                epoch: u32::from_le_bytes(epoch.try_into().map_err(|_| DownReason::Violation)?),
+                slot: header.slot,
+                sequence: header.slot_sequence,
             },
-            commit: payload[2] != 0,
+            commit: commit != 0,
         };
+        // As many questions may be under way as the peer has slots here.
+        if usize::from(header.slot) >= slots || self.links[at].verdicts.len() >= slots {
+            return Err(DownReason::Violation);
+        }
         self.settle(at, attachment.peer, question, host);
         self.links[at].verdicts.push_back(question.verdict);
         Ok(())
@@ -146,6 +143,7 @@ impl Node {
         host: &mut impl Host,
     ) {
         let Question { verdict, commit } = question;
+        let reply_bytes_max = self.message_bytes_max(peer);
         let Some(set) = self.remembered_set(peer, verdict.port) else {
             return;
         };
@@ -156,7 +154,8 @@ impl Node {
             reply,
             ..
         } = self;
-        let latch = &mut latches[set].latches[usize::from(verdict.slot)];
+        let set = &mut latches[set];
+        let latch = &mut set.latches[usize::from(verdict.slot)];
         if !commit && latch.never_saw(verdict.sequence) {
             latch.sequence = verdict.sequence;
             latch.epoch = verdict.epoch;
@@ -164,23 +163,20 @@ impl Node {
         } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
             let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
             if commit {
-                reply.clear();
-                host.execute(&id, latch.bytes(), reply);
-                latch.commit(reply, true);
+                reply.begin(reply_bytes_max);
+                host.execute(&id, set.bytes(verdict.slot), reply);
+                set.commit(verdict.slot, reply, true);
                 links[at].counters.executed += 1;
             } else {
                 latch.standing = Standing::Undone;
-                host.reverse(&id, latch.bytes());
+                host.reverse(&id, set.bytes(verdict.slot));
             }
         }
     }
 
-    /// Writes the answer to a question and returns its length.
-    pub(super) fn answer(
-        latch: Option<&Latch>,
-        verdict: Verdict,
-        out: &mut [u8; MESSAGE_PAYLOAD_BYTES_MAX],
-    ) -> usize {
+    /// What the answer to a question says before the reply, and the reply.
+    pub(super) fn answer(set: Option<&LatchSet>, verdict: Verdict) -> ([u8; ANSWER_BYTES], &[u8]) {
+        let latch = set.and_then(|set| set.latches.get(usize::from(verdict.slot)));
         let (ending, refusal) = match latch {
             Some(latch) if latch.is_of(&verdict) => match latch.standing {
                 Standing::NeverSeen => (Ending::NeverSeen, 0),
@@ -196,14 +192,14 @@ impl Node {
         let current = latch
             .filter(|latch| !latch.is_blank())
             .map_or(verdict.sequence, |latch| latch.sequence);
-        let header = Self::answer_header(verdict.port, ending, refusal, current);
-        out[..ANSWER_BYTES].copy_from_slice(&header);
-        let reply = match (ending, latch) {
-            (Ending::Committed, Some(latch)) => latch.bytes(),
+        let reply = match (ending, set) {
+            (Ending::Committed, Some(set)) => set.bytes(verdict.slot),
             _ => &[],
         };
-        out[ANSWER_BYTES..ANSWER_BYTES + reply.len()].copy_from_slice(reply);
-        ANSWER_BYTES + reply.len()
+        (
+            Self::answer_header(verdict.port, ending, refusal, current),
+            reply,
+        )
     }
 
     pub(super) const fn answer_header(
@@ -217,22 +213,17 @@ impl Node {
         [low, high, ending as u8, refusal, c0, c1, c2, c3]
     }
 
-    /// Bytes of the answer to a question.
-    pub(super) fn answer_bytes(latch: Option<&Latch>) -> usize {
-        ANSWER_BYTES + latch.map_or(0, |latch| latch.bytes().len())
-    }
-
     /// An answer arrived: the exchange has ended, or starts afresh.
     #[cold]
     pub(super) fn on_resolved(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let mut gathered = [0; MESSAGE_PAYLOAD_BYTES_MAX];
-        let said = Said::read(message.payload(&mut gathered)).ok_or(DownReason::Violation)?;
-        let (slot, sequence) = (message.header.slot, message.header.slot_sequence);
+        let said = self.read_answer(payload).ok_or(DownReason::Violation)?;
+        let (slot, sequence) = (header.slot, header.slot_sequence);
         let transaction = self
             .asked(at, said.port, slot, sequence)
             .filter(|_| said.ending != Ending::NoPath)
@@ -256,6 +247,12 @@ impl Node {
             self.resolve(transaction, &said, host);
         }
         Ok(())
+    }
+
+    /// `None` when no node says it.
+    pub(super) fn read_answer<'a>(&self, payload: &'a [u8]) -> Option<Said<'a>> {
+        Said::read(payload)
+            .filter(|said| said.reply.len() <= usize::from(self.config.message_bytes_max))
     }
 
     /// The responder says that it did not execute an exchange, and never will.

@@ -7,16 +7,16 @@
 
 use core::fmt;
 
-use super::{BufferTooShort, doubt::ExchangeName, space, u64_at};
-use crate::{MAX_PAYLOAD_BYTES, Mode, Refusal};
+use super::{BufferTooShort, VERB_BYTES_MAX, doubt::ExchangeName, space, u64_at};
+use crate::{Mode, Refusal};
 
 pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
 const COMPLETION_HEADER_BYTES: usize = 16;
 
 /// Longest submission, in bytes.
-pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + MAX_PAYLOAD_BYTES;
+pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + VERB_BYTES_MAX;
 /// Longest completion, in bytes.
-pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + MAX_PAYLOAD_BYTES;
+pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + VERB_BYTES_MAX;
 /// Bytes of a completion that tells of doubt.
 pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + ExchangeName::BYTES;
 
@@ -29,7 +29,7 @@ pub struct Submit<'a> {
     pub target: u64,
     /// How the exchange is made.
     pub mode: Mode,
-    /// The encoded request: 1 to [`MAX_PAYLOAD_BYTES`] bytes.
+    /// The encoded request: 1 to [`VERB_BYTES_MAX`] bytes.
     pub request: &'a [u8],
 }
 
@@ -107,7 +107,7 @@ impl<'a> Submit<'a> {
         let (header, request) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
-        if !(1..=MAX_PAYLOAD_BYTES).contains(&request.len()) {
+        if !(1..=VERB_BYTES_MAX).contains(&request.len()) {
             return Err(EnvelopeError::Length);
         }
         let mode = match header[16] {
@@ -176,7 +176,7 @@ impl<'a> Completion<'a> {
             .split_at_checked(COMPLETION_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
         let outcome = match header[8] {
-            0 if reply.len() <= MAX_PAYLOAD_BYTES => CompletionOutcome::Committed(reply),
+            0 if reply.len() <= VERB_BYTES_MAX => CompletionOutcome::Committed(reply),
             0 => return Err(EnvelopeError::Length),
             1 => CompletionOutcome::Refused(Refusal::from_byte(header[9])),
             2 => CompletionOutcome::PeerRestarted,
