@@ -126,10 +126,15 @@ impl Latch {
     }
 }
 
-/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982).
+/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982). Of two that lie exactly opposite, which RFC 1982
+/// leaves open, the larger number does: of any two that differ one is the later one, and both ends say the same of them.
 #[inline]
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
+    const OPPOSITE: u32 = 1 << 31;
+    match a.wrapping_sub(b) {
+        OPPOSITE => a > b,
+        ahead => ahead.cast_signed() > 0,
+    }
 }
 
 /// The latches of all slots of one port of one peer.
@@ -165,5 +170,22 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_later;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn of_two_sequences_one_is_later(a in any::<u32>(), ahead in prop_oneof![any::<u32>(), (1 << 31) - 2..=(1 << 31) + 2u32]) {
+            let b = a.wrapping_add(ahead);
+            prop_assert_eq!(is_later(b, a), ahead != 0 && !is_later(a, b));
+            if (1..1 << 31).contains(&ahead) {
+                prop_assert!(is_later(b, a));
+            }
+        }
     }
 }
