@@ -33,6 +33,13 @@ pub struct LinkCounters {
     pub executed: u64,
 }
 
+impl LinkCounters {
+    /// Exchanges of either side that ended in an outcome.
+    pub(crate) const fn exchanges_ended(&self) -> u64 {
+        self.committed + self.refused + self.executed
+    }
+}
+
 macro_rules! drop_counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Why frames or records were dropped. None of them had any effect.

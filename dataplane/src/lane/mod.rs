@@ -286,6 +286,7 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
             ))
         })?,
         silent_paces_max: config.link.silent_paces_max,
+        event_ratio: config.link.event_ratio,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,

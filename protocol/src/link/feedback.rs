@@ -30,6 +30,8 @@ pub(crate) struct Feedback {
     heard: u32,
     /// Sequence of the next record to hear.
     expected: u32,
+    /// Sequence of the first record of the epoch, said or heard.
+    first: u32,
     /// Records heard since this side last said something.
     unreflected: u32,
 }
@@ -55,6 +57,7 @@ impl Feedback {
             reflected_anything: false,
             heard: 0,
             expected: first,
+            first,
             unreflected: 0,
         }
     }
@@ -130,17 +133,27 @@ impl Feedback {
         self.unreflected = self.unreflected.saturating_add(records as u32);
     }
 
-    /// Compares what the peer reflects with what was said.
+    /// Records accepted in this epoch.
+    pub const fn records_heard(&self) -> u32 {
+        self.expected.wrapping_sub(self.first)
+    }
+
+    /// Whether something was said that the peer is not known to have heard.
+    pub const fn awaits_reflection(&self) -> bool {
+        self.outstanding() > 0
+    }
+
+    /// Compares what the peer reflects with what was said; tells whether it reflects something new.
     ///
     /// # Errors
     /// It is none of the records between the last one reflected and the last one said.
     #[inline]
-    pub fn check(&mut self, yours: u32) -> Result<(), ReflectionError> {
+    pub fn check(&mut self, yours: u32) -> Result<bool, ReflectionError> {
         if yours == 0 {
             return if self.reflected_anything {
                 Err(ReflectionError)
             } else {
-                Ok(())
+                Ok(false)
             };
         }
         // The earliest record that the peer may still name is the last one that it named.
@@ -155,9 +168,9 @@ impl Feedback {
         if self.said[(named & 0xff) as usize] != yours {
             return Err(ReflectionError);
         }
-        self.reflected = named.wrapping_add(1);
+        let before = core::mem::replace(&mut self.reflected, named.wrapping_add(1));
         self.reflected_anything = true;
-        Ok(())
+        Ok(self.reflected != before)
     }
 }
 
@@ -171,17 +184,17 @@ mod tests {
     fn the_last_sequence_before_the_wrap_may_be_reflected_again() {
         let mine = |sequence| slice::mine(Kind::Ball, sequence, 0);
         let mut feedback = Feedback::new(u32::MAX - 1);
-        assert_eq!(feedback.check(0), Ok(()));
+        assert_eq!(feedback.check(0), Ok(false));
         for sequence in [u32::MAX - 1, u32::MAX] {
             feedback.said(mine(sequence));
         }
-        assert_eq!(feedback.check(0), Ok(()));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
+        assert_eq!(feedback.check(0), Ok(false));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(true));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
         assert_eq!(feedback.check(0), Err(ReflectionError));
         assert_eq!(feedback.check(mine(u32::MAX - 1)), Err(ReflectionError));
         feedback.said(mine(0));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
-        assert_eq!(feedback.check(mine(0)), Ok(()));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
+        assert_eq!(feedback.check(mine(0)), Ok(true));
     }
 }

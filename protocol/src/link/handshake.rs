@@ -1,4 +1,4 @@
-//! The handshake that starts an epoch: stop-and-wait, re-sent on ticks only.
+//! The handshake that starts an epoch: stop-and-wait, said again on ticks, and some times when other links go on meanwhile.
 //!
 //! Each end proposes the highest epoch that it has seen plus one and takes over a higher proposal. An end is up when it
 //! hears its own proposal and its own incarnation echoed together with the same proposal of the peer, so each end knows
@@ -20,6 +20,10 @@ const HEARD: u8 = 0b01;
 const ASKS: u8 = 0b10;
 /// Handshakes sent between two ticks at most. An epoch takes two or three of each end.
 const SENT_PER_TICK_MAX: u8 = 8;
+/// Round trips of other links after which a handshake that nobody answered is said again.
+const REPEAT_AFTER: u8 = 4;
+/// Times that this is done for each failure of an epoch that was good for something. Then the ticks do it.
+const REPEATS_MAX: u8 = 4;
 
 /// One handshake message: identity in the first record, name in the second, proposed epoch in both headers.
 ///
@@ -120,9 +124,14 @@ pub(crate) struct Handshake {
     pub guid: u64,
     /// A handshake waits for transmission.
     pub due: bool,
-    /// Failures of the link since the last tick. The first starts the next handshake at once, later ones wait for the
-    /// tick: a peer that fails the link over and over is answered at the pace of the ticks, not of the wire.
+    /// Failures of the link since the last tick, or since the last epoch that was good for something. The first starts the
+    /// next handshake at once, later ones wait for the tick: a peer that fails the link over and over is answered at the
+    /// pace of the ticks, not of the wire.
     failures_since_tick: u8,
+    /// Times that a handshake will still be said again because of what other links do.
+    repeats_left: u8,
+    /// Round trips of other links since anything was said or heard here.
+    outpaced: u8,
     /// Handshakes sent since the last tick.
     sent_since_tick: u8,
     /// Another node than before was heard since the last tick.
@@ -138,6 +147,8 @@ impl Handshake {
             guid: 0,
             due: false,
             failures_since_tick: 0,
+            repeats_left: 0,
+            outpaced: 0,
             sent_since_tick: 0,
             changed_since_tick: false,
             said: None,
@@ -152,10 +163,33 @@ impl Handshake {
         self.answer();
     }
 
-    /// The link failed: starts over.
-    pub const fn fail(&mut self) {
-        self.failures_since_tick = self.failures_since_tick.saturating_add(1);
+    /// The link failed: starts over. If its epoch was good for something, at once.
+    pub const fn fail(&mut self, progressed: bool) {
+        if progressed {
+            self.failures_since_tick = 0;
+            self.sent_since_tick = 0;
+            self.repeats_left = REPEATS_MAX;
+        } else {
+            self.failures_since_tick = self.failures_since_tick.saturating_add(1);
+        }
+        self.outpaced = 0;
         self.restart();
+    }
+
+    /// Whether a handshake may be said again before the tick.
+    pub const fn is_eager(&self) -> bool {
+        self.repeats_left > 0
+    }
+
+    /// A round trip of another link ended. When some did and nothing was heard here, what was said last is taken for lost
+    /// and said again: handshakes are stop-and-wait.
+    pub const fn outpace(&mut self) {
+        self.outpaced += 1;
+        if self.outpaced >= REPEAT_AFTER && self.is_eager() {
+            self.outpaced = 0;
+            self.repeats_left -= 1;
+            self.answer();
+        }
     }
 
     /// A tick passed.
@@ -191,6 +225,7 @@ impl Handshake {
 
     /// Notes what was heard and makes a handshake due if it would say something new.
     pub fn hear(&mut self, hello: &Hello, epoch: u32) {
+        self.outpaced = 0;
         self.heard = Some((hello.incarnation, hello.epoch));
         if self.said != Some((epoch, self.heard)) {
             self.answer();
@@ -205,6 +240,7 @@ impl Handshake {
     /// Notes what was sent.
     pub const fn sent(&mut self, epoch: u32) {
         self.due = false;
+        self.outpaced = 0;
         self.sent_since_tick = self.sent_since_tick.saturating_add(1);
         self.said = Some((epoch, self.heard));
     }

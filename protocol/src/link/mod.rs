@@ -3,6 +3,7 @@
 pub(crate) mod ball;
 pub(crate) mod feedback;
 pub(crate) mod handshake;
+pub(crate) mod liveness;
 pub(crate) mod outbound;
 
 use alloc::{collections::VecDeque, vec::Vec};
@@ -10,6 +11,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use self::{
     feedback::{Feedback, ReflectionError},
     handshake::Handshake,
+    liveness::Liveness,
     outbound::Outbound,
 };
 use crate::{
@@ -23,6 +25,8 @@ use crate::{
 /// Records accepted and not yet reflected after which a ball goes out although nothing else does. Well below
 /// [`feedback::WINDOW`], so that a peer that only listens never stalls one that only talks.
 const REFLECT_EVERY: u32 = 64;
+/// Records accepted in an epoch that show it to be good for something although no exchange ended.
+const PROGRESS_RECORDS: u32 = 64;
 
 /// Where a link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,7 @@ pub(crate) struct Link {
     /// The peer, exactly while the link is up.
     pub attachment: Option<Attachment>,
     pub feedback: Feedback,
+    pub liveness: Liveness,
     pub outbound: Outbound,
     /// Messages due, in order. Holds each slot of each direction once at most.
     pub due: VecDeque<Due>,
@@ -104,6 +109,8 @@ pub(crate) struct Link {
     pub sent_since_tick: bool,
     pub ball_due: bool,
     pub counters: LinkCounters,
+    /// Exchanges that had ended when the epoch in force began.
+    ended_before_epoch: u64,
 }
 
 impl Link {
@@ -117,6 +124,7 @@ impl Link {
             handshake: Handshake::new(),
             attachment: None,
             feedback: Feedback::new(first_sequence),
+            liveness: Liveness::new(first_sequence),
             outbound: Outbound::new(slots, first_sequence),
             due: VecDeque::with_capacity(2 * slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
@@ -125,6 +133,7 @@ impl Link {
             sent_since_tick: false,
             ball_due: false,
             counters: LinkCounters::default(),
+            ended_before_epoch: 0,
         }
     }
 
@@ -138,17 +147,22 @@ impl Link {
     pub fn enter_epoch(&mut self, first_sequence: u32) {
         self.state = LinkState::Up;
         self.feedback = Feedback::new(first_sequence);
+        self.liveness = Liveness::new(first_sequence);
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
         self.counters.ups += 1;
+        self.ended_before_epoch = self.counters.exchanges_ended();
         let granted = self.attachment.map_or(0, |attachment| attachment.granted);
         self.outbound.enter_epoch(granted);
     }
 
-    /// Notes that the records of a message were accepted and what they reflect.
+    /// Notes that the records of a message were accepted and what they reflect; tells whether that is something new.
+    ///
+    /// # Errors
+    /// They reflect what was not said.
     #[inline]
-    pub fn accept(&mut self, header: &Header, records: usize) -> Result<(), ReflectionError> {
+    pub fn accept(&mut self, header: &Header, records: usize) -> Result<bool, ReflectionError> {
         self.silent_paces = 0;
         self.counters.rx_records += records as u64;
         self.feedback.accept(header, records);
@@ -204,6 +218,23 @@ impl Link {
         self.sent_since_tick |= kind != Kind::Ball;
         self.ball_due = false;
         record_sequence
+    }
+
+    /// Whether an exchange or a question of this side waits for the peer.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.state == LinkState::Up && (self.outbound.busy() > 0 || !self.asked.is_empty())
+    }
+
+    /// Whether a handshake is under way whose loss is to be found out by the round trips of other links.
+    pub fn awaits_handshake(&self) -> bool {
+        self.state == LinkState::Init && self.handshake.is_eager()
+    }
+
+    /// Whether the epoch in force was good for something: an exchange ended, or some traffic passed.
+    pub fn has_progressed(&self) -> bool {
+        self.feedback.records_heard() >= PROGRESS_RECORDS
+            || self.counters.exchanges_ended() > self.ended_before_epoch
     }
 
     /// Whether exchanges wait for this side: a ball says so, because the peer may then not conclude anything from it.

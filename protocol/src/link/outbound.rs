@@ -41,6 +41,8 @@ pub(crate) struct Outbound {
     free: Vec<u8>,
     granted: u8,
     open: u32,
+    /// Exchanges under way in the epoch in force.
+    busy: u32,
 }
 
 impl Outbound {
@@ -57,6 +59,7 @@ impl Outbound {
             free: Vec::with_capacity(usize::from(slots)),
             granted: 0,
             open: 0,
+            busy: 0,
         }
     }
 
@@ -70,8 +73,15 @@ impl Outbound {
         self.open
     }
 
+    /// Exchanges that are under way in the epoch in force.
+    #[inline]
+    pub const fn busy(&self) -> u32 {
+        self.busy
+    }
+
     /// Sets the peer's grant and frees every slot within it.
     pub fn enter_epoch(&mut self, granted: u8) {
+        self.busy = 0;
         self.granted = granted.min(self.slots());
         self.free.clear();
         self.free.extend((0..self.granted).rev());
@@ -97,6 +107,7 @@ impl Outbound {
         slot.progress = progress;
         slot.transaction = transaction;
         self.open += 1;
+        self.busy += 1;
         Some((number, slot.sequence))
     }
 
@@ -104,6 +115,7 @@ impl Outbound {
     #[inline]
     pub fn release(&mut self, number: u8) {
         self.slots[usize::from(number)].progress = Progress::Free;
+        self.busy -= 1;
         self.settle(number, true);
     }
 

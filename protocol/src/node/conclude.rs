@@ -84,11 +84,16 @@ impl Node {
     }
 
     /// The ball. Its sender must be the one of the handshake, and if it owes nothing it must have answered everything
-    /// that it heard.
+    /// that it heard. `reflects` tells whether it reflects something new.
     ///
     /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
     /// the other does not know of would otherwise wait for ever on a link that is up.
-    pub(super) fn on_ball(&mut self, at: usize, message: &Message<'_>) -> Result<(), DownReason> {
+    pub(super) fn on_ball(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        reflects: bool,
+    ) -> Result<(), DownReason> {
         let ball = Ball::read(message).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
@@ -97,6 +102,13 @@ impl Node {
         }
         if ball.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
+        }
+        let link = &mut self.links[at];
+        if ball.asks {
+            link.liveness.answer();
+        }
+        if !reflects && link.feedback.awaits_reflection() && link.liveness.unreflected_ball() {
+            return Err(DownReason::Unreflected);
         }
         if ball.owes {
             return Ok(());

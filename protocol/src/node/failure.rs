@@ -60,7 +60,7 @@ impl Node {
         link.ball_due = false;
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);
-        link.handshake.fail();
+        link.handshake.fail(link.has_progressed());
         link.counters.failures.count(reason);
         peer.links_up -= 1;
         host.link_event(LinkEvent::Down {

@@ -6,6 +6,7 @@
 //! | `greet` | handshakes: who is at the other end, which epoch |
 //! | `serve` | the responder's half of an exchange |
 //! | `conclude` | the initiator's half of an exchange |
+//! | `watch` | which links still answer, measured by the others |
 //! | `transmit` | what goes into the next frame |
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
@@ -20,6 +21,7 @@ mod serve;
 mod tables;
 mod transmit;
 mod view;
+mod watch;
 
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
@@ -54,6 +56,9 @@ pub struct NodeConfig {
     pub slots: u8,
     /// Ticks without a word from the peer after which a link is declared dead; 0 is taken for 1.
     pub silent_paces_max: u32,
+    /// Round trips of another link, while the ball of a link with something open does not come back, after which that
+    /// link is declared dead; 0 for never.
+    pub event_ratio: u32,
     /// EtherType of link frames.
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
@@ -64,7 +69,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent paces, [`DEFAULT_ETHERTYPE`], 1024 transactions.
+    /// A configuration with the defaults: 64 slots, 10 silent paces, 32 round trips, [`DEFAULT_ETHERTYPE`], 1024 transactions.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
         Self {
@@ -73,6 +78,7 @@ impl NodeConfig {
             name,
             slots: 64,
             silent_paces_max: 10,
+            event_ratio: 32,
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
@@ -126,6 +132,8 @@ pub struct Node {
     in_doubt: u64,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
+    /// A link made a round trip since the caller was last quiet.
+    round_trips: bool,
     /// A peer had to make room in the table for another.
     peers_lost: bool,
     /// Frames of ports without a link.
@@ -155,6 +163,7 @@ impl Node {
             transactions: Pool::new(config.transactions_max),
             in_doubt: 0,
             takes: 0,
+            round_trips: false,
             peers_lost: false,
             frames_without_link: 0,
             scratch: Box::new([0; MESSAGE_PAYLOAD_BYTES_MAX]),
@@ -219,8 +228,8 @@ impl Node {
         }
     }
 
-    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle, and declares dead those that were
-    /// silent for too long. Nothing else depends on it: no exchange is ever re-sent.
+    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
+    /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
@@ -238,6 +247,7 @@ impl Node {
                 }
             }
         }
+        self.on_quiet();
     }
 
     /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to [`MAX_PAYLOAD_BYTES`] bytes goes to

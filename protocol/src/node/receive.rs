@@ -93,8 +93,12 @@ impl Node {
             }
             Arrival::Gap => return Err(DownReason::SequenceGap),
         }
-        link.accept(header, records)
+        let reflects = link
+            .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
+        if reflects && link.liveness.reflected(&link.feedback) {
+            self.on_round_trip(at, host);
+        }
         match header.kind {
             Kind::Request => self.on_request(at, message, false, host),
             Kind::Tentative => self.on_request(at, message, true, host),
@@ -104,7 +108,7 @@ impl Node {
             Kind::Refused => self.on_refused(at, message, host),
             Kind::Resolve => self.on_resolve(at, message, host),
             Kind::Resolved => self.on_resolved(at, message, host),
-            Kind::Ball => self.on_ball(at, message),
+            Kind::Ball => self.on_ball(at, message, reflects),
             Kind::Init => Ok(()),
         }
     }

@@ -53,7 +53,7 @@ impl Node {
                 .map(|transaction| self.transactions.payload_bytes(transaction))
         };
         first.is_some_and(|bytes| link.feedback.may_send(records_for(bytes)))
-            || (link.ball_due && link.feedback.may_send_ball())
+            || ((link.ball_due || link.liveness.ball_due()) && link.feedback.may_send_ball())
     }
 
     /// The latch that an answer to a resolution tells of.
@@ -294,19 +294,23 @@ impl Node {
         Ok(())
     }
 
-    /// The ball, if it is due and nothing else is said: whatever is said reflects as well as it does.
+    /// The ball, if it asks or was asked for; or if it is due and nothing else is said, for whatever is said reflects as
+    /// well as it does.
     #[inline]
     fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &mut self.links[at];
-        if link.ball_due && writer.records() == 0 && link.feedback.may_send_ball() {
+        let due = link.liveness.ball_due() || (link.ball_due && writer.records() == 0);
+        if due && writer.room() > 0 && link.feedback.may_send_ball() {
             let ball = Ball {
                 owes: link.owes(),
+                asks: link.liveness.ask_due(),
                 slots: self.config.slots,
                 port: link.port,
                 guid: self.config.guid,
                 incarnation: self.config.incarnation,
             };
-            link.write(writer, Kind::Ball, 0, 0, &ball.to_bytes());
+            let sequence = link.write(writer, Kind::Ball, 0, 0, &ball.to_bytes());
+            link.liveness.said_ball(sequence);
         }
     }
 }
