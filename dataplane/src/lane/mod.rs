@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::{Config, Idle};
+use covalent_api::config::{Config, Idle, PortKind};
 use covalent_protocol::{AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig};
 
 use self::{
@@ -57,6 +57,9 @@ use crate::{
 
 /// Exchanges that one lane may have open or waiting at other nodes.
 const TRANSACTIONS_MAX: usize = 2048;
+
+/// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
+const HANDSHAKE_FRAMES: u32 = 16;
 
 /// What a lane is told once.
 #[derive(Debug)]
@@ -139,6 +142,9 @@ impl Lane {
                     .map_err(|error: AddLinkError| {
                         LaneError::Protocol(format!("port `{}`: {error}", port.info().name))
                     })?;
+                if let Some(records) = window_records(&config.port[usize::from(index)].kind) {
+                    node.set_window(index, records);
+                }
             }
             slots.push(PortSlot::new(index, port, link, &settings.policy)?);
         }
@@ -272,6 +278,16 @@ impl LaneSettings {
     }
 }
 
+/// Records that a neighbour may have under way to a port, so that its frames have room though each holds a single one; `None`
+/// where no ring limits them. Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length.
+fn window_records(kind: &PortKind) -> Option<u16> {
+    let (PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. }) = kind else {
+        return None;
+    };
+    let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
+    Some(u16::try_from(records).unwrap_or(u16::MAX))
+}
+
 fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneError> {
     Ok(NodeConfig {
         guid: identity.guid.bits(),
@@ -291,4 +307,24 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_issues_what_its_ring_has_room_for() {
+        let cable = |ring_slots| PortKind::Cable {
+            path: "/x".into(),
+            ring_slots,
+        };
+        assert_eq!(window_records(&cable(64)), Some(48));
+        assert_eq!(window_records(&cable(32_768)), Some(32_752));
+        let pcap = PortKind::Pcap {
+            input: None,
+            output: None,
+        };
+        assert_eq!(window_records(&pcap), None);
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  0       1       2      4      12            20
-//!  ├ flags ┼ slots ┼ port ┼ guid ┼ incarnation ┤
+//!  ├ flags ┼ grant ┼ port ┼ guid ┼ incarnation ┤
 //! ```
 
 use crate::wire::{message::Message, record};
@@ -21,8 +21,8 @@ pub(crate) struct Ball {
     pub owes: bool,
     /// The sender wants a ball in return, at once.
     pub asks: bool,
-    /// Slots that the sender lets the peer use.
-    pub slots: u8,
+    /// Slots that the sender lets the peer use from now on: its live grant.
+    pub grant: u8,
     /// The sender's index of its port.
     pub port: u16,
     pub guid: u64,
@@ -35,7 +35,7 @@ impl Ball {
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = if self.owes { OWES } else { 0 } | if self.asks { ASKS } else { 0 };
-        bytes[1] = self.slots;
+        bytes[1] = self.grant;
         bytes[2..4].copy_from_slice(&self.port.to_le_bytes());
         bytes[4..12].copy_from_slice(&self.guid.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.incarnation.to_le_bytes());
@@ -56,7 +56,7 @@ impl Ball {
         Some(Self {
             owes: flags & OWES != 0,
             asks: flags & ASKS != 0,
-            slots: bytes[1],
+            grant: bytes[1],
             port: u16::from_le_bytes([bytes[2], bytes[3]]),
             guid: u64::from_le_bytes(*bytes[4..].first_chunk()?),
             incarnation: u64::from_le_bytes(*bytes[12..].first_chunk()?),
@@ -91,8 +91,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_ball_reads_as_it_was_said((owes, asks, slots, port, guid, incarnation) in any::<(bool, bool, u8, u16, u64, u64)>()) {
-            let ball = Ball { owes, asks, slots, port, guid, incarnation };
+        fn a_ball_reads_as_it_was_said((owes, asks, grant, port, guid, incarnation) in any::<(bool, bool, u8, u16, u64, u64)>()) {
+            let ball = Ball { owes, asks, grant, port, guid, incarnation };
             prop_assert_eq!(read(&ball.to_bytes()), Some(ball));
         }
 

@@ -1,16 +1,27 @@
 //! Perfect information feedback: every record reflects the last one heard, and every reflection is compared with what
 //! was said.
 //!
-//! The reflection also is the credit of the cable: at most [`WINDOW`] records are under way unreflected, so the eight
-//! bits of the liveness byte name a record without doubt and the receiver's rings cannot overflow.
+//! The reflection also is the credit of the cable: at most so many records are under way unreflected as the receiver issued
+//! in its handshake, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
+//! could name two records.
 
-use crate::wire::{record::Header, slice};
+use crate::wire::{FRAME_RECORDS_MAX, record::Header, slice};
 
-/// Most records under way and not reflected.
-pub(crate) const WINDOW: u32 = 192;
-/// Balls may go beyond the window, because they carry the reflection that the peer may be waiting for; but never so far
-/// that a liveness byte could name two records.
-const BALL_WINDOW: u32 = 250;
+/// Most records that a receiver may issue: so few that a liveness byte cannot name two records.
+pub(crate) const WINDOW_RECORDS_MAX: u16 = 250;
+/// Fewest that it may issue: a frame of messages must fit into what is left for them.
+pub(crate) const WINDOW_RECORDS_MIN: u16 = 32;
+
+/// How many of the records that a receiver issued messages may take. The rest is for balls, because they carry the reflection
+/// that the peer may be waiting for.
+pub(crate) const fn message_window(window_records: u16) -> u32 {
+    window_records as u32 * 192 / 250
+}
+
+const _: () = assert!(
+    message_window(WINDOW_RECORDS_MIN) as usize >= FRAME_RECORDS_MAX,
+    "the longest message of one frame can be sent"
+);
 
 /// The peer reflects something that was never said, or no longer can be the last that it heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +43,8 @@ pub(crate) struct Feedback {
     expected: u32,
     /// Sequence of the first record of the epoch, said or heard.
     first: u32,
+    /// Records that the receiver has room for.
+    window_records: u16,
     /// Records heard since this side last said something.
     unreflected: u32,
 }
@@ -48,8 +61,8 @@ pub(crate) enum Arrival {
 }
 
 impl Feedback {
-    /// Nothing said and nothing heard; both directions count from `first`.
-    pub const fn new(first: u32) -> Self {
+    /// Nothing said and nothing heard; both directions count from `first`. The receiver has room for `window_records`.
+    pub const fn new(first: u32, window_records: u16) -> Self {
         Self {
             said: [0; 256],
             next: first,
@@ -58,6 +71,7 @@ impl Feedback {
             heard: 0,
             expected: first,
             first,
+            window_records,
             unreflected: 0,
         }
     }
@@ -98,12 +112,12 @@ impl Feedback {
     /// Whether `records` more may be under way.
     #[inline]
     pub const fn may_send(&self, records: usize) -> bool {
-        self.outstanding() as usize + records <= WINDOW as usize
+        self.outstanding() as usize + records <= message_window(self.window_records) as usize
     }
 
     /// Whether a ball may be under way.
     pub const fn may_send_ball(&self) -> bool {
-        self.outstanding() < BALL_WINDOW
+        self.outstanding() < self.window_records as u32
     }
 
     /// Notes the mine half of the record just written.
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn the_last_sequence_before_the_wrap_may_be_reflected_again() {
         let mine = |sequence| slice::mine(Kind::Ball, sequence, 0);
-        let mut feedback = Feedback::new(u32::MAX - 1);
+        let mut feedback = Feedback::new(u32::MAX - 1, WINDOW_RECORDS_MAX);
         assert_eq!(feedback.check(0), Ok(false));
         for sequence in [u32::MAX - 1, u32::MAX] {
             feedback.said(mine(sequence));

@@ -5,14 +5,12 @@
 //! that the other has seen it. A handshake says `asks` while its sender still lacks the echo; an end that is up already
 //! answers those, which makes the loss of the last handshake harmless.
 
+use super::feedback::WINDOW_RECORDS_MIN;
 use crate::{
     Name,
     wire::{
-        RECORD_PAYLOAD_BYTES,
-        frame::FrameWriter,
-        message::Message,
-        record::{self, Header},
-        slice::Kind,
+        MESSAGE_PAYLOAD_BYTES_MAX, RECORD_PAYLOAD_BYTES, frame::FrameWriter, message::Message,
+        record::Header, slice::Kind,
     },
 };
 
@@ -25,11 +23,11 @@ const REPEAT_AFTER: u8 = 4;
 /// Times that this is done for each failure of an epoch that was good for something. Then the ticks do it.
 const REPEATS_MAX: u8 = 4;
 
-/// One handshake message: identity in the first record, name in the second, proposed epoch in both headers.
+/// One handshake message, with the proposed epoch in its header.
 ///
 /// ```text
-///  0        8              16            24           28     30      31      32
-///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┤
+///  0        8              16            24           28     30      31      32              34      35    40
+///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ window records┼ grant ┼ 0 ──┼ name, 1 to 32 bytes ┤
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -39,32 +37,42 @@ pub(crate) struct Hello {
     /// The incarnation and the proposal last heard from the peer.
     pub heard: Option<(u64, u32)>,
     pub port: u16,
-    /// Slots that the sender lets the peer use.
+    /// Slots that the sender has.
     pub slots: u8,
+    /// Slots that the sender lets the peer use now, at most all of them.
+    pub grant: u8,
+    /// Records that the sender has room for.
+    pub window_records: u16,
     /// The sender has not yet heard its own proposal echoed.
     pub asks: bool,
     pub name: Name,
 }
 
 impl Hello {
-    pub const RECORDS: usize = 2;
+    /// Bytes before the name.
+    const FIXED_BYTES: usize = 40;
+    const BYTES_MAX: usize = Self::FIXED_BYTES + Name::BYTES_MAX;
 
-    /// Writes the two records.
+    /// Writes the message.
     pub fn write(&self, writer: &mut FrameWriter<'_>) {
         let (heard_incarnation, heard_epoch) = self.heard.unwrap_or_default();
-        let mut identity = [0; RECORD_PAYLOAD_BYTES];
-        identity[0..8].copy_from_slice(&self.guid.to_le_bytes());
-        identity[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
-        identity[16..24].copy_from_slice(&heard_incarnation.to_le_bytes());
-        identity[24..28].copy_from_slice(&heard_epoch.to_le_bytes());
-        identity[28..30].copy_from_slice(&self.port.to_le_bytes());
-        identity[30] = self.slots;
-        identity[31] =
+        let mut payload = [0; Self::BYTES_MAX];
+        payload[0..8].copy_from_slice(&self.guid.to_le_bytes());
+        payload[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        payload[16..24].copy_from_slice(&heard_incarnation.to_le_bytes());
+        payload[24..28].copy_from_slice(&heard_epoch.to_le_bytes());
+        payload[28..30].copy_from_slice(&self.port.to_le_bytes());
+        payload[30] = self.slots;
+        payload[31] =
             if self.heard.is_some() { HEARD } else { 0 } | if self.asks { ASKS } else { 0 };
-        for (index, part) in [&identity[..], self.name.as_bytes()]
-            .into_iter()
-            .enumerate()
-        {
+        payload[32..34].copy_from_slice(&self.window_records.to_le_bytes());
+        payload[34] = self.grant;
+        let name = self.name.as_bytes();
+        let bytes = Self::FIXED_BYTES + name.len();
+        payload[Self::FIXED_BYTES..bytes].copy_from_slice(name);
+        let parts = payload[..bytes].chunks(RECORD_PAYLOAD_BYTES);
+        let records = parts.len();
+        for (index, part) in parts.enumerate() {
             let Some(record) = writer.next_record() else {
                 return;
             };
@@ -76,7 +84,7 @@ impl Hello {
                 slot_sequence: 0,
                 slot: 0,
                 payload_bytes: part.len() as u8,
-                records: Self::RECORDS as u8,
+                records: records as u8,
                 index: index as u8,
             }
             .write(part, record);
@@ -85,18 +93,16 @@ impl Hello {
 
     /// Reads a message of kind [`Kind::Init`]; `None` when it is not a handshake of this version.
     pub fn read(message: &Message<'_>) -> Option<Self> {
-        let [first, second] = message.record_bytes() else {
-            return None;
-        };
-        let (identity, name) = (record::payload(first), record::payload(second));
-        let name_bytes = message.payload_bytes().checked_sub(RECORD_PAYLOAD_BYTES)?;
+        let mut space = [0; MESSAGE_PAYLOAD_BYTES_MAX];
+        let payload = message.payload(&mut space);
+        let (fixed, name) = payload.split_first_chunk::<{ Self::FIXED_BYTES }>()?;
         let long = |at: usize| {
-            identity[at..]
+            fixed[at..]
                 .first_chunk()
                 .map(|bytes| u64::from_le_bytes(*bytes))
         };
-        let flags = identity[31];
-        let heard_epoch = u32::from_le_bytes(*identity[24..].first_chunk()?);
+        let flags = fixed[31];
+        let heard_epoch = u32::from_le_bytes(*fixed[24..].first_chunk()?);
         let hello = Self {
             epoch: message.header.epoch,
             guid: long(0)?,
@@ -106,12 +112,18 @@ impl Hello {
             } else {
                 Some((long(16)?, heard_epoch))
             },
-            port: u16::from_le_bytes(*identity[28..].first_chunk()?),
-            slots: identity[30],
+            port: u16::from_le_bytes(*fixed[28..].first_chunk()?),
+            slots: fixed[30],
+            grant: fixed[34],
+            window_records: u16::from_le_bytes(*fixed[32..].first_chunk()?),
             asks: flags & ASKS != 0,
-            name: Name::from_bytes(name.get(..name_bytes)?).ok()?,
+            name: Name::from_bytes(name).ok()?,
         };
-        (hello.guid != 0 && flags & !(HEARD | ASKS) == 0).then_some(hello)
+        let makes_sense = hello.guid != 0
+            && flags & !(HEARD | ASKS) == 0
+            && hello.grant <= hello.slots
+            && hello.window_records >= WINDOW_RECORDS_MIN;
+        makes_sense.then_some(hello)
     }
 }
 
@@ -250,22 +262,31 @@ impl Handshake {
 mod tests {
     use super::*;
     use crate::wire::{DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, frame};
+    use alloc::vec::Vec;
     use proptest::{collection::vec, prelude::*, sample::Index};
 
     fn hellos() -> impl Strategy<Value = Hello> {
         (
             any::<(u32, u64, u64, u16, u8, bool)>(),
+            any::<(u8, u16)>(),
             any::<Option<(u64, u32)>>(),
             "[a-zA-Z0-9._-]{1,32}",
         )
             .prop_map(
-                |((epoch, guid, incarnation, port, slots, asks), heard, name)| Hello {
+                |(
+                    (epoch, guid, incarnation, port, slots, asks),
+                    (grant, window_records),
+                    heard,
+                    name,
+                )| Hello {
                     epoch,
                     guid: guid.max(1),
                     incarnation,
                     heard,
                     port,
                     slots,
+                    grant: grant.min(slots),
+                    window_records: window_records.max(WINDOW_RECORDS_MIN),
                     asks,
                     name: Name::new(&name).expect("the pattern has names only"),
                 },
@@ -286,6 +307,17 @@ mod tests {
         Hello::read(&message)
     }
 
+    /// The bytes of the name in a frame: from the ninth of the second record on.
+    fn hello_name(frame: &[u8]) -> Vec<u8> {
+        let records = frame[14..].chunks(64);
+        let payloads = records.map(|record| &record[24..][..usize::from(record[21])]);
+        payloads
+            .flatten()
+            .copied()
+            .skip(Hello::FIXED_BYTES)
+            .collect()
+    }
+
     proptest! {
         #[test]
         fn a_handshake_reads_as_it_was_said(hello in hellos()) {
@@ -293,6 +325,13 @@ mod tests {
             prop_assert_eq!(read(&frame[..len]), Some(hello));
             let (frame, len) = frame_of(&Hello { guid: 0, ..hello });
             prop_assert_eq!(read(&frame[..len]), None, "0 is nobody");
+            if let Some(grant) = hello.slots.checked_add(1) {
+                let (frame, len) = frame_of(&Hello { grant, ..hello });
+                prop_assert_eq!(read(&frame[..len]), None, "more than there is");
+            }
+            let window_records = WINDOW_RECORDS_MIN - 1;
+            let (frame, len) = frame_of(&Hello { window_records, ..hello });
+            prop_assert_eq!(read(&frame[..len]), None, "too few for a message");
         }
 
         // Up to three bytes are replaced and the CRCs fit again: flags, lengths and names that nobody says.
@@ -311,8 +350,7 @@ mod tests {
                 prop_assert_eq!(again[14 + 55], flags, "no flag is passed over");
                 prop_assert_eq!(read_first.heard.is_some(), flags & HEARD != 0);
                 // The name, to the last byte that counts; what lies behind it is nobody's.
-                let bytes = usize::from(frame[14 + 64 + 21]);
-                prop_assert_eq!(read_first.name.as_bytes(), &frame[14 + 64 + 24..][..bytes]);
+                prop_assert_eq!(read_first.name.as_bytes(), hello_name(frame));
             }
         }
     }

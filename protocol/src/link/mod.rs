@@ -9,7 +9,7 @@ pub(crate) mod outbound;
 use alloc::{collections::VecDeque, vec::Vec};
 
 use self::{
-    feedback::{Feedback, ReflectionError},
+    feedback::{Feedback, ReflectionError, WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN, message_window},
     handshake::Handshake,
     liveness::Liveness,
     outbound::Outbound,
@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// Records accepted and not yet reflected after which a ball goes out although nothing else does. Well below
-/// [`feedback::WINDOW`], so that a peer that only listens never stalls one that only talks.
-const REFLECT_EVERY: u32 = 64;
+/// A ball goes out although nothing else does when this part of what the peer's messages may take was accepted and not
+/// yet reflected, so that an end that only listens never stalls one that only talks.
+const REFLECT_PART: u32 = 3;
 /// Records accepted in an epoch that show it to be good for something although no exchange ended.
 const PROGRESS_RECORDS: u32 = 64;
 
@@ -61,8 +61,12 @@ pub(crate) struct Attachment {
     /// The peer's index of its port.
     pub port: u16,
     pub mac: [u8; 6],
-    /// Slots that the peer lets this side use.
+    /// Slots that the peer has.
+    pub slots: u8,
+    /// Slots that the peer lets this side use now.
     pub granted: u8,
+    /// Records that the peer has room for.
+    pub window_records: u16,
 }
 
 /// A message that waits for transmission and whose content lies in a slot.
@@ -89,6 +93,10 @@ pub(crate) struct Link {
     pub port: u16,
     pub mac: [u8; 6],
     pub state: LinkState,
+    /// Slots that this side lets the peer use now.
+    pub grant: u8,
+    /// Records that this side has room for.
+    pub window_records: u16,
     /// The epoch in force, or proposed while in handshake.
     pub epoch: u32,
     pub handshake: Handshake,
@@ -120,10 +128,12 @@ impl Link {
             port,
             mac,
             state: LinkState::Down,
+            grant: slots,
+            window_records: WINDOW_RECORDS_MAX,
             epoch: first_sequence.wrapping_add(1),
             handshake: Handshake::new(),
             attachment: None,
-            feedback: Feedback::new(first_sequence),
+            feedback: Feedback::new(first_sequence, WINDOW_RECORDS_MAX),
             liveness: Liveness::new(first_sequence),
             outbound: Outbound::new(slots, first_sequence),
             due: VecDeque::with_capacity(2 * slots_len),
@@ -146,14 +156,18 @@ impl Link {
     /// Enters an epoch: nothing was said and nothing heard in it. Its records count from `first_sequence`.
     pub fn enter_epoch(&mut self, first_sequence: u32) {
         self.state = LinkState::Up;
-        self.feedback = Feedback::new(first_sequence);
+        let (granted, window_records) = self
+            .attachment
+            .map_or((0, WINDOW_RECORDS_MIN), |attachment| {
+                (attachment.granted, attachment.window_records)
+            });
+        self.feedback = Feedback::new(first_sequence, window_records);
         self.liveness = Liveness::new(first_sequence);
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
-        let granted = self.attachment.map_or(0, |attachment| attachment.granted);
         self.outbound.enter_epoch(granted);
     }
 
@@ -166,7 +180,7 @@ impl Link {
         self.silent_paces = 0;
         self.counters.rx_records += records as u64;
         self.feedback.accept(header, records);
-        if self.feedback.unreflected() >= REFLECT_EVERY {
+        if self.feedback.unreflected() >= message_window(self.window_records) / REFLECT_PART {
             self.ball_due = true;
         }
         self.feedback.check(header.yours)

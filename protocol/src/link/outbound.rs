@@ -87,6 +87,19 @@ impl Outbound {
         self.free.extend((0..self.granted).rev());
     }
 
+    /// The peer grants another number of slots. What is open goes on; slots that come within the grant are free if there is
+    /// no exchange in them.
+    pub fn set_grant(&mut self, granted: u8) {
+        let before = self.granted;
+        self.granted = granted.min(self.slots());
+        self.free.retain(|&number| number < granted);
+        for number in before..self.granted {
+            if self.slots[usize::from(number)].progress == Progress::Free {
+                self.free.push(number);
+            }
+        }
+    }
+
     /// Keeps a free slot from being taken: an exchange of it with the peer of this epoch is unresolved, and what the
     /// peer remembers of it must not be overwritten before it was asked.
     pub fn withhold(&mut self, number: u8) {

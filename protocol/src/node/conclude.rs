@@ -97,11 +97,17 @@ impl Node {
         let ball = Ball::read(message).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
-        if (ball.guid, ball.port, ball.slots) != (peer.guid, attachment.port, attachment.granted) {
+        if (ball.guid, ball.port) != (peer.guid, attachment.port) {
             return Err(DownReason::PeerMoved);
+        }
+        if ball.grant > attachment.slots {
+            return Err(DownReason::Violation);
         }
         if ball.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
+        }
+        if ball.grant != attachment.granted {
+            self.on_grant(at, attachment.peer, ball.grant);
         }
         let link = &mut self.links[at];
         if ball.asks {

@@ -75,7 +75,8 @@ impl Node {
     /// resolution that it must apply the exchange afresh.
     fn reverse_tentative(&mut self, attachment: Attachment, host: &mut impl Host) {
         let peer = self.peers[attachment.peer].guid;
-        for (slot, latch) in (0..).zip(&mut self.latches[attachment.set].latches) {
+        // The numbers come second: behind the last of 255 slots there is no number that fits.
+        for (latch, slot) in self.latches[attachment.set].latches.iter_mut().zip(0..) {
             if latch.standing == Standing::Tentative {
                 latch.standing = Standing::Undone;
                 host.reverse(&latch.id(peer, attachment.port, slot), latch.bytes());

@@ -8,11 +8,13 @@
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
 //! | `transmit` | what goes into the next frame |
+//! | `credit` | how much may be under way |
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `tables` | finding and replacing peers and latches |
 
 mod conclude;
+mod credit;
 mod failure;
 mod greet;
 mod receive;

@@ -113,6 +113,8 @@ impl Node {
             heard: link.handshake.heard,
             port: link.port,
             slots: self.config.slots,
+            grant: link.grant,
+            window_records: link.window_records,
             asks: link.state != LinkState::Up,
             name: self.config.name,
         }
@@ -205,7 +207,7 @@ impl Node {
     }
 
     fn may_ask(&self, asked: usize, attachment: Attachment) -> bool {
-        asked < usize::from(attachment.granted.min(self.config.slots))
+        asked < usize::from(attachment.slots.min(self.config.slots))
     }
 
     #[inline]
@@ -304,7 +306,7 @@ impl Node {
             let ball = Ball {
                 owes: link.owes(),
                 asks: link.liveness.ask_due(),
-                slots: self.config.slots,
+                grant: link.grant,
                 port: link.port,
                 guid: self.config.guid,
                 incarnation: self.config.incarnation,
