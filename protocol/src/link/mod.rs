@@ -116,6 +116,8 @@ pub(crate) struct Link {
     /// Something other than the ball was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
+    /// Version of the link protocol that was last heard since the link was up, if it was another.
+    pub other_version: Option<u8>,
     pub counters: LinkCounters,
     /// Exchanges that had ended when the epoch in force began.
     ended_before_epoch: u64,
@@ -142,6 +144,7 @@ impl Link {
             silent_paces: 0,
             sent_since_tick: false,
             ball_due: false,
+            other_version: None,
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
         }
@@ -166,6 +169,7 @@ impl Link {
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
+        self.other_version = None;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
         self.outbound.enter_epoch(granted);

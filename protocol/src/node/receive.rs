@@ -41,11 +41,17 @@ impl Node {
             let (message, rest) = match Message::split(records) {
                 Ok(split) => split,
                 Err(error) => {
-                    let drops = &mut self.links[link].counters.drops;
-                    *match error {
-                        RecordError::Version(_) => &mut drops.version,
-                        RecordError::Malformed => &mut drops.malformed,
-                    } += 1;
+                    let link = &mut self.links[link];
+                    let drops = &mut link.counters.drops;
+                    match error {
+                        RecordError::Version(version) => {
+                            drops.version += 1;
+                            if link.state != LinkState::Up {
+                                link.other_version = Some(version);
+                            }
+                        }
+                        RecordError::Malformed => drops.malformed += 1,
+                    }
                     return;
                 }
             };
