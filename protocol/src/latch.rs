@@ -54,6 +54,24 @@ impl Latch {
         bytes: [0; MAX_PAYLOAD_BYTES],
     };
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.sequence = draw.sequence();
+        self.epoch = draw.sequence();
+        self.standing = [
+            Standing::Virgin,
+            Standing::Forgotten,
+            Standing::Tentative,
+            Standing::Committed { two_phase: true },
+            Standing::Committed { two_phase: false },
+            Standing::Refused(Refusal::NoResources),
+            Standing::Undone,
+        ][draw.below(7) as usize];
+        self.used_in_epoch = draw.flag();
+        self.answer_due = draw.flag();
+        self.len = draw.below(40) as u16;
+    }
+
     /// The request of a tentative exchange, the reply of a committed one.
     #[inline]
     pub fn bytes(&self) -> &[u8] {

@@ -147,6 +147,19 @@ impl Feedback {
         self.unreflected = self.unreflected.saturating_add(records as u32);
     }
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.said.fill_with(|| draw.half());
+        self.next = draw.sequence();
+        self.reflected = draw.sequence();
+        self.reflected_anything = draw.flag();
+        self.heard = draw.half();
+        self.expected = draw.sequence();
+        self.unreflected = draw.below(100);
+        self.first = draw.sequence();
+        self.window_records = draw.below(u32::from(WINDOW_RECORDS_MAX) + 1) as u16;
+    }
+
     /// Records accepted in this epoch.
     pub const fn records_heard(&self) -> u32 {
         self.expected.wrapping_sub(self.first)

@@ -167,6 +167,21 @@ impl Handshake {
         }
     }
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.heard = draw.flag().then(|| (draw.long(), draw.sequence()));
+        if draw.below(4) == 0 {
+            self.guid = draw.long();
+        }
+        self.due = draw.flag();
+        self.failures_since_tick = draw.below(4) as u8;
+        self.repeats_left = draw.below(256) as u8;
+        self.outpaced = draw.below(256) as u8;
+        self.sent_since_tick = draw.below(12) as u8;
+        self.changed_since_tick = draw.flag();
+        self.said = draw.flag().then(|| (draw.sequence(), self.heard));
+    }
+
     /// Starts over with a new proposal.
     pub const fn restart(&mut self) {
         self.heard = None;
@@ -196,7 +211,7 @@ impl Handshake {
     /// A round trip of another link ended. When some did and nothing was heard here, what was said last is taken for lost
     /// and said again: handshakes are stop-and-wait.
     pub const fn outpace(&mut self) {
-        self.outpaced += 1;
+        self.outpaced = self.outpaced.saturating_add(1);
         if self.outpaced >= REPEAT_AFTER && self.is_eager() {
             self.outpaced = 0;
             self.repeats_left -= 1;

@@ -42,6 +42,16 @@ impl Liveness {
         }
     }
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.ask_due = draw.flag();
+        self.answer_due = draw.flag();
+        self.asked = draw.flag().then(|| draw.sequence());
+        self.round_trip = draw.sequence();
+        self.outpaced = draw.below(40);
+        self.unreflected_balls = draw.below(UNREFLECTED_BALLS_MAX);
+    }
+
     /// Something that was said is reflected. Tells whether that ends a round trip: of something that was said after the
     /// last one had ended.
     #[inline]

@@ -73,6 +73,36 @@ impl Outbound {
         self.open
     }
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, granted: u8, draw: &mut crate::node::arbitrary::Draw) {
+        self.enter_epoch(granted);
+        for slot in &mut self.slots {
+            slot.sequence = draw.sequence();
+        }
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_slot(
+        &mut self,
+        number: u8,
+        transaction: Index,
+        progress: Progress,
+        draw: &mut crate::node::arbitrary::Draw,
+    ) {
+        self.scramble_unresolved(number);
+        self.busy += 1;
+        let slot = &mut self.slots[usize::from(number)];
+        slot.progress = progress;
+        slot.transaction = transaction;
+        slot.record_sequence = draw.sequence();
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_unresolved(&mut self, number: u8) {
+        self.withhold(number);
+        self.open += 1;
+    }
+
     /// Exchanges that are under way in the epoch in force.
     #[inline]
     pub const fn busy(&self) -> u32 {

@@ -13,6 +13,8 @@
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `tables` | finding and replacing peers and latches |
 
+#[cfg(feature = "arbitrary-state")]
+pub(crate) mod arbitrary;
 mod conclude;
 mod credit;
 mod failure;
