@@ -117,7 +117,7 @@ impl Latch {
         }
     }
 
-    /// Whether a request with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
+    /// Whether the exchange with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
     #[inline]
     pub const fn is_news(&self, sequence: u32) -> bool {
         self.is_blank() || is_later(sequence, self.sequence)

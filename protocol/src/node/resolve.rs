@@ -84,13 +84,10 @@ impl Node {
                 reply,
                 ..
             } = self;
-            let is_cabled = latches[set].link.is_some();
             let latch = &mut latches[set].latches[usize::from(number)];
             if !commit && latch.never_saw(sequence) {
                 latch.sequence = sequence;
                 latch.standing = Standing::Undone;
-                // It may still come, if the link that it is under way on has not failed here.
-                latch.used_in_epoch |= is_cabled;
             } else if latch.sequence == sequence && latch.standing == Standing::Tentative {
                 let id = latch.id(peers[attachment.peer].guid, port, number);
                 if commit {

@@ -39,19 +39,19 @@ impl Node {
         if !(1..=MAX_PAYLOAD_BYTES).contains(&message.payload_bytes()) || latch.answer_due {
             return Err(DownReason::Violation);
         }
-        // What comes first in an epoch is new, whatever its number: what was sent before it is of another epoch. So slots that
-        // disagree, for whatever reason, find together.
-        if latch.used_in_epoch {
-            if sequence == latch.sequence && latch.standing == Standing::Undone {
-                // The initiator saw the link fail before this side did, asked over another, and was told "undone". What
-                // it had sent before arrives now.
-                link.counters.drops.late += 1;
-                return Ok(());
-            }
-            // A slot serves one exchange at a time, and a tentative one is settled before its slot is used anew.
-            if sequence != latch.sequence.wrapping_add(1) || latch.standing == Standing::Tentative {
-                return Err(DownReason::Violation);
-            }
+        if sequence == latch.sequence && latch.standing == Standing::Undone {
+            // The initiator saw the link fail before this side did, or before this side saw it come up, asked over another,
+            // and was told "undone". What it had sent before arrives now.
+            link.counters.drops.late += 1;
+            return Ok(());
+        }
+        // What else comes first in an epoch is new, whatever its number: what was sent before it is of another epoch. So slots
+        // that disagree, for whatever reason, find together. Then a slot serves one exchange at a time, and a tentative one
+        // is settled before its slot is used anew.
+        if latch.used_in_epoch
+            && (sequence != latch.sequence.wrapping_add(1) || latch.standing == Standing::Tentative)
+        {
+            return Err(DownReason::Violation);
         }
         latch.sequence = sequence;
         latch.epoch = link.epoch;
