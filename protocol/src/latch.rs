@@ -5,11 +5,12 @@
 //! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation).
 
 use alloc::{vec, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use crate::{ExchangeId, Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
 
 /// How the last exchange of a slot stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Standing {
     /// There was none.
     Virgin,
@@ -126,6 +127,27 @@ impl Latch {
     }
 }
 
+/// The bytes behind its length are of no account.
+impl Hash for Latch {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            sequence,
+            epoch,
+            standing,
+            used_in_epoch,
+            answer_due,
+            len: _,
+            bytes: _,
+        } = self;
+        (
+            (sequence, epoch, standing),
+            (used_in_epoch, answer_due),
+            self.bytes(),
+        )
+            .hash(state);
+    }
+}
+
 /// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982).
 #[inline]
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
@@ -133,6 +155,7 @@ pub(crate) const fn is_later(a: u32, b: u32) -> bool {
 }
 
 /// The latches of all slots of one port of one peer.
+#[derive(Clone)]
 pub(crate) struct LatchSet {
     /// Index of the peer and its port; `None` while the set is free.
     pub owner: Option<(usize, u16)>,

@@ -5,6 +5,7 @@ use core::fmt;
 use crate::wire::MAX_PAYLOAD_BYTES;
 
 /// What executing a request answers: 0 to [`MAX_PAYLOAD_BYTES`] bytes, kept until the initiator's slot moves on.
+#[derive(Clone)]
 pub struct Reply {
     bytes: [u8; MAX_PAYLOAD_BYTES],
     len: usize,

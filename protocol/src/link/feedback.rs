@@ -4,6 +4,8 @@
 //! The reflection also is the credit of the cable: at most [`WINDOW`] records are under way unreflected, so the eight
 //! bits of the liveness byte name a record without doubt and the receiver's rings cannot overflow.
 
+use core::hash::{Hash, Hasher};
+
 use crate::wire::{record::Header, slice};
 
 /// Most records under way and not reflected.
@@ -17,6 +19,7 @@ const BALL_WINDOW: u32 = 250;
 pub(crate) struct ReflectionError;
 
 /// What was said and heard in one epoch.
+#[derive(Clone)]
 pub(crate) struct Feedback {
     /// Mine halves by the low eight bits of their record sequence.
     said: [u32; 256],
@@ -158,6 +161,27 @@ impl Feedback {
         self.reflected = named.wrapping_add(1);
         self.reflected_anything = true;
         Ok(())
+    }
+}
+
+/// Of what was said counts what the peer may still reflect.
+impl Hash for Feedback {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            said,
+            next,
+            reflected,
+            reflected_anything,
+            heard,
+            expected,
+            unreflected,
+        } = self;
+        let earliest = reflected.wrapping_sub(u32::from(*reflected_anything));
+        for ahead in 0..next.wrapping_sub(earliest) {
+            said[(earliest.wrapping_add(ahead) & 0xff) as usize].hash(state);
+        }
+        (next, reflected, reflected_anything).hash(state);
+        (heard, expected, unreflected).hash(state);
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 const REFLECT_EVERY: u32 = 64;
 
 /// Where a link stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkState {
     /// No carrier.
     Down,
@@ -48,7 +48,7 @@ impl LinkState {
 }
 
 /// Who is at the other end, as its handshake said.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Attachment {
     /// Index of the peer.
     pub peer: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Attachment {
 }
 
 /// A message that waits for transmission and whose content lies in a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Due {
     /// Message 3 of an exchange of this side.
     Commit(u8),
@@ -71,7 +71,7 @@ pub(crate) enum Due {
 }
 
 /// An answer to a resolution that waits for transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Verdict {
     /// The port of the initiator whose exchange is asked about.
     pub port: u16,
@@ -80,6 +80,7 @@ pub(crate) struct Verdict {
 }
 
 /// One end of one cable.
+#[derive(Clone, Hash)]
 pub(crate) struct Link {
     /// The caller's index of the port.
     pub port: u16,

@@ -10,10 +10,12 @@
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `tables` | finding and replacing peers and latches |
+//! | `hash` | what tells two nodes apart, for model checkers |
 
 mod conclude;
 mod failure;
 mod greet;
+mod hash;
 mod receive;
 mod resolve;
 mod serve;
@@ -115,7 +117,8 @@ pub enum SubmitError {
 
 /// All links of one lane. See the crate's page for a picture.
 ///
-/// One owner, one thread: it is `Send` and has no interior mutability.
+/// One owner, one thread: it is `Send` and has no interior mutability. Plain data, which a model checker clones and hashes.
+#[derive(Clone)]
 pub struct Node {
     config: NodeConfig,
     links: Vec<Link>,

@@ -1,0 +1,39 @@
+//! What tells two nodes apart: all that decides how they go on. A model checker takes two nodes with one hash for the same.
+
+use core::hash::{Hash, Hasher};
+
+use super::Node;
+use crate::latch::LatchSet;
+
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Without `..`, so that whoever adds a field decides here whether it counts.
+        let Self {
+            config,
+            links,
+            peers,
+            latches,
+            transactions,
+            in_doubt,
+            takes: _,
+            peers_lost,
+            frames_without_link: _,
+            scratch: _,
+            reply: _,
+        } = self;
+        (config.guid, config.incarnation).hash(state);
+        (links, peers, transactions).hash(state);
+        (in_doubt, peers_lost).hash(state);
+        for set in latches {
+            let LatchSet {
+                owner,
+                link,
+                taken_at,
+                latches: slots,
+            } = set;
+            // Their order in time, which chooses the one to be replaced, and not how often any was taken.
+            let earlier = latches.iter().filter(|set| set.taken_at < *taken_at);
+            (owner, link, earlier.count(), slots).hash(state);
+        }
+    }
+}
