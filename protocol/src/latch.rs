@@ -7,7 +7,7 @@
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{ExchangeId, Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
+use crate::{ExchangeId, Refusal, Reply, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +29,8 @@ pub(crate) enum Standing {
     Undone,
 }
 
-/// The last exchange of one slot.
-#[derive(Clone)]
+/// The last exchange of one slot. Its bytes lie in the set.
+#[derive(Clone, Hash)]
 pub(crate) struct Latch {
     pub sequence: u32,
     /// The epoch that it was asked for in.
@@ -41,7 +41,6 @@ pub(crate) struct Latch {
     /// An answer waits for transmission.
     pub answer_due: bool,
     len: u16,
-    bytes: [u8; MAX_PAYLOAD_BYTES],
 }
 
 impl Latch {
@@ -52,31 +51,7 @@ impl Latch {
         used_in_epoch: false,
         answer_due: false,
         len: 0,
-        bytes: [0; MAX_PAYLOAD_BYTES],
     };
-
-    /// The request of a tentative exchange, the reply of a committed one.
-    #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    /// Keeps the request; `payload` must fit.
-    #[inline]
-    pub fn keep(&mut self, payload: &[u8]) {
-        self.bytes[..payload.len()].copy_from_slice(payload);
-        self.len = payload.len() as u16;
-        self.standing = Standing::Tentative;
-    }
-
-    /// Latches that it was executed.
-    #[inline]
-    pub fn commit(&mut self, reply: &Reply, two_phase: bool) {
-        let reply = reply.as_bytes();
-        self.bytes[..reply.len()].copy_from_slice(reply);
-        self.len = reply.len() as u16;
-        self.standing = Standing::Committed { two_phase };
-    }
 
     /// The name of the exchange, which `peer` started in slot `slot` of its port `port`.
     #[inline]
@@ -127,27 +102,6 @@ impl Latch {
     }
 }
 
-/// The bytes behind its length are of no account.
-impl Hash for Latch {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self {
-            sequence,
-            epoch,
-            standing,
-            used_in_epoch,
-            answer_due,
-            len: _,
-            bytes: _,
-        } = self;
-        (
-            (sequence, epoch, standing),
-            (used_in_epoch, answer_due),
-            self.bytes(),
-        )
-            .hash(state);
-    }
-}
-
 /// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982).
 #[inline]
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
@@ -164,16 +118,47 @@ pub(crate) struct LatchSet {
     /// When a link last took it, on the node's own count.
     pub taken_at: u64,
     pub latches: Vec<Latch>,
+    payloads: Payloads,
 }
 
 impl LatchSet {
-    pub fn new(slots: u8) -> Self {
+    /// The latches of `slots` slots, for requests and replies of up to `message_bytes_max` bytes.
+    pub fn new(slots: u8, message_bytes_max: usize) -> Self {
         Self {
             owner: None,
             link: None,
             taken_at: 0,
             latches: vec![Latch::VIRGIN; usize::from(slots)],
+            payloads: Payloads::new(usize::from(slots), message_bytes_max),
         }
+    }
+
+    /// The request of the tentative exchange of a slot, the reply of a committed one.
+    #[inline]
+    pub fn bytes(&self, slot: u8) -> &[u8] {
+        let slot = usize::from(slot);
+        self.payloads.get(slot, usize::from(self.latches[slot].len))
+    }
+
+    /// Keeps the request of a slot; `payload` must fit.
+    #[inline]
+    pub fn keep(&mut self, slot: u8, payload: &[u8]) {
+        self.latch(slot, payload, Standing::Tentative);
+    }
+
+    /// Latches that the exchange of a slot was executed.
+    #[inline]
+    pub fn commit(&mut self, slot: u8, reply: &Reply, two_phase: bool) {
+        self.latch(slot, reply.as_bytes(), Standing::Committed { two_phase });
+    }
+
+    #[inline]
+    fn latch(&mut self, slot: u8, bytes: &[u8], standing: Standing) {
+        let slot = usize::from(slot);
+        self.payloads.set(slot, bytes);
+        let latch = &mut self.latches[slot];
+        latch.len = bytes.len() as u16;
+        latch.standing = standing;
     }
 
     /// Of everything before now it is not known whether it was.
@@ -188,5 +173,22 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
+    }
+}
+
+/// Without when it was taken, which counts beside other sets only, and without the bytes behind the length of each latch.
+impl Hash for LatchSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            owner,
+            link,
+            taken_at: _,
+            latches,
+            payloads: _,
+        } = self;
+        (owner, link, latches).hash(state);
+        for slot in 0..latches.len() {
+            self.bytes(slot as u8).hash(state);
+        }
     }
 }

@@ -16,9 +16,11 @@
 //! | `link` | one end of one cable: handshake, feedback, slots |
 //! | [`node`] | peers, queues, dispatch, resolution |
 //! | [`verb`] | what applications ask of a region |
+//! | [`region`] | regions, and verbs executed on them |
 //!
 //! # Guarantees
-//! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`] only. No input
+//! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
+//! [`region::Engine`] is made or takes a region in or gives it up, only. No input
 //! panics: frames are validated before they are used, and what is wrong is a counted drop or a link fault.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,8 +38,10 @@ mod latch;
 mod link;
 mod name;
 pub mod node;
+mod payloads;
 mod peer;
 mod refusal;
+pub mod region;
 mod reply;
 mod transaction;
 pub mod verb;

@@ -23,6 +23,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 6] = [
+        Self::NoResources,
+        Self::BadRequest,
+        Self::UnknownRegion,
+        Self::OutOfBounds,
+        Self::NoRight,
+        Self::Unsupported,
+    ];
+
     /// The byte on the wire.
     #[must_use]
     pub const fn to_byte(self) -> u8 {

@@ -1,5 +1,7 @@
 //! The scenarios that are checked.
 
+use covalent_protocol::wire::FRAME_PAYLOAD_BYTES_MAX;
+
 use crate::{
     invariant,
     mutant::Mutant,
@@ -106,7 +108,32 @@ pub fn whole() -> Vec<Scenario> {
             eager: false,
             ..Scenario::new("at-leisure")
         },
+        Scenario {
+            budget: budget(1, 0, 1, 0),
+            ..riders()
+        },
+        Scenario {
+            budget: budget(1, 1, 1, 0),
+            ..long()
+        },
     ]
+}
+
+fn long() -> Scenario {
+    Scenario {
+        wishes: one(NO_REFUSAL),
+        request_bytes: FRAME_PAYLOAD_BYTES_MAX as u16 + 1,
+        ..Scenario::new("two-frames")
+    }
+}
+
+fn riders() -> Scenario {
+    Scenario {
+        wishes: two(),
+        slots: 2,
+        eager: false,
+        ..Scenario::new("riders")
+    }
 }
 
 /// The same within bounds that take seconds.
@@ -157,6 +184,14 @@ pub fn bounded() -> Vec<Scenario> {
             budget: budget(1, 0, 1, 0),
             eager: false,
             ..Scenario::new("at-leisure")
+        },
+        Scenario {
+            budget: budget(1, 0, 0, 0),
+            ..riders()
+        },
+        Scenario {
+            budget: budget(1, 0, 1, 0),
+            ..long()
         },
     ]
 }

@@ -98,7 +98,9 @@ fn isolation(world: &World) -> bool {
             let program = &world.sides[wish.to].program;
             program.committed_in_two.iter().all(|id| {
                 let from = (id.peer - crate::world::guid(0)) as usize;
-                world.heard.contains(&(from, id.port, id.slot, id.sequence))
+                world
+                    .heard
+                    .contains(&((from, id.port, id.slot), id.sequence))
             })
         }
     })

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`scenario`] | who is cabled to whom, what they want, how often what may go wrong |
 //! | [`world`] | a state: nodes, their programs, frames under way |
+//! | [`frame`] | a frame under way |
 //! | [`program`] | the program around a node, which keeps books |
 //! | [`step`] | what may happen next, and what it does |
 //! | [`invariant`] | what must hold in every state |
@@ -20,6 +21,7 @@
 
 pub mod catalogue;
 pub mod check;
+pub mod frame;
 pub mod invariant;
 pub mod mutant;
 pub mod program;

@@ -1,17 +1,8 @@
 //! Ways to build it wrong. Each stands around the production code and not in it, and each must be found.
 
-use std::sync::Arc;
+use covalent_protocol::wire::{record, slice::Kind};
 
-use covalent_protocol::{
-    DEFAULT_ETHERTYPE,
-    wire::{
-        ETHERNET_HEADER_BYTES, RECORD_BYTES, frame,
-        record::{self, Header},
-        slice::Kind,
-    },
-};
-
-use crate::world::Side;
+use crate::{frame::Frame, world::Side};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,20 +41,14 @@ impl Mutant {
 
 /// Added to the port in a question, it names one that no initiator has, so the responder latches nothing that will be used.
 const NO_PORT: u16 = 0x7f00;
-/// Where a record's payload lies in it.
-const PAYLOAD_AT: usize = 24;
+/// Where the payload lies in the first record of a message.
+const PAYLOAD_AT: usize = 28;
 
 /// What `side` receives in place of `frame` where nobody keeps to an "undone".
 #[must_use]
-pub fn without_latch(side: &Side, peer: u64, frame: &Arc<[u8]>) -> Arc<[u8]> {
-    let mut bytes = frame.to_vec();
-    let mut changed = false;
-    let (records, _) = bytes[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
-    for bytes in records {
-        let Ok(header) = Header::read(bytes) else {
-            continue;
-        };
-        let payload = record::payload(bytes);
+pub fn without_latch(side: &Side, peer: u64, frame: &Frame) -> Frame {
+    frame.changed(|header, record| {
+        let payload = record::payload(record);
         let port = u16::from_le_bytes([payload[0], payload[1]]);
         let said = match header.kind {
             Kind::Resolve if payload[2] == 0 => {
@@ -74,15 +59,9 @@ pub fn without_latch(side: &Side, peer: u64, frame: &Arc<[u8]>) -> Arc<[u8]> {
                 if known { port } else { port | NO_PORT }
             }
             Kind::Resolved => port & !NO_PORT,
-            _ => continue,
+            _ => port,
         };
-        bytes[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&said.to_le_bytes());
-        changed |= said != port;
-    }
-    if !changed {
-        return Arc::clone(frame);
-    }
-    frame::seal(&mut bytes);
-    debug_assert!(frame::parse(&bytes, DEFAULT_ETHERTYPE).is_ok());
-    bytes.into()
+        record[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&said.to_le_bytes());
+        said != port
+    })
 }

@@ -2,7 +2,10 @@
 
 use covalent_protocol::{DownReason, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 
-use crate::{mutant::Mutant, scenario::Wish};
+use crate::{
+    mutant::Mutant,
+    scenario::{Scenario, Wish},
+};
 
 /// How a wish ended, as its initiator was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +27,8 @@ pub enum Breach {
     SettledTwice,
     /// An end was told twice.
     ToldTwice,
+    /// The request is not the one that was made.
+    ForeignRequest,
     /// The reply is not the one that the execution gave.
     ForeignReply,
     /// An honest end was taken for a liar.
@@ -34,6 +39,7 @@ pub enum Breach {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Program {
     wishes: Vec<Wish>,
+    request_bytes: u16,
     mutant: Mutant,
     /// Wishes of this node that were submitted, by number.
     pub submitted: Vec<bool>,
@@ -64,10 +70,11 @@ pub struct Program {
 impl Program {
     /// Books without an entry.
     #[must_use]
-    pub fn new(wishes: &[Wish], ports: usize, mutant: Mutant) -> Self {
+    pub fn new(scenario: &Scenario, wishes: &[Wish]) -> Self {
         Self {
             wishes: wishes.to_vec(),
-            mutant,
+            request_bytes: scenario.request_bytes,
+            mutant: scenario.mutant,
             submitted: vec![false; wishes.len()],
             told: vec![None; wishes.len()],
             attempts: vec![0; wishes.len()],
@@ -76,21 +83,30 @@ impl Program {
             committed_in_two: Vec::new(),
             reversed: Vec::new(),
             admitted: Vec::new(),
-            failures: vec![0; ports],
+            failures: vec![0; scenario.cables.len()],
             silences: 0,
             lost_sight: false,
             breach: None,
         }
     }
 
-    /// The request that a wish sends.
+    /// The request that a wish sends: every byte says which.
     #[must_use]
-    pub const fn request(wish: usize) -> [u8; 1] {
-        [wish as u8]
+    pub fn request(&self, wish: usize) -> Vec<u8> {
+        vec![wish as u8; usize::from(self.request_bytes)]
     }
 
     const fn wish(payload: &[u8]) -> usize {
         payload[0] as usize
+    }
+
+    /// What is executed, reversed or refused is what was asked for, byte for byte.
+    fn look_at(&mut self, payload: &[u8]) -> usize {
+        let wish = Self::wish(payload);
+        if payload != self.request(wish) {
+            self.note(Breach::ForeignRequest);
+        }
+        wish
     }
 
     fn note(&mut self, breach: Breach) {
@@ -135,7 +151,7 @@ impl Host for Program {
         if self.admitted.contains(id) || self.committed.contains(id) {
             self.note(Breach::AdmittedTwice);
         }
-        let wish = Self::wish(payload);
+        let wish = self.look_at(payload);
         self.attempts[wish] += 1;
         if self.attempts[wish] == self.wishes[wish].refused_attempt {
             return Err(Refusal::NoResources);
@@ -149,14 +165,15 @@ impl Host for Program {
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         self.settle(id);
-        let wish = Self::wish(payload);
+        let wish = self.look_at(payload);
         if self.mutant != Mutant::DeliverAt1 || self.wishes[wish].mode == Mode::OnePhase {
             self.deliver(id, wish);
         }
         let _fits = reply.set(&[!payload[0], self.attempts[wish]]);
     }
 
-    fn reverse(&mut self, id: &ExchangeId, _payload: &[u8]) {
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        self.look_at(payload);
         if self.mutant != Mutant::KeepReserved {
             self.settle(id);
         }
@@ -167,7 +184,7 @@ impl Host for Program {
         let wish = token as usize;
         let told = match outcome {
             Outcome::Committed(reply) => {
-                if reply.first() != Some(&!Self::request(wish)[0]) {
+                if reply.first() != Some(&!(wish as u8)) {
                     self.note(Breach::ForeignReply);
                 }
                 Told::Done

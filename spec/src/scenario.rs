@@ -45,6 +45,8 @@ pub struct Scenario {
     pub budget: Budget,
     /// Exchanges that each end may have open on a link.
     pub slots: u8,
+    /// Bytes of each request. Beyond [`covalent_protocol::wire::FRAME_PAYLOAD_BYTES_MAX`] it takes several frames.
+    pub request_bytes: u16,
     /// Ticks without a word after which a link is declared dead.
     pub silent_paces_max: u32,
     /// Whether all links are up at the start; else they have a carrier and nothing was said.
@@ -69,6 +71,7 @@ impl Scenario {
             wishes: Vec::new(),
             budget: Budget::default(),
             slots: 1,
+            request_bytes: 1,
             silent_paces_max: 4,
             up: true,
             eager: true,

@@ -63,6 +63,15 @@ pub const ALL: &[Sight] = &[
     sight("a record came while its link was not up", |world| {
         counted(world, |counters| counters.drops.not_up > 0)
     }),
+    sight("message 2 rode on a record of another exchange", |world| {
+        world.arrived.message_2_rode
+    }),
+    sight("message 3 rode on a record of another exchange", |world| {
+        world.arrived.message_3_rode
+    }),
+    sight("a message of several frames arrived", |world| {
+        world.arrived.second_frame
+    }),
     sight("a link failed by a gap", |world| {
         failed(world, DownReason::SequenceGap)
     }),

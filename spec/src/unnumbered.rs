@@ -6,11 +6,12 @@
 use covalent_protocol::{
     LinkState, Node,
     wire::{
-        ETHERNET_HEADER_BYTES, RECORD_BYTES, frame,
         record::{self, Header},
         slice::Kind,
     },
 };
+
+use crate::frame::Frame;
 
 /// What it must know to make up the numbers that it leaves out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,31 +47,26 @@ impl Unnumbered {
     }
 
     /// Notes what the node says.
-    pub fn say(&mut self, port: usize, frame: &[u8]) {
-        for header in headers(frame) {
+    pub fn say(&mut self, port: usize, frame: &Frame) {
+        for (_, header) in frame.messages() {
             if matches!(header.kind, Kind::Request | Kind::Tentative) {
                 self.started[port] = header.slot_sequence;
             }
         }
     }
 
-    /// What the node is told in place of a frame.
-    pub fn hear(&mut self, port: usize, frame: &[u8]) -> Vec<u8> {
-        let mut told = frame.to_vec();
+    /// What the node is told in place of a frame. All messages but handshakes have one record here.
+    #[must_use]
+    pub fn hear(&mut self, port: usize, frame: &Frame) -> Frame {
         let Some((epoch, heard)) = &mut self.heard[port] else {
-            return told;
+            return frame.clone();
         };
-        let (records, _) = told[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
-        for bytes in records {
-            let Ok(header) = Header::read(bytes) else {
-                continue;
-            };
-            let payload: Vec<u8> = record::payload(bytes).to_vec();
+        frame.changed(|header, record| {
+            let payload = record::payload(record).to_vec();
             let about = usize::from(u16::from_le_bytes([payload[0], payload[1]]));
             let one_bit_off = |last: u32| (last ^ header.slot_sequence) & 1;
             let slot_sequence = match header.kind {
-                Kind::Init => continue,
-                Kind::Ball => 0,
+                Kind::Init => return false,
                 Kind::Request | Kind::Tentative => {
                     self.served[port] += one_bit_off(self.served[port]);
                     self.served[port]
@@ -84,23 +80,18 @@ impl Unnumbered {
                     self.started[port] - one_bit_off(self.started[port])
                 }
                 Kind::Resolved => self.started[about] - one_bit_off(self.started[about]),
+                _ => 0,
             };
             Header {
                 yours: 0,
                 epoch: *epoch,
                 record_sequence: *heard,
                 slot_sequence,
-                ..header
+                ..*header
             }
-            .write(&payload, bytes);
+            .write(&payload, record);
             *heard += 1;
-        }
-        frame::seal(&mut told);
-        told
+            true
+        })
     }
-}
-
-fn headers(frame: &[u8]) -> impl Iterator<Item = Header> {
-    let (records, _) = frame[ETHERNET_HEADER_BYTES..].as_chunks::<RECORD_BYTES>();
-    records.iter().filter_map(|bytes| Header::read(bytes).ok())
 }

@@ -1,17 +1,18 @@
 //! A state: nodes, their programs, and frames under way.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Name, Node, NodeConfig,
-    wire::{frame, record::Header, slice::Kind},
+    FRAME_BYTES_MAX, Name, Node, NodeConfig,
+    wire::{record::NO_RIDER, slice::Kind},
 };
 
 use crate::{
+    frame::Frame,
     mutant::{self, Mutant},
     program::Program,
     scenario::{Budget, Scenario, Wish},
@@ -33,15 +34,26 @@ pub struct Side {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Cable {
     /// Frames under way to each end.
-    pub under_way: [VecDeque<Arc<[u8]>>; 2],
+    pub under_way: [VecDeque<Frame>; 2],
     /// What is sent to that end from now on is lost.
     pub cut: [bool; 2],
     /// That end lost its carrier.
     pub noticed: [bool; 2],
 }
 
-/// Message 2 of an exchange reached its initiator: node, port, slot, sequence.
-pub type HeardMessage2 = (usize, u16, u8, u32);
+/// A slot of an initiator: node, port, slot.
+pub type Slot = (usize, u16, u8);
+
+/// What came by on a run, for [`crate::sight`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrived {
+    /// Message 3 of an exchange on a record of another.
+    pub message_3_rode: bool,
+    /// Message 2 of an exchange on a record of another.
+    pub message_2_rode: bool,
+    /// The second part of a message of several frames.
+    pub second_frame: bool,
+}
 
 /// A state of the search.
 #[derive(Clone)]
@@ -56,14 +68,18 @@ pub struct World {
     pub spent: Budget,
     /// Ticks of each node.
     pub ticks: Vec<u8>,
-    /// Messages 2 that arrived.
-    pub heard: BTreeSet<HeardMessage2>,
+    /// The sequence last started in each slot.
+    pub started: BTreeMap<Slot, u32>,
+    /// What arrived on the way here; decides nothing.
+    pub arrived: Arrived,
+    /// The sequences in each slot of which message 2 arrived.
+    pub heard: BTreeSet<(Slot, u32)>,
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.sides, &self.cables, &self.wishes).hash(state);
-        (self.spent, &self.ticks, &self.heard).hash(state);
+        (self.spent, &self.ticks, &self.started, &self.heard).hash(state);
     }
 }
 
@@ -91,6 +107,7 @@ fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
         slots: scenario.slots,
         silent_paces_max: scenario.silent_paces_max,
         transactions_max: 3,
+        message_bytes_max: scenario.request_bytes.max(2),
         ..NodeConfig::new(guid(number), 100 + u64::from(life), name)
     });
     for (port, ends) in (0..).zip(&scenario.cables) {
@@ -109,7 +126,7 @@ impl World {
         let side = |number| {
             Arc::new(Side {
                 node: node(scenario, number, 0),
-                program: Program::new(wishes, scenario.cables.len(), scenario.mutant),
+                program: Program::new(scenario, wishes),
                 unnumbered: scenario
                     .mutant
                     .is_unnumbered()
@@ -122,6 +139,8 @@ impl World {
             wishes: wishes.into(),
             spent: Budget::default(),
             ticks: vec![0; scenario.nodes],
+            started: BTreeMap::new(),
+            arrived: Arrived::default(),
             heard: BTreeSet::new(),
         };
         for (cable, ends) in scenario.cables.iter().enumerate() {
@@ -173,12 +192,19 @@ impl World {
         let Some(len) = side.node.poll_transmit(cable as u16, &mut buffer) else {
             return false;
         };
+        let frame = Frame::new(&buffer[..len]);
         if let Some(unnumbered) = &mut side.unnumbered {
-            unnumbered.say(cable, &buffer[..len]);
+            unnumbered.say(cable, &frame);
+        }
+        for (_, header) in frame.messages() {
+            if matches!(header.kind, Kind::Request | Kind::Tentative) {
+                let slot = (node, cable as u16, header.slot);
+                self.started.insert(slot, header.slot_sequence);
+            }
         }
         let cable = &mut self.cables[cable];
         if !cable.cut[1 - end] {
-            cable.under_way[1 - end].push_back(buffer[..len].into());
+            cable.under_way[1 - end].push_back(frame);
         }
         true
     }
@@ -189,12 +215,25 @@ impl World {
             return;
         };
         let [node, peer] = [end, 1 - end].map(|end| scenario.cables[cable][end]);
-        for record in frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap_or_default() {
-            if let Ok(header) = Header::read(record)
-                && header.kind == Kind::Reflecting
-            {
-                self.heard
-                    .insert((node, cable as u16, header.slot, header.slot_sequence));
+        for (_, header) in frame.messages() {
+            if header.kind == Kind::Reflecting {
+                let slot = (node, cable as u16, header.slot);
+                self.heard.insert((slot, header.slot_sequence));
+            }
+            self.arrived.second_frame |= header.shape.fragment > 0;
+            if header.rider == NO_RIDER {
+                continue;
+            }
+            let answers = matches!(
+                header.kind,
+                Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved
+            );
+            self.arrived.message_2_rode |= answers;
+            self.arrived.message_3_rode |= !answers;
+            // A rider has no sequence of its own: it is of whatever its initiator started last.
+            let slot = (node, cable as u16, header.rider);
+            if answers && let Some(&sequence) = self.started.get(&slot) {
+                self.heard.insert((slot, sequence));
             }
         }
         if scenario.mutant == Mutant::NoLatch {
@@ -202,9 +241,10 @@ impl World {
         }
         self.input(scenario, node, |side| {
             if let Some(unnumbered) = &mut side.unnumbered {
-                frame = unnumbered.hear(cable, &frame).into();
+                frame = unnumbered.hear(cable, &frame);
             }
-            side.node.on_frame(cable as u16, &frame, &mut side.program);
+            side.node
+                .on_frame(cable as u16, frame.bytes(), &mut side.program);
         });
     }
 
@@ -270,9 +310,8 @@ impl Side {
     /// Submits a wish. False if its peer was never heard of.
     pub fn submit(&mut self, wishes: &[Wish], wish: usize) -> bool {
         let Wish { to, mode, .. } = wishes[wish];
-        let taken = self
-            .node
-            .submit(guid(to), mode, &Program::request(wish), wish as u64);
+        let request = self.program.request(wish);
+        let taken = self.node.submit(guid(to), mode, &request, wish as u64);
         self.program.submitted[wish] |= taken.is_ok();
         taken.is_ok()
     }

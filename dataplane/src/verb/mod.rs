@@ -1,20 +1,151 @@
-//! Verbs: executed on the regions of this lane, for peers and for local applications alike.
-//!
-//! `engine` admits and executes, `regions` finds them, `counts` counts by verb and by refusal.
-//!
-//! # What others see of a verb
-//! The lane executes one verb after the other, so to other verbs each one is a single step. The application that
-//! registered the region has it mapped and may read and write it at any moment. To it, and from it:
-//! - A verb on one word is one atomic step.
-//! - `Read` and `Write` are atomic for each word of 8 bytes, not across words.
-//! - `MultiCommit` changes its words one after the other, each by compare-and-swap. A local reader may see some of them
-//!   changed and others not yet. If a local writer changes one of the words in that moment, the words changed before are
-//!   put back, each by compare-and-swap, and the verb answers `Mismatch`; a word that the local writer changed in the
-//!   meantime stays as the local writer wrote it. No local write is ever overwritten unseen. An owner that wants to see and
-//!   make only whole changes uses verbs on its own node instead of local access.
+//! Verbs: [`covalent_protocol::region`] on memory that applications share with this process.
 
-mod counts;
-mod engine;
-mod regions;
+use covalent_api::{request::Rights, status::Causes};
+use covalent_pipe::region::RegionMemory;
+use covalent_protocol::{
+    ExchangeId, Mode, Refusal, Reply,
+    region::{self, Engine, Memory, Registration},
+};
 
-pub use engine::VerbEngine;
+use crate::lane::command::NewRegion;
+
+/// Executes verbs on the regions of one lane. Used by that lane's thread alone; never allocates for a verb.
+#[derive(Debug, Default)]
+pub struct VerbEngine(Engine<Shared>);
+
+impl VerbEngine {
+    /// An engine without regions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a region in.
+    ///
+    /// # Errors
+    /// The name or the key is in use.
+    pub fn insert(&mut self, new: NewRegion) -> Result<(), String> {
+        let name = new.name.clone();
+        let registration = Registration {
+            name: new.name,
+            rkey: new.rkey,
+            rights: rights(new.rights),
+            owner: new.session,
+            memory: Shared(new.memory),
+        };
+        self.0
+            .register(registration)
+            .map_err(|error| format!("region `{name}`: {error}"))
+    }
+
+    /// Forgets the regions of `session` and hands their memory back.
+    pub fn remove_session(&mut self, session: u64) -> Vec<RegionMemory> {
+        let memories = self.0.remove_owner(session);
+        memories.into_iter().map(|Shared(memory)| memory).collect()
+    }
+
+    /// As [`Engine::admit`].
+    ///
+    /// # Errors
+    /// As [`Engine::admit`].
+    #[inline]
+    pub fn admit(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
+        self.0.admit(id, mode, request)
+    }
+
+    /// As [`Engine::execute`].
+    #[inline]
+    pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
+        self.0.execute(id, request, reply);
+    }
+
+    /// As [`Engine::reverse`].
+    #[inline]
+    pub fn reverse(&mut self, id: &ExchangeId, request: &[u8]) {
+        self.0.reverse(id, request);
+    }
+
+    /// As [`Engine::run`].
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    #[inline]
+    pub fn run(&mut self, request: &[u8], reply: &mut Reply) -> Result<(), Refusal> {
+        self.0.run(request, reply)
+    }
+
+    /// Verbs executed, by verb.
+    #[must_use]
+    pub fn executed(&self) -> Causes {
+        let counts = self.0.executed();
+        counts.map(|(verb, n)| (verb.to_owned(), n)).collect()
+    }
+
+    /// Requests refused, by reason.
+    #[must_use]
+    pub fn refused(&self) -> Causes {
+        let counts = self.0.refused();
+        counts
+            .map(|(refusal, n)| (refusal.as_str().to_owned(), n))
+            .collect()
+    }
+}
+
+const fn rights(rights: Rights) -> region::Rights {
+    region::Rights {
+        read: rights.read,
+        write: rights.write,
+        atomic: rights.atomic,
+    }
+}
+
+/// Memory that the application which registered it may read and write meanwhile.
+#[derive(Debug)]
+struct Shared(RegionMemory);
+
+impl Memory for Shared {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn load(&self, offset: u64) -> Option<u64> {
+        self.0.load(offset)
+    }
+
+    fn swap(&mut self, offset: u64, value: u64) -> Option<u64> {
+        self.0.swap(offset, value)
+    }
+
+    fn compare_exchange(
+        &mut self,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> Option<Result<u64, u64>> {
+        self.0.compare_exchange(offset, expected, new)
+    }
+
+    fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64> {
+        self.0.fetch_add(offset, delta)
+    }
+
+    fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.fetch_and(offset, mask)
+    }
+
+    fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.fetch_or(offset, mask)
+    }
+
+    fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.fetch_xor(offset, mask)
+    }
+
+    fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
+        self.0.read(offset, target)
+    }
+
+    fn write(&mut self, offset: u64, source: &[u8]) -> Option<()> {
+        self.0.write(offset, source)
+    }
+}

@@ -3,7 +3,6 @@
 use core::hash::{Hash, Hasher};
 
 use super::Node;
-use crate::latch::LatchSet;
 
 impl Hash for Node {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -18,22 +17,16 @@ impl Hash for Node {
             takes: _,
             peers_lost,
             frames_without_link: _,
-            scratch: _,
+            clock: _,
             reply: _,
         } = self;
         (config.guid, config.incarnation).hash(state);
         (links, peers, transactions).hash(state);
         (in_doubt, peers_lost).hash(state);
         for set in latches {
-            let LatchSet {
-                owner,
-                link,
-                taken_at,
-                latches: slots,
-            } = set;
             // Their order in time, which chooses the one to be replaced, and not how often any was taken.
-            let earlier = latches.iter().filter(|set| set.taken_at < *taken_at);
-            (owner, link, earlier.count(), slots).hash(state);
+            let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);
+            (set, earlier.count()).hash(state);
         }
     }
 }

@@ -120,6 +120,20 @@ impl<'a> Reply<'a> {
         Ok(needed)
     }
 
+    /// Writes [`Reply::ok`] to the start of `out`, with `len` bytes that `read` puts where they are to be, and returns its
+    /// length. `None` if `out` is too short, or `read` gives that.
+    pub(crate) fn encode_read(
+        out: &mut [u8],
+        len: usize,
+        read: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Option<usize> {
+        let needed = HEADER_BYTES + len;
+        let (header, data) = out.get_mut(..needed)?.split_at_mut(HEADER_BYTES);
+        Reply::ok(&[]).encode(header).ok()?;
+        read(data)?;
+        Some(needed)
+    }
+
     /// Reads a reply that fills `bytes`.
     ///
     /// # Errors

@@ -1,105 +1,141 @@
 //! Admission and execution.
 
-use covalent_api::{request::Rights, status::Causes};
-use covalent_pipe::region::RegionMemory;
-use covalent_protocol::{
-    Refusal,
-    verb::{self, DecodeError, MultiCommit, READ_BYTES_MAX, RegionInfo, Request, Verb},
+use alloc::vec::Vec;
+
+use super::{
+    Memory, RegisterError, Registration, apply::apply, counts::VerbCounts, memory::WORD_BYTES,
+    table::Regions,
+};
+use crate::{
+    ExchangeId, Mode, Refusal, Reply,
+    verb::{self, DecodeError, MultiCommit, RegionInfo, Request, Verb},
 };
 
-use super::{counts::VerbCounts, regions::Regions};
-use crate::lane::command::NewRegion;
-
-/// Bytes of a word.
-const WORD_BYTES: u64 = 8;
-
-/// Executes verbs on the regions of one lane. Used by that lane's thread alone; never allocates for a verb.
-#[derive(Debug, Default)]
-pub struct VerbEngine {
-    regions: Regions,
+/// Executes verbs on the regions of one lane. Its methods for verbs never allocate.
+///
+/// [`Engine::admit`], [`Engine::execute`] and [`Engine::reverse`] are what a [`crate::Host`] needs for verbs of peers;
+/// [`Engine::run`] is for those of the node's own applications.
+#[derive(Debug, Clone)]
+pub struct Engine<M> {
+    regions: Regions<M>,
     counts: VerbCounts,
 }
 
-impl VerbEngine {
+impl<M: Memory> Default for Engine<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Memory> Engine<M> {
     /// An engine without regions.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self {
+            regions: Regions::new(),
+            counts: VerbCounts::new(),
+        }
     }
 
     /// Takes a region in.
     ///
     /// # Errors
     /// The name or the key is in use.
-    pub fn insert(&mut self, region: NewRegion) -> Result<(), String> {
+    pub fn register(&mut self, region: Registration<M>) -> Result<(), RegisterError> {
         self.regions.insert(region)
     }
 
-    /// Forgets the regions of `session` and hands their memory back.
-    pub fn remove_session(&mut self, session: u64) -> Vec<RegionMemory> {
-        self.regions.remove_session(session)
+    /// Forgets the regions of `owner` and hands their memory back.
+    pub fn remove_owner(&mut self, owner: u64) -> Vec<M> {
+        self.regions
+            .remove_owner(owner)
+            .into_iter()
+            .map(|(_, memory)| memory)
+            .collect()
     }
 
-    /// Whether `request` may be executed: it can be read, its region exists, it lies within it, and the region grants the
-    /// right. Changes nothing but the count of refusals.
+    /// The memory of the region with this key.
+    #[must_use]
+    pub fn memory(&self, rkey: u32) -> Option<&M> {
+        Some(&self.regions.get(rkey)?.memory)
+    }
+
+    /// Whether `request` of the exchange `id` may be executed: it can be read, its region exists, it lies within it, and the
+    /// region grants the right. Changes nothing that a verb could see, and counts a refusal.
+    ///
+    /// As [`crate::Host::admit`]: what was admitted is executed or reversed later, under the same `id`, and in
+    /// [`Mode::OnePhase`] executed at once.
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&mut self, request: &[u8]) -> Result<(), Refusal> {
+    pub fn admit(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
+        let _ = (id, mode);
         let checked = self.check(request);
         if let Err(refusal) = checked {
             self.counts.count_refused(refusal);
         }
-        checked
+        checked.map(drop)
     }
 
-    /// Executes an admitted request and writes its reply. A region that was withdrawn since is answered as gone.
-    pub fn execute(&mut self, request: &[u8], reply: &mut covalent_protocol::Reply) {
-        // Both were checked at admission; only the region may have gone since.
-        let decoded = Request::decode(request)
-            .ok()
-            .filter(|_| self.check(request).is_ok());
-        let mut data = [0; READ_BYTES_MAX];
-        let answer = match &decoded {
-            Some(request) => {
-                self.counts.count_executed(&request.verb);
-                self.apply(request, &mut data)
-                    .unwrap_or_else(verb::Reply::gone)
+    /// Executes the admitted `request` of the exchange `id` and writes its reply. A region that was withdrawn since is
+    /// answered as gone.
+    pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
+        let _ = id;
+        // It was checked at admission; only the region may have gone since.
+        match self.check(request) {
+            Ok(request) => self.apply(&request, reply),
+            Err(_) => answer_gone(reply),
+        }
+    }
+
+    /// The admitted `request` of the exchange `id` will never be executed.
+    pub fn reverse(&mut self, id: &ExchangeId, request: &[u8]) {
+        let _ = (id, request);
+    }
+
+    /// Executes `request` of one of the node's own applications at once and writes its reply.
+    ///
+    /// # Errors
+    /// Why it was not executed; counted.
+    pub fn run(&mut self, request: &[u8], reply: &mut Reply) -> Result<(), Refusal> {
+        match self.check(request) {
+            Ok(request) => {
+                self.apply(&request, reply);
+                Ok(())
             }
-            None => verb::Reply::gone(),
-        };
-        reply.write_with(|space| answer.encode(space).unwrap_or(0));
+            Err(refusal) => {
+                self.counts.count_refused(refusal);
+                Err(refusal)
+            }
+        }
     }
 
-    /// Verbs executed, by verb.
-    #[must_use]
-    pub fn executed(&self) -> Causes {
+    /// Verbs executed, by name.
+    pub fn executed(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counts.executed()
     }
 
     /// Requests refused, by reason.
-    #[must_use]
-    pub fn refused(&self) -> Causes {
+    pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> {
         self.counts.refused()
     }
 
-    fn check(&self, request: &[u8]) -> Result<(), Refusal> {
+    fn check<'a>(&self, request: &'a [u8]) -> Result<Request<'a>, Refusal> {
         let request = Request::decode(request).map_err(|error| match error {
             DecodeError::UnknownOperation(_) | DecodeError::UnknownFlags(_) => Refusal::Unsupported,
             _ => Refusal::BadRequest,
         })?;
         if let Verb::Lookup { name } = request.verb {
-            return self
-                .regions
-                .find(name)
-                .map(drop)
-                .ok_or(Refusal::UnknownRegion);
+            return match self.regions.find(name) {
+                Some(_) => Ok(request),
+                None => Err(Refusal::UnknownRegion),
+            };
         }
         let region = self
             .regions
             .get(request.rkey)
             .ok_or(Refusal::UnknownRegion)?;
-        if !granted(&request.verb, region.rights) {
+        if !region.rights.allow(&request.verb) {
             return Err(Refusal::NoRight);
         }
         let size_bytes = region.memory.size_bytes();
@@ -120,78 +156,39 @@ impl VerbEngine {
         match (lies_within, is_sound) {
             (false, _) => Err(Refusal::OutOfBounds),
             (true, false) => Err(Refusal::BadRequest),
-            (true, true) => Ok(()),
+            (true, true) => Ok(request),
         }
     }
 
-    /// `None` if the region does not take the access after all.
-    fn apply<'a>(
-        &self,
-        request: &Request<'_>,
-        data: &'a mut [u8; READ_BYTES_MAX],
-    ) -> Option<verb::Reply<'a>> {
-        if let Verb::Lookup { name } = request.verb {
-            let (rkey, region) = self.regions.find(name)?;
-            let info = RegionInfo {
-                size_bytes: region.memory.size_bytes(),
-                rkey,
-                rights: rights_byte(region.rights),
+    /// Executes what was checked.
+    fn apply(&mut self, request: &Request<'_>, reply: &mut Reply) {
+        self.counts.count_executed(&request.verb);
+        let Self { regions, .. } = self;
+        let mut done = None;
+        reply.write_with(|space| {
+            done = match request.verb {
+                Verb::Lookup { name } => regions.find(name).and_then(|(rkey, region)| {
+                    let info = RegionInfo {
+                        size_bytes: region.memory.size_bytes(),
+                        rkey,
+                        rights: region.rights.to_byte(),
+                    };
+                    verb::Reply::ok(&info.to_bytes()).encode(space).ok()
+                }),
+                _ => regions.get_mut(request.rkey).and_then(|region| {
+                    apply(&mut region.memory, request.offset, &request.verb, space)
+                }),
             };
-            return Some(verb::Reply::ok(fill(data, &info.to_bytes())));
+            done.unwrap_or(0)
+        });
+        if done.is_none() {
+            answer_gone(reply);
         }
-        let memory = &self.regions.get(request.rkey)?.memory;
-        let offset = request.offset;
-        let old = match &request.verb {
-            Verb::Read { len } => {
-                let target = data.get_mut(..*len as usize)?;
-                memory.read(offset, target)?;
-                return Some(verb::Reply::ok(target));
-            }
-            Verb::Write { data } => {
-                memory.write(offset, data)?;
-                return Some(verb::Reply::ok(&[]));
-            }
-            Verb::CompareAndSwap { expected, new } => {
-                match memory.compare_exchange(offset, *expected, *new)? {
-                    Ok(old) => old,
-                    Err(found) => return Some(mismatch(0, found, data)),
-                }
-            }
-            Verb::MultiCommit(words) => {
-                return Some(match commit(memory, words)? {
-                    Ok(()) => verb::Reply::ok(&[]),
-                    Err((index, found)) => mismatch(index, found, data),
-                });
-            }
-            Verb::Swap { new } => memory.swap(offset, *new)?,
-            Verb::FetchAdd { delta } => memory.fetch_add(offset, *delta)?,
-            Verb::FetchAnd { mask } => memory.fetch_and(offset, *mask)?,
-            Verb::FetchOr { mask } => memory.fetch_or(offset, *mask)?,
-            Verb::FetchXor { mask } => memory.fetch_xor(offset, *mask)?,
-            Verb::Lookup { .. } => return None,
-        };
-        Some(verb::Reply::ok(fill(data, &old.to_le_bytes())))
     }
 }
 
-/// Checks every word, then changes every word. Inner error: the first word that was not as expected, and what it was.
-fn commit(memory: &RegionMemory, words: &MultiCommit<'_>) -> Option<Result<(), (u16, u64)>> {
-    for (index, word) in (0..).zip(words.iter()) {
-        let found = memory.load(word.offset)?;
-        if found != word.expected {
-            return Some(Err((index, found)));
-        }
-    }
-    for (index, word) in (0_u16..).zip(words.iter()) {
-        if let Err(found) = memory.compare_exchange(word.offset, word.expected, word.new)? {
-            // The owner wrote meanwhile. What was changed is put back unless the owner wrote there too.
-            for done in words.iter().take(usize::from(index)) {
-                let _ = memory.compare_exchange(done.offset, done.new, done.expected)?;
-            }
-            return Some(Err((index, found)));
-        }
-    }
-    Some(Ok(()))
+fn answer_gone(reply: &mut Reply) {
+    reply.write_with(|space| verb::Reply::gone().encode(space).unwrap_or(0));
 }
 
 /// Whether no word is named twice: "all as expected, then all changed" has no meaning for such a list.
@@ -204,56 +201,50 @@ fn distinct(words: &MultiCommit<'_>) -> bool {
     })
 }
 
-const fn granted(verb: &Verb<'_>, rights: Rights) -> bool {
-    match verb {
-        Verb::Read { .. } => rights.read,
-        Verb::Write { .. } => rights.write,
-        Verb::Lookup { .. } => true,
-        _ => rights.atomic,
-    }
-}
-
-fn rights_byte(rights: Rights) -> u8 {
-    u8::from(rights.read) | u8::from(rights.write) << 1 | u8::from(rights.atomic) << 2
-}
-
-fn fill<'a>(data: &'a mut [u8; READ_BYTES_MAX], bytes: &[u8]) -> &'a [u8] {
-    data[..bytes.len()].copy_from_slice(bytes);
-    &data[..bytes.len()]
-}
-
-fn mismatch(index: u16, found: u64, data: &mut [u8; READ_BYTES_MAX]) -> verb::Reply<'_> {
-    verb::Reply {
-        status: verb::Status::Mismatch,
-        index,
-        data: fill(data, &found.to_le_bytes()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use covalent_protocol::verb::{Status, Word};
+    use std::{vec, vec::Vec};
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{
+        region::{Rights, Words},
+        verb::{Status, Word},
+    };
 
     const RKEY: u32 = 7;
 
-    fn engine(rights: Rights, size_bytes: u64) -> VerbEngine {
-        let mut engine = VerbEngine::new();
-        let (memory, _fd) = RegionMemory::create(size_bytes).unwrap();
+    const ID: ExchangeId = ExchangeId {
+        peer: 9,
+        port: 0,
+        epoch: 1,
+        slot: 0,
+        sequence: 1,
+    };
+
+    fn engine(rights: Rights, size_bytes: usize) -> Engine<Words> {
+        let mut engine = Engine::new();
         engine
-            .insert(NewRegion {
-                session: 1,
+            .register(Registration {
+                owner: 1,
                 name: "bank".into(),
                 rkey: RKEY,
                 rights,
-                memory,
+                memory: Words::new(size_bytes / 8),
             })
             .unwrap();
         engine
+    }
+
+    fn executed(engine: &Engine<Words>, verb: &str) -> u64 {
+        engine.executed().find(|(name, _)| *name == verb).unwrap().1
+    }
+
+    fn refused(engine: &Engine<Words>, refusal: Refusal) -> u64 {
+        engine.refused().find(|(of, _)| *of == refusal).unwrap().1
     }
 
     fn encode(offset: u64, verb: Verb<'_>) -> Vec<u8> {
@@ -269,19 +260,19 @@ mod tests {
 
     /// Admits and executes; gives status, index and data.
     fn run(
-        engine: &mut VerbEngine,
+        engine: &mut Engine<Words>,
         offset: u64,
         verb: Verb<'_>,
     ) -> Result<(Status, u16, Vec<u8>), Refusal> {
         let bytes = encode(offset, verb);
-        engine.admit(&bytes)?;
-        let mut reply = covalent_protocol::Reply::new();
-        engine.execute(&bytes, &mut reply);
+        engine.admit(&ID, Mode::OnePhase, &bytes)?;
+        let mut reply = Reply::new();
+        engine.execute(&ID, &bytes, &mut reply);
         let reply = verb::Reply::decode(reply.as_bytes()).unwrap();
         Ok((reply.status, reply.index, reply.data.to_vec()))
     }
 
-    fn word(engine: &mut VerbEngine, offset: u64, verb: Verb<'_>) -> (Status, u64) {
+    fn word(engine: &mut Engine<Words>, offset: u64, verb: Verb<'_>) -> (Status, u64) {
         let (status, _, data) = run(engine, offset, verb).unwrap();
         (status, u64::from_le_bytes(data.try_into().unwrap()))
     }
@@ -347,7 +338,7 @@ mod tests {
                 rights: 0b111
             }
         );
-        assert_eq!(engine.executed()["compare_and_swap"], 2);
+        assert_eq!(executed(engine, "compare_and_swap"), 2);
     }
 
     #[test]
@@ -424,10 +415,19 @@ mod tests {
         );
         let mut stranger = encode(0, Verb::Swap { new: 1 });
         stranger[4] ^= 1;
-        assert_eq!(all.admit(&stranger), Err(Refusal::UnknownRegion));
-        assert_eq!(all.admit(&[]), Err(Refusal::BadRequest));
-        assert_eq!(all.admit(&[99; 16]), Err(Refusal::Unsupported));
-        assert_eq!(all.refused()["out_of_bounds"], 5);
+        assert_eq!(
+            all.admit(&ID, Mode::OnePhase, &stranger),
+            Err(Refusal::UnknownRegion)
+        );
+        assert_eq!(
+            all.admit(&ID, Mode::OnePhase, &[]),
+            Err(Refusal::BadRequest)
+        );
+        assert_eq!(
+            all.admit(&ID, Mode::OnePhase, &[99; 16]),
+            Err(Refusal::Unsupported)
+        );
+        assert_eq!(refused(&all, Refusal::OutOfBounds), 5);
         let mut none = engine(
             Rights {
                 read: false,
@@ -449,16 +449,16 @@ mod tests {
     fn a_region_that_went_between_admission_and_execution_is_gone() {
         let mut engine = engine(Rights::ALL, 64);
         let bytes = encode(0, Verb::Swap { new: 1 });
-        engine.admit(&bytes).unwrap();
-        assert_eq!(engine.remove_session(2).len(), 0);
-        assert_eq!(engine.remove_session(1).len(), 1);
-        let mut reply = covalent_protocol::Reply::new();
-        engine.execute(&bytes, &mut reply);
+        engine.admit(&ID, Mode::OnePhase, &bytes).unwrap();
+        assert_eq!(engine.remove_owner(2).len(), 0);
+        assert_eq!(engine.remove_owner(1).len(), 1);
+        let mut reply = Reply::new();
+        engine.execute(&ID, &bytes, &mut reply);
         assert_eq!(
             verb::Reply::decode(reply.as_bytes()).unwrap().status,
             Status::Gone
         );
-        assert_eq!(engine.executed()["swap"], 0);
+        assert_eq!(executed(&engine, "swap"), 0);
     }
 
     proptest! {
@@ -470,9 +470,9 @@ mod tests {
                 let count = bytes[2];
                 bytes[..8].copy_from_slice(&[op, 0, count, 0, RKEY as u8, 0, 0, 0]);
             }
-            let mut reply = covalent_protocol::Reply::new();
-            let _ = engine.admit(&bytes);
-            engine.execute(&bytes, &mut reply);
+            let mut reply = Reply::new();
+            let _ = engine.admit(&ID, Mode::OnePhase, &bytes);
+            engine.execute(&ID, &bytes, &mut reply);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Counts of verbs.
 
-use covalent_api::status::Causes;
-use covalent_protocol::{Refusal, verb::Verb};
+use crate::{Refusal, verb::Verb};
 
 const VERBS: [&str; 10] = [
     "read",
@@ -16,23 +15,21 @@ const VERBS: [&str; 10] = [
     "lookup",
 ];
 
-const REFUSALS: [Refusal; 6] = [
-    Refusal::NoResources,
-    Refusal::BadRequest,
-    Refusal::UnknownRegion,
-    Refusal::OutOfBounds,
-    Refusal::NoRight,
-    Refusal::Unsupported,
-];
-
 /// Verbs executed, by verb, and refused, by reason. Only grows.
-#[derive(Debug, Clone, Default)]
-pub struct VerbCounts {
+#[derive(Debug, Clone)]
+pub(super) struct VerbCounts {
     executed: [u64; VERBS.len()],
-    refused: [u64; REFUSALS.len()],
+    refused: [u64; Refusal::ALL.len()],
 }
 
 impl VerbCounts {
+    pub const fn new() -> Self {
+        Self {
+            executed: [0; VERBS.len()],
+            refused: [0; Refusal::ALL.len()],
+        }
+    }
+
     /// A verb was executed.
     pub fn count_executed(&mut self, verb: &Verb<'_>) {
         let index = match verb {
@@ -52,27 +49,19 @@ impl VerbCounts {
 
     /// A request was refused.
     pub fn count_refused(&mut self, refusal: Refusal) {
-        if let Some(index) = REFUSALS.iter().position(|&other| other == refusal) {
+        if let Some(index) = Refusal::ALL.iter().position(|&other| other == refusal) {
             self.refused[index] += 1;
         }
     }
 
     /// Executed, by verb.
-    pub fn executed(&self) -> Causes {
-        VERBS
-            .iter()
-            .zip(self.executed)
-            .map(|(&verb, count)| (verb.to_owned(), count))
-            .collect()
+    pub fn executed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        VERBS.into_iter().zip(self.executed)
     }
 
     /// Refused, by reason.
-    pub fn refused(&self) -> Causes {
-        REFUSALS
-            .iter()
-            .zip(self.refused)
-            .map(|(refusal, count)| (refusal.as_str().to_owned(), count))
-            .collect()
+    pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        Refusal::ALL.into_iter().zip(self.refused)
     }
 }
 
@@ -97,9 +86,11 @@ mod tests {
             Verb::Lookup { name: "x" },
         ];
         for verb in verbs {
-            let mut counts = VerbCounts::default();
+            let mut counts = VerbCounts::new();
             counts.count_executed(&verb);
-            assert_eq!(counts.executed()[verb.name()], 1, "{verb:?}");
+            for (name, count) in counts.executed() {
+                assert_eq!(count, u64::from(name == verb.name()), "{verb:?}, {name}");
+            }
         }
     }
 }

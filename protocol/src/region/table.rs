@@ -1,0 +1,113 @@
+//! The regions that verbs can reach, by key and by name.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use core::fmt;
+
+use super::Rights;
+
+/// A region to take in.
+#[derive(Debug)]
+pub struct Registration<M> {
+    /// Name on the node.
+    pub name: String,
+    /// The key that verbs must show. Names one region for good: a verb that was admitted for a region that went meanwhile
+    /// must not find another.
+    pub rkey: u32,
+    /// What verbs may do with it.
+    pub rights: Rights,
+    /// Who registered it: what [`super::Engine::remove_owner`] is told.
+    pub owner: u64,
+    /// The memory.
+    pub memory: M,
+}
+
+/// The region cannot be taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegisterError {
+    /// A region of this name is registered already.
+    NameInUse,
+    /// A region with this key is registered already.
+    KeyInUse,
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NameInUse => "a region of this name is registered already",
+            Self::KeyInUse => "a region with this key is registered already",
+        })
+    }
+}
+
+impl core::error::Error for RegisterError {}
+
+/// A region with its rules.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Region<M> {
+    pub memory: M,
+    pub rights: Rights,
+    owner: u64,
+}
+
+/// Regions by key, and keys by name. Allocates when a region is taken in only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Regions<M> {
+    by_rkey: BTreeMap<u32, Region<M>>,
+    rkeys: BTreeMap<String, u32>,
+}
+
+impl<M> Regions<M> {
+    pub const fn new() -> Self {
+        Self {
+            by_rkey: BTreeMap::new(),
+            rkeys: BTreeMap::new(),
+        }
+    }
+
+    pub fn insert(&mut self, new: Registration<M>) -> Result<(), RegisterError> {
+        if self.rkeys.contains_key(&new.name) {
+            return Err(RegisterError::NameInUse);
+        }
+        if self.by_rkey.contains_key(&new.rkey) {
+            return Err(RegisterError::KeyInUse);
+        }
+        self.rkeys.insert(new.name, new.rkey);
+        self.by_rkey.insert(
+            new.rkey,
+            Region {
+                memory: new.memory,
+                rights: new.rights,
+                owner: new.owner,
+            },
+        );
+        Ok(())
+    }
+
+    pub fn get(&self, rkey: u32) -> Option<&Region<M>> {
+        self.by_rkey.get(&rkey)
+    }
+
+    pub fn get_mut(&mut self, rkey: u32) -> Option<&mut Region<M>> {
+        self.by_rkey.get_mut(&rkey)
+    }
+
+    /// The region registered under `name`, with its key.
+    pub fn find(&self, name: &str) -> Option<(u32, &Region<M>)> {
+        let rkey = *self.rkeys.get(name)?;
+        Some((rkey, self.get(rkey)?))
+    }
+
+    /// Forgets the regions of `owner`; gives their keys and memory.
+    pub fn remove_owner(&mut self, owner: u64) -> Vec<(u32, M)> {
+        let gone: Vec<u32> = self
+            .by_rkey
+            .iter()
+            .filter(|(_, region)| region.owner == owner)
+            .map(|(&rkey, _)| rkey)
+            .collect();
+        self.rkeys.retain(|_, rkey| !gone.contains(rkey));
+        gone.into_iter()
+            .filter_map(|rkey| Some((rkey, self.by_rkey.remove(&rkey)?.memory)))
+            .collect()
+    }
+}
