@@ -133,11 +133,21 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
         ("half an answer", vec![0; 7], |header| {
             header.kind = Kind::Resolved
         }),
-        ("half a question", vec![0; 3], |header| {
+        ("half a question", vec![0; 7], |header| {
             header.kind = Kind::Resolve
         }),
-        ("a question about no slot", vec![0; 4], |header| {
+        ("a question about no slot", vec![0; 8], |header| {
             header.kind = Kind::Resolve;
+            header.slot = 255;
+        }),
+        ("half a question to pass on", vec![0; 20], |header| {
+            header.kind = Kind::Relay
+        }),
+        ("an answer through it to nothing", vec![0; 8], |header| {
+            header.kind = Kind::Relayed
+        }),
+        ("an answer from no place", vec![0; 8], |header| {
+            header.kind = Kind::Relayed;
             header.slot = 255;
         }),
     ];
@@ -385,7 +395,7 @@ fn more_questions_than_slots_are_not_remembered() {
     let mut bench = Bench::up(1);
     for slot in 0..5 {
         assert!(bench.sides[A].host.downs().is_empty());
-        say(&mut bench, &[0, 0, 0, 0], |header| {
+        say(&mut bench, &[0; 8], |header| {
             header.kind = Kind::Resolve;
             header.slot = slot % 4;
             header.slot_sequence = 1;
@@ -489,7 +499,7 @@ fn slots_that_disagree_find_together() {
     for sequence in [100, 0x7fff_ffff, 0xffff_fff0] {
         let mut bench = Bench::up(1);
         for slot in 0..4 {
-            say(&mut bench, &[0, 0, 0, 0], |header| {
+            say(&mut bench, &[0; 8], |header| {
                 header.kind = Kind::Resolve;
                 (header.slot, header.slot_sequence) = (slot, sequence);
             });

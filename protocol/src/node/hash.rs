@@ -10,10 +10,14 @@ impl Hash for Node {
         let Self {
             config,
             links,
+            relays,
             peers,
             latches,
             transactions,
             in_doubt,
+            orphans,
+            names_max: _,
+            names,
             takes: _,
             peers_lost,
             frames_without_link: _,
@@ -21,8 +25,8 @@ impl Hash for Node {
             reply: _,
         } = self;
         (config.guid, config.incarnation).hash(state);
-        (links, peers, transactions).hash(state);
-        (in_doubt, peers_lost).hash(state);
+        (links, relays, peers, transactions).hash(state);
+        (in_doubt, orphans, names, peers_lost).hash(state);
         for set in latches {
             // Their order in time, which chooses the one to be replaced, and not how often any was taken.
             let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);
