@@ -63,7 +63,7 @@ pub fn whole() -> Vec<Scenario> {
         },
         Scenario {
             wishes: both_ways(),
-            budget: budget(1, 1, 1, 0),
+            budget: budget(1, 1, 0, 0),
             ..Scenario::new("both-ways")
         },
         Scenario {
