@@ -93,13 +93,13 @@ loom:            ## Checks the pipe's notification protocol under the model chec
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
 
-spec:            ## Checks spec/link.pml, the specification of the link, with Spin: all runs within its bounds, and the mutants that must be found
+spec:            ## Every run, within bounds, of the link's specification (Spin) and of the production state machines (stateright), and the mutants that must be found
 	@scripts/install-packages build spec
-	@scripts/spec
+	@CARGO="$(CARGO)" scripts/spec
 
 spec-bounded:    ## The same within smaller bounds, in seconds
 	@scripts/install-packages build spec
-	@scripts/spec --bounded
+	@CARGO="$(CARGO)" scripts/spec --bounded
 
 instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
 	@scripts/install-packages build count
