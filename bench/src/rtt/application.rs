@@ -1,12 +1,6 @@
-//! How long a fetch-and-add takes to another node and back.
+//! The round trip of a verb as an application sees it: through a pipe to its daemon, over the cable to the other, and back.
 //!
-//! ```text
-//!   bare client (near core) ◄══ veth ══► bare echo (far core)
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region
-//! ```
-//! One at a time: the next leaves when the answer is there. A verb in one-phase mode crosses the cable once each way, as the echo does; in
-//! two-phase mode twice each way. The goal is about the former, which moves the same frames; the latter is told beside it. Told beside it
-//! is also how long the bare echo takes when a second thread asks for it: see [`hand_over`].
+//! A verb in one-phase mode crosses the cable once each way, as the echo does; in two-phase mode twice each way.
 
 use std::{
     path::Path,
@@ -18,112 +12,26 @@ use anyhow::{Context, Result, bail};
 use covalent_verbs::{
     Completion, Device, Mode, Outcome, RemoteRegion, Rights, Target, Verb, Verbs, status::PortMode,
 };
-use serde_json::json;
 
+use super::REGION;
 use crate::{
     arguments::Wire,
-    bare_echo::{self, BURST, FRAME_BYTES, join},
+    bare_echo::join,
     cores::{Cores, pin},
-    hand_over,
-    host::Host,
-    node::{Node, Plan, find_daemon},
-    report::{Report, SecondPeer, Setup},
+    node::{Node, Plan},
     stage::Stage,
-    trips::{Side, Slice},
+    trips::Slice,
 };
 
-const REGION: &str = "bench";
-
-const GOAL: f64 = 2.0;
-
-/// Measures all sides in turn.
-pub fn measure(arguments: &Wire) -> Result<Report> {
-    let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let host = Host::look();
-    let cores = Cores::choose()?;
-    let stage = Stage::build(1, 1)?;
-    let (mut bare, mut handed) = (Side::new()?, Side::new()?);
-    let (mut one, mut two) = (Side::new()?, Side::new()?);
-    let mut running = None;
-    for _ in 0..arguments.repeats {
-        bare.add(bare_echo::slice(&stage, cores, arguments)?)?;
-        handed.add(hand_over::slice(&stage, cores, arguments)?)?;
-        let nodes = Nodes::start(&stage, cores, arguments, &daemon)?;
-        one.add(nodes.slice(cores, arguments, Mode::OnePhase)?)?;
-        two.add(nodes.slice(cores, arguments, Mode::TwoPhase)?)?;
-        running = Some((nodes.mode()?, vec![nodes.a.command(), nodes.b.command()]));
-    }
-    let (mode, daemons) = running.context("nothing was measured")?;
-    let (bare_us, our_us) = (bare.median_us()?, one.median_us()?);
-    let ratio = our_us.median / bare_us.median;
-    let (two_us, handed_us) = (two.median_us()?, handed.median_us()?);
-    let ratio_to_hand_over = our_us.median / handed_us.median;
-    let (application, shared) = cores.application_beside(cores.near);
-    Ok(Report {
-        name: "rtt",
-        goal: "rtt",
-        target: "the round trip of a verb takes less than 2 times that of a bare AF_XDP echo (medians)",
-        bare: bare_us.median,
-        covalent: our_us.median,
-        unit: "µs",
-        ratio,
-        margin: GOAL / ratio,
-        met: ratio < GOAL,
-        ours: json!({
-            "one_phase": one.json(&our_us),
-            "two_phase": two.json(&two_us),
-            "p50_us": our_us.median,
-            "p99_us": one.quantile_us(0.99),
-            "p999_us": one.quantile_us(0.999),
-            "two_phase_p50_us": two_us.median,
-            "two_phase_ratio": two_us.median / bare_us.median,
-            "ratio_to_hand_over": ratio_to_hand_over,
-            "round_trips": one.round_trips(),
-        }),
-        peer: json!({
-            "echo": bare.json(&bare_us),
-            "hand_over": handed.json(&handed_us),
-            "p50_us": bare_us.median,
-            "p99_us": bare.quantile_us(0.99),
-            "p999_us": bare.quantile_us(0.999),
-            "round_trips": bare.round_trips(),
-        }),
-        second_peer: Some(SecondPeer {
-            name: "bare, asked by a second thread",
-            figure: handed_us.median,
-            ratio: ratio_to_hand_over,
-        }),
-        setup: Setup {
-            ring_slots: arguments.ring_slots,
-            burst: BURST,
-            frame_bytes: FRAME_BYTES,
-            idle: "poll",
-            mode: Some(mode),
-            slice_seconds: arguments.slice().as_secs_f64(),
-            cores: format!(
-                "client or asking lane on core {}, echo or answering lane on core {}, application or second thread on core {application}{}",
-                cores.near,
-                cores.far,
-                if shared {
-                    " (shared with the client or asking lane)"
-                } else {
-                    ""
-                }
-            ),
-            daemons,
-        },
-        host,
-    })
-}
-
 /// Two linked daemons.
-struct Nodes {
+pub struct Nodes {
     a: Node,
     b: Node,
 }
 
 impl Nodes {
-    fn start(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Result<Self> {
+    /// Starts them in the two namespaces and waits for their link.
+    pub fn start(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Result<Self> {
         let start = |name, namespace, core, interface| {
             let plan = Plan {
                 name,
@@ -144,12 +52,19 @@ impl Nodes {
         Ok(nodes)
     }
 
-    fn mode(&self) -> Result<PortMode> {
+    /// The mode of the asking daemon's port, as it read it back.
+    pub fn mode(&self) -> Result<PortMode> {
         let port = self.a.status()?.ports.into_iter().next();
         Ok(port.context("the daemon has no port")?.mode)
     }
 
-    fn slice(&self, cores: Cores, arguments: &Wire, mode: Mode) -> Result<Slice> {
+    /// The command lines of both.
+    pub fn commands(&self) -> Vec<Vec<String>> {
+        vec![self.a.command(), self.b.command()]
+    }
+
+    /// One slice.
+    pub fn slice(&self, cores: Cores, arguments: &Wire, mode: Mode) -> Result<Slice> {
         let owner =
             Device::attach(self.b.socket(), "bench-region").context("attaching to covalentd b")?;
         let _region = owner
@@ -169,26 +84,29 @@ impl Nodes {
                         Instant::now() + Duration::from_secs(5),
                     )
                     .context("opening the region")?;
+                let mut word = verbs.fetch_add(&region, 0, 0)?;
                 Slice::of(arguments.slice(), |deadline| {
-                    fetch_add(&mut verbs, &region, mode, shared, deadline)
+                    compare_and_swap(&mut verbs, &region, mode, &mut word, shared, deadline)
                 })
             }))
         })
     }
 }
 
-/// One verb, waited for by looking again and again, as the bare client does. Where the application shares its core with the lane it
-/// gives the core up between two looks.
-fn fetch_add(
+/// Swaps the word for one that is larger by 1, and waits by looking again and again, as the bare client does. Where the application shares
+/// its core with the lane it gives the core up between two looks. The word must be as the last of these swaps left it.
+fn compare_and_swap(
     verbs: &mut Verbs<'_>,
     region: &RemoteRegion,
     mode: Mode,
+    word: &mut u64,
     shared: bool,
     deadline: Instant,
 ) -> Result<bool> {
-    let verb = Verb::FetchAdd {
+    let verb = Verb::CompareAndSwap {
         offset_bytes: 0,
-        delta: 1,
+        expected: *word,
+        new: *word + 1,
     };
     let id = verbs
         .post(region, verb, mode, 0)
@@ -198,24 +116,25 @@ fn fetch_add(
         if verbs.poll(&mut completions).context("polling for a verb")? > 0 {
             match &completions[0] {
                 Completion {
-                    outcome: Outcome::Old(_),
+                    outcome: Outcome::Old(old),
                     id: found,
                     ..
-                } => {
-                    // The answer to one that counted as lost may still come.
-                    if *found == id {
-                        return Ok(true);
-                    }
+                } if *found == id && *old == *word => {
+                    *word += 1;
+                    return Ok(true);
                 }
                 Completion {
                     outcome: Outcome::InDoubt,
                     ..
                 } => {}
-                other => bail!("a fetch-and-add ended with {:?}", other.outcome),
+                other => bail!(
+                    "a compare-and-swap of {word} ended with {:?}",
+                    other.outcome
+                ),
             }
         }
         if Instant::now() > deadline {
-            return Ok(false);
+            bail!("a compare-and-swap was not answered in time");
         }
         if shared {
             thread::yield_now();
