@@ -5,9 +5,13 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 use serde_json::Value;
+
+/// Each measurement takes all cores there are: one at a time.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs a measurement and gives what it tells, and what it kept. Nothing is left behind. `None` where it cannot run.
 fn measured(measurement: &str) -> Option<(Value, Value)> {
@@ -19,6 +23,7 @@ fn measured(measurement: &str) -> Option<(Value, Value)> {
         eprintln!("skipped: two polling sides need two cores");
         return None;
     }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
     let daemon = program.with_file_name("covalentd");
     assert!(
