@@ -60,8 +60,8 @@ mod verb;
 mod wait;
 
 pub use covalent_api::{
-    event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights, rule::Match,
-    rule::Spread, rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning,
+    config::FaultRates, event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
+    rule::Match, rule::Spread, rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning,
     tuning::RATE_PER_SECOND_MAX, tuning::RateLimit, tuning::RateUnit,
 };
 

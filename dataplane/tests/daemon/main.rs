@@ -2,6 +2,7 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod faults;
 mod flows;
 mod namespace;
 mod node;
