@@ -328,7 +328,7 @@ impl Verbs {
         mode: Mode,
         user_data: u64,
         rkey: u32,
-        offset: u64,
+        offset: u32,
         verb: Verb<'_>,
     ) -> bool {
         let request = verb::Request { rkey, offset, verb };
@@ -407,7 +407,7 @@ impl Verbs {
         target: u64,
         mode: Mode,
         rkey: u32,
-        offset: u64,
+        offset: u32,
         verb: Verb<'_>,
     ) -> Ended {
         assert!(
