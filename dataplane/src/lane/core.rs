@@ -12,7 +12,7 @@ use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
     ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
-    verb::envelope::{self, Completion, CompletionOutcome},
+    verb::envelope::{Completion, CompletionOutcome},
 };
 
 use super::{
@@ -99,6 +99,15 @@ impl Core {
             }
         }
         .is_ok();
+        self.pushed(slot, fitted);
+        fitted
+    }
+
+    /// Something was put into the pipe in `slot`, or did not fit.
+    fn pushed(&mut self, slot: usize, fitted: bool) {
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return;
+        };
         if fitted {
             if !std::mem::replace(&mut pipe.touched, true) {
                 self.touched.push(slot);
@@ -106,7 +115,6 @@ impl Core {
         } else if let Some(violation) = pipe.nic.violation() {
             self.violate_pipe(slot, violation);
         }
-        fitted
     }
 
     /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
@@ -211,11 +219,14 @@ impl Core {
         else {
             return;
         };
-        let mut message = [0; envelope::COMPLETION_BYTES_MAX];
-        if let Ok(length) = completion.encode(&mut message) {
-            // It fits: room was kept.
-            self.deliver(slot, &message[..length]);
-        }
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return;
+        };
+        // It fits: room was kept. It is written where it is to be, and as long as it says.
+        let pushed = pipe.nic.push_with(completion.encoded_bytes(), |target| {
+            let _ = completion.encode(target);
+        });
+        self.pushed(slot, pushed.is_ok());
     }
 }
 

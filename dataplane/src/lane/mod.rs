@@ -33,7 +33,9 @@ use std::{
 };
 
 use covalent_api::config::{Config, Idle};
-use covalent_protocol::{AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig};
+use covalent_protocol::{
+    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply, verb::envelope::SUBMIT_BYTES_MAX,
+};
 
 use self::{
     command::{Order, Report},
@@ -94,6 +96,10 @@ pub struct Lane {
     gather: Gather,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
+    /// A verb that an application submitted, copied out of its reach.
+    verb_message: Box<[u8]>,
+    /// What a verb of an application answers here.
+    reply: Reply,
     /// The port whose link is asked first in this round.
     first_link: usize,
     next_tick: Instant,
@@ -166,6 +172,8 @@ impl Lane {
             ),
             gather: Gather::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
+            verb_message: vec![0; SUBMIT_BYTES_MAX].into_boxed_slice(),
+            reply: Reply::new(),
             first_link: 0,
             next_tick: now + settings.pace,
             settings,

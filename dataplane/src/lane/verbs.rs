@@ -6,7 +6,7 @@
 //! off uses another session for its verbs to the others.
 
 use covalent_protocol::{
-    Reply, SubmitError,
+    SubmitError,
     verb::envelope::{
         COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, SUBMIT_BYTES_MAX,
         Submit,
@@ -60,6 +60,14 @@ impl Lane {
 
     /// Takes one verb. `Ok(false)` if there is none; an error tells why the next one must wait.
     fn take_verb(&mut self, slot: usize) -> Result<bool, Served> {
+        // Lent out for the call, so that the rest of the lane is free meanwhile.
+        let mut message = std::mem::take(&mut self.verb_message);
+        let taken = self.take_verb_into(slot, &mut message);
+        self.verb_message = message;
+        taken
+    }
+
+    fn take_verb_into(&mut self, slot: usize, message: &mut [u8]) -> Result<bool, Served> {
         let core = &mut self.core;
         let Some(session) = core.pipes.get(slot).map(|pipe| pipe.session) else {
             return Ok(false);
@@ -70,7 +78,6 @@ impl Lane {
         let Some(pipe) = core.pipes.get_mut(slot) else {
             return Ok(false);
         };
-        let mut message = [0; SUBMIT_BYTES_MAX];
         let (copied, is_whole) = match pipe.nic.peek_tx() {
             Ok(Some(shared)) => {
                 // Copied before it is looked at: the application may go on writing.
@@ -99,9 +106,8 @@ impl Lane {
     }
 
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
-        let core = &mut self.core;
-        let mut reply = Reply::new();
-        let outcome = match core.engine.run(request, &mut reply) {
+        let Self { core, reply, .. } = self;
+        let outcome = match core.engine.run(request, reply) {
             Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
             Err(refusal) => CompletionOutcome::Refused(refusal),
         };

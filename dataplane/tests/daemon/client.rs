@@ -293,6 +293,11 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Whether the outcome is still to come.
+    pub fn is_doubt(&self) -> bool {
+        matches!(self, Self::Other(told) if told.starts_with("InDoubt"))
+    }
+
     /// The word of a verb that must have been done.
     pub fn word(&self) -> u64 {
         match self {
