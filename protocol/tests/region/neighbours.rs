@@ -291,8 +291,8 @@ proptest! {
                 }
             }
             if turn % 16 == 0 {
-                for cable in 0..2 {
-                    if std::mem::take(&mut is_cut[cable]) {
+                for (cable, is_cut) in is_cut.iter_mut().enumerate() {
+                    if std::mem::take(is_cut) {
                         triple.carrier(cable, true);
                     }
                 }
