@@ -1,6 +1,6 @@
 //! The nodes at the other ends of the cables.
 
-use crate::{Name, transaction::List};
+use crate::{Name, transaction::List, wire::MAX_PAYLOAD_BYTES};
 
 /// Former lives of a peer that are told from new ones.
 const FORMER_MAX: usize = 4;
@@ -12,12 +12,18 @@ pub(crate) struct Peer {
     /// Random number of its present life.
     pub incarnation: u64,
     pub name: Name,
+    /// Longest request and reply that it takes, in bytes.
+    pub message_bytes_max: u16,
     /// Links to it that are up.
     pub links_up: u32,
     /// Never sent, or reversed: free to go over any link.
     pub queue: List,
     /// Open on a link that failed, and not being asked about now.
     pub unresolved: List,
+    /// Not executed, as a neighbour said that the peer says: to be asked about once more over a link to it.
+    pub undone: List,
+    /// Unresolved ones that nobody waits for and that are kept for whoever asks.
+    pub orphans: u32,
     /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
     pub latches_lost: bool,
     former: [Option<u64>; FORMER_MAX],
@@ -30,9 +36,12 @@ impl Peer {
             guid,
             incarnation,
             name,
+            message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             links_up: 0,
             queue: List::new(),
             unresolved: List::new(),
+            undone: List::new(),
+            orphans: 0,
             latches_lost,
             former: [None; FORMER_MAX],
             former_next: 0,
@@ -48,8 +57,8 @@ impl Peer {
         self.incarnation = incarnation;
     }
 
-    /// Whether nothing here would be lost with it.
+    /// Whether nothing would be lost with it that anybody waits for.
     pub const fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.unresolved.is_empty()
+        self.queue.is_empty() && self.undone.is_empty() && self.unresolved.len() == self.orphans
     }
 }

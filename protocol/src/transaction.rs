@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{node::Mode, wire::MAX_PAYLOAD_BYTES};
+use crate::{ExchangeId, node::Mode, payloads::Payloads};
 
 /// Index of a transaction in its pool.
 pub(crate) type Index = u32;
@@ -19,6 +19,10 @@ pub(crate) struct Transaction {
     pub wanted: bool,
     /// The caller was told that it is in doubt and not yet how it ended.
     pub in_doubt: bool,
+    /// The name by which the caller may ask for it: the one that it had when it was in doubt for the first time.
+    pub name: Option<ExchangeId>,
+    /// Nobody waits for it, but it has a name and no path to its end, so it is kept for whoever asks.
+    pub orphan: bool,
     /// Link and slot that it took, while it is open or unresolved.
     pub link: usize,
     pub slot: u8,
@@ -56,7 +60,7 @@ pub(crate) struct Asked {
 /// Transactions and their payloads. Payloads lie apart, so that walking the transactions touches few cache lines.
 pub(crate) struct Pool {
     entries: Vec<Transaction>,
-    payloads: Vec<[u8; MAX_PAYLOAD_BYTES]>,
+    payloads: Payloads,
     free: List,
 }
 
@@ -139,10 +143,10 @@ impl List {
     }
 
     /// Drops those that `keep` does not want out of the list and the pool.
-    pub fn retain(&mut self, pool: &mut Pool, mut keep: impl FnMut(&Transaction) -> bool) {
+    pub fn retain(&mut self, pool: &mut Pool, mut keep: impl FnMut(&mut Transaction) -> bool) {
         let mut rest = core::mem::replace(self, Self::new());
         while let Some(index) = rest.pop_front(pool) {
-            if keep(&pool[index]) {
+            if keep(&mut pool[index]) {
                 self.push_back(pool, index);
             } else {
                 pool.release(index);
@@ -152,7 +156,8 @@ impl List {
 }
 
 impl Pool {
-    pub fn new(capacity: usize) -> Self {
+    /// Room for `capacity` transactions with payloads of up to `payload_bytes_max` bytes.
+    pub fn new(capacity: usize, payload_bytes_max: usize) -> Self {
         let capacity = capacity.min(NONE as usize);
         let entry = Transaction {
             token: 0,
@@ -160,6 +165,8 @@ impl Pool {
             mode: Mode::OnePhase,
             wanted: false,
             in_doubt: false,
+            name: None,
+            orphan: false,
             link: 0,
             slot: 0,
             unresolved: None,
@@ -170,7 +177,7 @@ impl Pool {
         };
         let mut pool = Self {
             entries: vec![entry; capacity],
-            payloads: vec![[0; MAX_PAYLOAD_BYTES]; capacity],
+            payloads: Payloads::new(capacity, payload_bytes_max),
             free: List::new(),
         };
         let mut free = List::new();
@@ -187,13 +194,15 @@ impl Pool {
         let mut free = self.free;
         let index = free.pop_front(self)?;
         self.free = free;
-        self.payloads[index as usize][..payload.len()].copy_from_slice(payload);
+        self.payloads.set(index as usize, payload);
         let entry = &mut self[index];
         entry.token = token;
         entry.peer = peer;
         entry.mode = mode;
         entry.wanted = true;
         entry.in_doubt = false;
+        entry.name = None;
+        entry.orphan = false;
         entry.unresolved = None;
         entry.asked = None;
         entry.len = payload.len() as u16;
@@ -213,7 +222,7 @@ impl Pool {
 
     #[inline]
     pub fn payload(&self, index: Index) -> &[u8] {
-        &self.payloads[index as usize][..usize::from(self[index].len)]
+        self.payloads.get(index as usize, self.payload_bytes(index))
     }
 
     /// Length of a payload, in bytes.
@@ -262,7 +271,7 @@ mod tests {
 
     #[test]
     fn lists_keep_order_and_the_pool_its_size() {
-        let mut pool = Pool::new(4);
+        let mut pool = Pool::new(4, 1);
         let mut list = List::new();
         for token in 0..4 {
             let index = pool

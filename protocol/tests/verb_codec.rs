@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    ExchangeId, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    Mode, Refusal,
     verb::{
-        self, Comparison, Condition, DecodeError, MultiCommit, Order, Reply, Request, Update, Verb,
-        Word,
+        Comparison, Condition, DecodeError, MultiCommit, Order, Reply, Request, Update, Verb, Word,
+        doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, EnvelopeError, Submit},
     },
 };
@@ -54,27 +54,6 @@ fn what_a_verb_has_no_use_for_is_zero() {
 }
 
 #[test]
-fn a_request_is_no_longer_than_a_message() {
-    let words: Vec<_> = (0..verb::MULTI_COMMIT_WORDS_MAX as u32)
-        .map(|at| Word {
-            offset: 8 * at,
-            expected: 0,
-            new: 0,
-        })
-        .collect();
-    for count in 1..=words.len() {
-        let request = Request {
-            rkey: 1,
-            offset: 0,
-            verb: Verb::MultiCommit(MultiCommit::new(&words[..count]).unwrap()),
-        };
-        let len = request.encoded_bytes();
-        assert_eq!(len, 12 + 20 * count);
-        assert_eq!(request.check().is_ok(), len <= MAX_PAYLOAD_BYTES, "{count}");
-    }
-}
-
-#[test]
 fn reserved_bytes_are_zero() {
     let mut bytes = [0; 128];
     let submit = Submit {
@@ -91,20 +70,17 @@ fn reserved_bytes_are_zero() {
     }
     assert_eq!(Submit::decode(&bytes[..len]), Ok(submit));
 
-    let in_doubt = CompletionOutcome::InDoubt(ExchangeId {
-        peer: 1,
-        port: 2,
-        epoch: 3,
-        slot: 4,
-        sequence: 5,
-    });
+    let in_doubt = CompletionOutcome::InDoubt(ExchangeName::from_bytes(&[7; 24]));
     let outcomes = [
         (CompletionOutcome::Committed(b"12345678"), &[9][..]),
         (CompletionOutcome::Refused(Refusal::Busy), &[]),
         (CompletionOutcome::PeerRestarted, &[9]),
         (CompletionOutcome::NoSuchPeer, &[9]),
-        (in_doubt, &[9, 27, 36, 37, 38, 39]),
+        (in_doubt, &[9]),
         (CompletionOutcome::Malformed, &[9]),
+        (CompletionOutcome::Undone, &[9]),
+        (CompletionOutcome::NeverSeen, &[9]),
+        (CompletionOutcome::Forgotten, &[9]),
     ];
     for (outcome, reserved) in outcomes {
         let completion = Completion {

@@ -147,7 +147,7 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             transactions_max: [4, 16, 80][rng.usize(..3)],
             silent_paces_max: rng.u32(2..=8),
-            payload_bytes_max: [24, 100, 704][rng.usize(..3)],
+            payload_bytes_max: [24, 100, 2200][rng.usize(..3)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
             swap,
             weights,

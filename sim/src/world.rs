@@ -3,8 +3,7 @@
 use std::fmt;
 
 use covalent_protocol::{
-    FRAME_BYTES_MAX, LinkEvent, LinkState, MAX_PAYLOAD_BYTES, Mode, Name, Node, NodeConfig,
-    SubmitError,
+    FRAME_BYTES_MAX, LinkEvent, LinkState, Mode, Name, Node, NodeConfig, SubmitError,
 };
 use fastrand::Rng;
 
@@ -605,6 +604,7 @@ impl World {
             slots: self.plan.slots,
             silent_paces_max: self.plan.silent_paces_max,
             transactions_max: self.plan.transactions_max,
+            message_bytes_max: self.plan.payload_bytes_max as u16,
             first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(guid(at), incarnation, name)
         });
@@ -662,29 +662,27 @@ const fn guid(node: usize) -> u64 {
     node as u64 + 1
 }
 
-/// The kinds of the records in a frame, for people.
+/// The kinds of the messages in a frame, for people.
 fn kinds(frame: &[u8]) -> String {
-    use covalent_protocol::wire::{frame, record::Header};
-    let Ok(records) = frame::parse(frame, covalent_protocol::DEFAULT_ETHERTYPE) else {
+    use covalent_protocol::wire::{frame, message::Message};
+    let Ok(mut records) = frame::parse(frame, covalent_protocol::DEFAULT_ETHERTYPE) else {
         return "rubbish".into();
     };
-    let name = |header: Header| {
-        format!(
+    let mut names = Vec::new();
+    while !records.is_empty() {
+        let Ok((message, rest)) = Message::split(records) else {
+            names.push("?".into());
+            break;
+        };
+        let header = message.header;
+        names.push(format!(
             "{:?} e{} r{} s{}:{}",
             header.kind, header.epoch, header.record_sequence, header.slot, header.slot_sequence
-        )
-    };
-    let names: Vec<_> = records
-        .iter()
-        .map(|record| Header::read(record).map_or("?".into(), name))
-        .collect();
+        ));
+        records = rest;
+    }
     names.join(", ")
 }
-
-const _: () = assert!(
-    MAX_PAYLOAD_BYTES == 704,
-    "the plan's longest payload is the protocol's"
-);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -34,7 +34,8 @@ use std::{
 
 use covalent_api::config::{Config, Idle};
 use covalent_protocol::{
-    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply, verb::envelope::SUBMIT_BYTES_MAX,
+    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
+    verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
 };
 
 use self::{
@@ -96,10 +97,6 @@ pub struct Lane {
     gather: Gather,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
-    /// A verb that an application submitted, copied out of its reach.
-    verb_message: Box<[u8]>,
-    /// What a verb of an application answers here.
-    reply: Reply,
     /// The port whose link is asked first in this round.
     first_link: usize,
     next_tick: Instant,
@@ -156,7 +153,10 @@ impl Lane {
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
             engine: VerbEngine::new(),
+            submission: Box::new([0; SUBMIT_BYTES_MAX]),
+            reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
+            seals: std::hash::RandomState::new(),
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),
@@ -172,8 +172,6 @@ impl Lane {
             ),
             gather: Gather::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
-            verb_message: vec![0; SUBMIT_BYTES_MAX].into_boxed_slice(),
-            reply: Reply::new(),
             first_link: 0,
             next_tick: now + settings.pace,
             settings,
@@ -294,6 +292,7 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
             ))
         })?,
         silent_paces_max: config.link.silent_paces_max,
+        message_bytes_max: VERB_BYTES_MAX as u16,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,

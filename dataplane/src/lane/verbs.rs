@@ -6,10 +6,10 @@
 //! off uses another session for its verbs to the others.
 
 use covalent_protocol::{
-    SubmitError,
-    verb::envelope::{
-        COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, SUBMIT_BYTES_MAX,
-        Submit,
+    Reply, SubmitError,
+    verb::{
+        doubt::{Ask, Submission},
+        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
     },
 };
 
@@ -60,10 +60,9 @@ impl Lane {
 
     /// Takes one verb. `Ok(false)` if there is none; an error tells why the next one must wait.
     fn take_verb(&mut self, slot: usize) -> Result<bool, Served> {
-        // Lent out for the call, so that the rest of the lane is free meanwhile.
-        let mut message = std::mem::take(&mut self.verb_message);
-        let taken = self.take_verb_into(slot, &mut message);
-        self.verb_message = message;
+        let mut space = std::mem::take(&mut self.core.submission);
+        let taken = self.take_verb_into(slot, &mut space);
+        self.core.submission = space;
         taken
     }
 
@@ -81,7 +80,7 @@ impl Lane {
         let (copied, is_whole) = match pipe.nic.peek_tx() {
             Ok(Some(shared)) => {
                 // Copied before it is looked at: the application may go on writing.
-                let length = shared.len().min(SUBMIT_BYTES_MAX);
+                let length = shared.len().min(message.len());
                 message[..length].copy_from_slice(&shared[..length]);
                 (&message[..length], length == shared.len())
             }
@@ -91,12 +90,15 @@ impl Lane {
                 return Ok(false);
             }
         };
-        match Submit::decode(copied) {
+        match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
-            Ok(submit) if submit.target == 0 || submit.target == self.settings.guid => {
+            Ok(Submission::Verb(submit))
+                if submit.target == 0 || submit.target == self.settings.guid =>
+            {
                 self.execute_here(session, submit.user_data, submit.request);
             }
-            Ok(submit) => self.submit_to_peer(session, &submit)?,
+            Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
+            Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
             Err(_) => core.end_malformed(session, copied),
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
@@ -106,12 +108,15 @@ impl Lane {
     }
 
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
-        let Self { core, reply, .. } = self;
-        let outcome = match core.engine.run(request, reply) {
+        let core = &mut self.core;
+        let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
+        reply.clear();
+        let outcome = match core.engine.run(request, &mut reply) {
             Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
             Err(refusal) => CompletionOutcome::Refused(refusal),
         };
         core.end(session, user_data, outcome);
+        core.reply = reply;
     }
 
     fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
@@ -146,6 +151,42 @@ impl Lane {
                 };
                 core.end(session, user_data, outcome);
             }
+        }
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Asks for the end of an exchange that was in doubt, if its name was told to the user who asks.
+    fn ask(&mut self, session: usize, ask: &Ask) -> Result<(), Served> {
+        let core = &mut self.core;
+        let id = ask.name.id;
+        let uid = core.sessions.get(session).map(|session| session.uid);
+        if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
+            core.end(session, ask.user_data, CompletionOutcome::Forgotten);
+            return Ok(());
+        }
+        let pending = Pending {
+            session,
+            user_data: ask.user_data,
+            peer: id.peer,
+            doubted: false,
+        };
+        let Some(token) = core.pending.insert(pending) else {
+            return Err(Served::Blocked);
+        };
+        // Counted first: the answer may come from inside the call.
+        if let Some(session) = core.sessions.get_mut(session) {
+            session.outstanding += 1;
+        }
+        core.submitted += 1;
+        if self.node.ask(&id, token, core).is_err() {
+            core.submitted -= 1;
+            core.pending.remove(token);
+            if let Some(session) = core.sessions.get_mut(session) {
+                session.outstanding -= 1;
+            }
+            return Err(Served::Blocked);
         }
         Ok(())
     }

@@ -9,37 +9,49 @@
 //! | `transmit` | what goes into the next frame |
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
+//! | `relay` | the same through a neighbour |
+//! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
 
+mod ask;
 mod conclude;
 mod failure;
 mod greet;
 mod receive;
+mod relay;
 mod resolve;
 mod serve;
 mod tables;
 mod transmit;
 mod view;
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::fmt;
 
-pub use self::view::{LinkView, PeerView};
+use self::relay::Relays;
+pub use self::{
+    ask::AskError,
+    view::{LinkView, PeerView},
+};
 pub use crate::link::LinkState;
 use crate::{
     Host, Name, Reply,
     event::DownReason,
     latch::LatchSet,
     link::Link,
+    names::{Answer, Names},
     peer::Peer,
     transaction::{Index, Pool},
-    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX},
+    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
 };
 
 /// Latch sets of each link: one for whoever is cabled now, one for whoever was before.
 const SETS_PER_LINK: usize = 2;
 /// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
 const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
+
+/// Most exchanges whose names are kept when nobody waits for them any more.
+const NAMES_MAX: usize = 64;
 
 /// What a node is told about itself.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +66,8 @@ pub struct NodeConfig {
     pub slots: u8,
     /// Ticks without a word from the peer after which a link is declared dead; 0 is taken for 1.
     pub silent_paces_max: u32,
+    /// Longest request and reply, in bytes: 1 to [`MAX_PAYLOAD_BYTES`], others are taken for the nearer bound.
+    pub message_bytes_max: u16,
     /// EtherType of link frames.
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
@@ -64,7 +78,8 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent paces, [`DEFAULT_ETHERTYPE`], 1024 transactions.
+    /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`],
+    /// [`DEFAULT_ETHERTYPE`], 1024 transactions.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
         Self {
@@ -73,6 +88,7 @@ impl NodeConfig {
             name,
             slots: 64,
             silent_paces_max: 10,
+            message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
@@ -104,13 +120,20 @@ pub enum SubmitError {
     NoSuchPeer,
     /// As many exchanges as [`NodeConfig::transactions_max`] are queued, open or unresolved. Try later.
     Full,
-    /// The payload is longer than [`MAX_PAYLOAD_BYTES`].
+    /// The payload is longer than this node or the peer takes.
     TooLong {
         /// Its length in bytes.
         len: usize,
+        /// Most bytes that both take.
+        max: usize,
     },
     /// The payload is empty.
     Empty,
+}
+
+/// Exchanges whose names are kept when nobody waits for them any more.
+fn names_max(config: &NodeConfig) -> usize {
+    (config.transactions_max / 4).min(NAMES_MAX)
 }
 
 /// All links of one lane. See the crate's page for a picture.
@@ -119,51 +142,68 @@ pub enum SubmitError {
 pub struct Node {
     config: NodeConfig,
     links: Vec<Link>,
+    /// What each link passes on for resolution, by the link's index.
+    relays: Vec<Relays>,
     peers: Vec<Peer>,
     latches: Vec<LatchSet>,
     transactions: Pool,
     /// Transactions whose caller was told that they are in doubt.
     in_doubt: u64,
+    /// Transactions that are kept only because they have a name, and how many these may be.
+    orphans: u32,
+    names_max: u32,
+    /// Exchanges that were in doubt, and who asks for them.
+    names: Names,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
     /// A peer had to make room in the table for another.
     peers_lost: bool,
     /// Frames of ports without a link.
     frames_without_link: u64,
-    /// Where messages of several records are gathered and put together.
-    scratch: Box<[u8; MESSAGE_PAYLOAD_BYTES_MAX]>,
+    /// The clock of Lamport: counts what is said and heard in epochs, wrapping, and is never behind what was heard.
+    clock: u32,
     /// Where the host writes a reply.
-    reply: Box<Reply>,
+    reply: Reply,
 }
 
 impl Node {
     /// A node without links.
     ///
-    /// Allocates [`NodeConfig::transactions_max`] × about 800 bytes.
+    /// Allocates [`NodeConfig::transactions_max`] × ([`NodeConfig::message_bytes_max`] + about 200) bytes.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
         let config = NodeConfig {
             slots: config.slots.max(1),
             silent_paces_max: config.silent_paces_max.max(1),
+            message_bytes_max: config.message_bytes_max.clamp(1, MAX_PAYLOAD_BYTES as u16),
             ..config
         };
+        let message_bytes_max = usize::from(config.message_bytes_max);
         Self {
             config,
             links: Vec::new(),
+            relays: Vec::new(),
             peers: Vec::new(),
             latches: Vec::new(),
-            transactions: Pool::new(config.transactions_max),
+            transactions: Pool::new(
+                config.transactions_max + names_max(&config),
+                message_bytes_max,
+            ),
             in_doubt: 0,
+            orphans: 0,
+            names_max: names_max(&config) as u32,
+            names: Names::new(names_max(&config), message_bytes_max),
             takes: 0,
             peers_lost: false,
             frames_without_link: 0,
-            scratch: Box::new([0; MESSAGE_PAYLOAD_BYTES_MAX]),
-            reply: Box::new(Reply::new()),
+            clock: 0,
+            reply: Reply::with_room(message_bytes_max),
         }
     }
 
     /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down until
-    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 1.5 KiB.
+    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 2 ×
+    /// [`NodeConfig::message_bytes_max`] bytes.
     ///
     /// # Errors
     /// [`AddLinkError`]; nothing changed.
@@ -171,14 +211,23 @@ impl Node {
         if self.link_of(port).is_some() {
             return Err(AddLinkError::PortTaken);
         }
+        let answer_bytes_max = usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES;
         self.links.push(Link::new(
             port,
             mac,
             self.config.slots,
+            answer_bytes_max.max(relay::RELAY_BYTES),
             self.config.first_sequence,
         ));
+        self.relays.push(Relays::new(answer_bytes_max));
+        for relays in &mut self.relays {
+            relays.grow(PEERS_PER_LINK * self.links.len());
+        }
         for _ in 0..SETS_PER_LINK {
-            self.latches.push(LatchSet::new(self.config.slots));
+            self.latches.push(LatchSet::new(
+                self.config.slots,
+                usize::from(self.config.message_bytes_max),
+            ));
         }
         self.peers
             .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
@@ -238,10 +287,14 @@ impl Node {
                 }
             }
         }
+        self.forget_dead_ends(host);
+        let transactions = &self.transactions;
+        let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
+        self.names.tell(lives, host);
     }
 
-    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to [`MAX_PAYLOAD_BYTES`] bytes goes to
-    /// [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
+    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to
+    /// [`NodeConfig::message_bytes_max`] bytes, the smaller one of both nodes, goes to [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
     /// same time are in no order. While no link to the peer is up it waits.
     ///
     /// # Errors
@@ -257,10 +310,17 @@ impl Node {
         if payload.is_empty() {
             return Err(SubmitError::Empty);
         }
-        if payload.len() > MAX_PAYLOAD_BYTES {
-            return Err(SubmitError::TooLong { len: payload.len() });
-        }
         let peer = self.peer_of(peer).ok_or(SubmitError::NoSuchPeer)?;
+        if self.room() == 0 {
+            return Err(SubmitError::Full);
+        }
+        let max = self.message_bytes_max(peer);
+        if payload.len() > max {
+            return Err(SubmitError::TooLong {
+                len: payload.len(),
+                max,
+            });
+        }
         let transaction = self
             .transactions
             .take(token, peer, mode, payload)
@@ -271,9 +331,11 @@ impl Node {
         Ok(())
     }
 
-    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts. Those that are not under way
-    /// vanish, and so do those in doubt; the others run to their end in silence.
+    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts, or waits for what was asked for
+    /// with such a token. Those that are not under way vanish; the others run to their end in silence. Those in doubt may
+    /// still be asked for with [`Node::ask`].
     pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
+        self.names.cancel(&mut filter);
         for transaction in self
             .transactions
             .live_mut()
@@ -284,7 +346,13 @@ impl Node {
         for peer in 0..self.peers.len() {
             self.peers[peer]
                 .queue
-                .retain(&mut self.transactions, |transaction| transaction.wanted);
+                .retain(&mut self.transactions, |transaction| {
+                    if let (false, Some(name)) = (transaction.wanted, &transaction.name) {
+                        // It waited to be applied afresh.
+                        self.names.note(name, Answer::Undone);
+                    }
+                    transaction.wanted
+                });
             self.drop_unwanted(peer);
         }
     }
@@ -298,7 +366,18 @@ impl Node {
     /// Exchanges that [`Node::submit`] would still take.
     #[must_use]
     pub const fn room(&self) -> u32 {
-        self.transactions.free()
+        // The rest is for those that are kept for their names.
+        let reserved = self.orphans_max() - self.orphans;
+        self.transactions.free().saturating_sub(reserved)
+    }
+
+    /// The clock of Lamport, wrapping. Each message of an epoch that is sent or accepted makes it greater, and so does one
+    /// with a greater clock: what one node did before it said something has a smaller clock than what another did after
+    /// it heard that.
+    #[inline]
+    #[must_use]
+    pub const fn clock(&self) -> u32 {
+        self.clock
     }
 
     /// Frames that [`Node::on_frame`] was given for ports without a link.
@@ -307,15 +386,36 @@ impl Node {
         self.frames_without_link
     }
 
+    /// Longest request to a peer and reply to it, in bytes: what both ends take.
+    #[inline]
+    fn message_bytes_max(&self, peer: usize) -> usize {
+        let max = self.config.message_bytes_max;
+        usize::from(max.min(self.peers[peer].message_bytes_max))
+    }
+
     /// Ends a transaction that is in no list and holds no slot.
     #[inline]
     fn finish(&mut self, transaction: Index, outcome: crate::Outcome<'_>, host: &mut impl Host) {
+        let entry = &self.transactions[transaction];
+        if entry.wanted {
+            host.complete(entry.token, outcome);
+        }
+        self.release(transaction, Answer::from(outcome), host);
+    }
+
+    /// Gives back a transaction whose caller knows how it ended, or does not want to; others may ask.
+    #[inline]
+    fn release(&mut self, transaction: Index, answer: Answer<'_>, host: &mut impl Host) {
         self.clear_doubt(transaction);
         let entry = &self.transactions[transaction];
-        let told = entry.wanted.then_some(entry.token);
+        let name = entry.name;
+        if entry.orphan {
+            self.orphans -= 1;
+            self.peers[entry.peer].orphans -= 1;
+        }
         self.transactions.release(transaction);
-        if let Some(token) = told {
-            host.complete(token, outcome);
+        if let Some(name) = name {
+            self.names.end(&name, answer, host);
         }
     }
 
@@ -354,11 +454,8 @@ impl fmt::Display for SubmitError {
         match self {
             Self::NoSuchPeer => f.write_str("no link ever led to this node"),
             Self::Full => f.write_str("as many exchanges are under way as there may be; try later"),
-            Self::TooLong { len } => {
-                write!(
-                    f,
-                    "the payload has {len} bytes; the most is {MAX_PAYLOAD_BYTES}"
-                )
+            Self::TooLong { len, max } => {
+                write!(f, "the payload has {len} bytes; the most is {max}")
             }
             Self::Empty => f.write_str("the payload is empty"),
         }

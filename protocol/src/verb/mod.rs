@@ -24,6 +24,7 @@
 //! A request is decoded exactly: unknown flags, what an operation has no use for and is not zero, bytes behind the operands
 //! and offsets of words that are not a multiple of 8 are errors. Decoding arbitrary bytes never panics.
 
+pub mod doubt;
 pub mod envelope;
 mod kind;
 mod reply;
@@ -43,21 +44,25 @@ pub use self::{
 pub const READ_BYTES_MAX: usize = 512;
 /// Most bytes of one `Write`.
 pub const WRITE_BYTES_MAX: usize = 512;
-/// Most words of one `MultiCommit` that a node executes. One message carries no more than [`crate::MAX_PAYLOAD_BYTES`], which
-/// [`Request::check`] minds.
+/// Most words of one `MultiCommit`.
 pub const MULTI_COMMIT_WORDS_MAX: usize = 64;
 /// Longest name of a `Lookup`, in bytes.
 pub const LOOKUP_NAME_BYTES_MAX: usize = 32;
-/// Longest request that a node executes, in bytes: a `MultiCommit` of [`MULTI_COMMIT_WORDS_MAX`] words.
+/// Longest request, in bytes: a `MultiCommit` of [`MULTI_COMMIT_WORDS_MAX`] words.
 pub const REQUEST_BYTES_MAX: usize =
     request::HEADER_BYTES + MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES;
 /// Longest reply, in bytes: to a `Read` of [`READ_BYTES_MAX`] bytes.
 pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
 
-const _: () = assert!(
-    request::HEADER_BYTES + WRITE_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES
-        && REPLY_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES
-);
+/// Longest request or reply, in bytes: what a node must take that serves verbs and nothing else
+/// ([`crate::NodeConfig::message_bytes_max`]).
+pub const VERB_BYTES_MAX: usize = if REQUEST_BYTES_MAX > REPLY_BYTES_MAX {
+    REQUEST_BYTES_MAX
+} else {
+    REPLY_BYTES_MAX
+};
+
+const _: () = assert!(VERB_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES);
 
 /// The buffer is too short for what is to be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

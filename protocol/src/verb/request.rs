@@ -6,7 +6,6 @@ use super::{
     BufferTooShort, Comparison, Condition, LOOKUP_NAME_BYTES_MAX, MULTI_COMMIT_WORDS_MAX, Order,
     READ_BYTES_MAX, Update, VerbKind, WRITE_BYTES_MAX, space, u32_at, u64_at,
 };
-use crate::MAX_PAYLOAD_BYTES;
 
 pub(crate) const HEADER_BYTES: usize = 12;
 pub(super) const WORD_BYTES: usize = 20;
@@ -234,19 +233,11 @@ impl<'a> Request<'a> {
             }
     }
 
-    /// Whether a peer of this version would decode it, and one message holds it.
+    /// Whether a peer of this version would decode it.
     ///
     /// # Errors
-    /// What [`Request::decode`] would say of it; [`DecodeError::Length`] for one that is longer than a message.
+    /// What [`Request::decode`] would say of it.
     pub fn check(&self) -> Result<(), DecodeError> {
-        self.check_ranges()?;
-        if self.encoded_bytes() > MAX_PAYLOAD_BYTES {
-            return Err(DecodeError::Length);
-        }
-        Ok(())
-    }
-
-    fn check_ranges(&self) -> Result<(), DecodeError> {
         let within = |len: usize, max: usize| {
             if (1..=max).contains(&len) {
                 Ok(())
@@ -341,7 +332,7 @@ impl<'a> Request<'a> {
                 flags => flagged(kind, flags, count, operands)?,
             },
         };
-        request.check_ranges()?;
+        request.check()?;
         Ok(request)
     }
 }

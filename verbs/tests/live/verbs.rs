@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use covalent_protocol::MAX_PAYLOAD_BYTES;
 use covalent_verbs::{
     CommitWord, Comparison, Completion, Condition, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX,
     Mismatch, Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target,
@@ -17,12 +16,6 @@ fn word(offset_bytes: u64, expected: u64, new: u64) -> CommitWord {
         expected,
         new,
     }
-}
-
-/// Most words to commit that one message has room for.
-fn most_words() -> u64 {
-    let room = (MAX_PAYLOAD_BYTES - 12) / 20;
-    room.min(MULTI_COMMIT_WORDS_MAX) as u64
 }
 
 fn on(comparison: Comparison, comparand: u64, order: Order) -> Condition {
@@ -159,7 +152,7 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
         (1, 2),
         "all or nothing"
     );
-    let many: Vec<_> = (0..most_words())
+    let many: Vec<_> = (0..MULTI_COMMIT_WORDS_MAX as u64)
         .map(|at| word(1024 + 8 * at, 0, at + 1))
         .collect();
     assert_eq!(

@@ -96,7 +96,7 @@ fn minima_maxima_and_conditions() {
             out,
         ));
         assert_eq!(old, 5);
-        let mut update = |comparison, comparand, order, kind, operand| -> (c_int, u64) {
+        let update = |comparison, comparand, order, kind, operand| -> (c_int, u64) {
             let status = covalent_update_if(
                 queue, region, 8, comparison, comparand, order, kind, operand, SOON_NS, out,
             );
