@@ -11,6 +11,7 @@ mod noise;
 mod af_xdp;
 mod captures;
 mod command;
+mod contention;
 mod crowd;
 mod handover;
 mod idle;
