@@ -124,7 +124,7 @@ fn compare_and_swap(
                     return Ok(true);
                 }
                 Completion {
-                    outcome: Outcome::InDoubt,
+                    outcome: Outcome::InDoubt(_),
                     ..
                 } => {}
                 other => bail!(

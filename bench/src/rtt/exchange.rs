@@ -1,7 +1,7 @@
 //! The program around a node in a measuring thread: it executes verbs on its regions, and waits for one answer at a time.
 
 use covalent_dataplane::verb::VerbEngine;
-use covalent_protocol::{Host, LinkEvent, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 
 /// Longest answer that is looked at: that of a lookup, and of every verb on one word.
 const ANSWER_BYTES_MAX: usize = 64;
@@ -48,12 +48,16 @@ impl Exchange {
 }
 
 impl Host for Exchange {
-    fn admit(&mut self, _peer: u64, payload: &[u8]) -> Result<(), Refusal> {
-        self.engine.admit(payload)
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, _peer: u64, payload: &[u8], reply: &mut Reply) {
-        self.engine.execute(payload, reply);
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+        self.engine.execute(id, payload, reply);
+    }
+
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        self.engine.reverse(id, payload);
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
@@ -70,7 +74,7 @@ impl Host for Exchange {
         });
     }
 
-    fn in_doubt(&mut self, _token: u64) {}
+    fn in_doubt(&mut self, _token: u64, _id: &ExchangeId) {}
 
     fn link_event(&mut self, _event: LinkEvent) {}
 }
