@@ -7,6 +7,7 @@ mod arguments;
 mod bare;
 mod bare_echo;
 mod cores;
+mod exchanges;
 mod hand_over;
 mod host;
 mod idle;
@@ -62,6 +63,11 @@ fn run(action: &Action) -> Result<bool> {
         Action::Rtt(wire) => {
             prepare_wire(wire)?;
             Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))
+        }
+        Action::Exchanges(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            exchanges::measure(options)
         }
         Action::Idle(wire) => on_the_wire(idle::measure, wire),
         Action::Redis(wire) => on_the_wire(redis::measure, wire),
