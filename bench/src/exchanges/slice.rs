@@ -4,7 +4,7 @@ use std::{
     path::Path,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -20,6 +20,9 @@ use crate::{
     cores::{Cores, pin},
     stop,
 };
+
+/// How long an end waits for the other to finish: longer than that one waits for its last answers.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What came of a slice, both ends together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -146,9 +149,11 @@ fn exchanges(
             let counted = phase.run(&mut end, leads, End::round, End::count)?;
             submitted[this].store(end.settle()?, Ordering::Relaxed);
             settled.fetch_add(1, Ordering::AcqRel);
-            // The other end's last additions are answered here.
+            // The other end's last additions are answered here. An end that failed never says that it is done.
+            let deadline = Instant::now() + PATIENCE;
             while settled.load(Ordering::Acquire) < 2 {
                 end.turn()?;
+                ensure!(Instant::now() < deadline, "the other end does not finish");
                 stop::check()?;
             }
             Ok((counted, end.word()?))
