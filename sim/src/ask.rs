@@ -1,0 +1,235 @@
+//! What programs ask of a region.
+
+use covalent_protocol::verb::{MultiCommit, Request, Verb, Word};
+use fastrand::Rng;
+
+use crate::region::{
+    ACCOUNTS, COUNTER, DATA_BYTES, DATA_OFFSET, FIRST_ACCOUNT, FIRST_SCRATCH, NAME, READ_ONLY_RKEY,
+    REGION_BYTES, RKEY, SCRATCH, WORD_BYTES,
+};
+
+/// One verb, with its operands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Adds to the counter.
+    Count {
+        /// How much.
+        delta: u64,
+    },
+    /// Moves amounts between accounts, if each still holds what its initiator saw.
+    Transfer(Vec<Change>),
+    /// One of the verbs on one word.
+    Update {
+        /// Which word.
+        word: usize,
+        /// Which verb.
+        how: Update,
+        /// Its operand.
+        operand: u64,
+    },
+    /// Swaps a word if it is as expected.
+    CompareAndSwap {
+        /// Which word.
+        word: usize,
+        /// As expected.
+        expected: u64,
+        /// The new value.
+        new: u64,
+    },
+    /// Reads bytes.
+    Read {
+        /// From where.
+        offset: usize,
+        /// How many.
+        len: usize,
+    },
+    /// Writes bytes.
+    Write {
+        /// To where.
+        offset: usize,
+        /// Which.
+        data: Vec<u8>,
+    },
+    /// Looks a region up.
+    Lookup {
+        /// Its name.
+        name: &'static str,
+    },
+    /// Something that is to be refused.
+    Mistake(Mistake),
+}
+
+/// What becomes of one account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub account: usize,
+    /// What its initiator saw in it.
+    pub seen: u64,
+    /// What is added, wrapping.
+    pub delta: u64,
+}
+
+/// A verb on one word that always succeeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// Swap.
+    Swap,
+    /// Fetch and add.
+    Add,
+    /// Fetch and and.
+    And,
+    /// Fetch and or.
+    Or,
+    /// Fetch and exclusive or.
+    Xor,
+}
+
+/// A request that no node may execute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// No such region.
+    UnknownRegion,
+    /// Beyond the region's end.
+    OutOfBounds,
+    /// The region does not grant it.
+    NoRight,
+    /// Not a request at all.
+    Garbage,
+}
+
+impl Ask {
+    /// Draws one. `words` is what its initiator believes of the region, and `data_bytes_max` the most that it reads or
+    /// writes.
+    pub fn draw(rng: &mut Rng, words: &[u64], data_bytes_max: usize) -> Self {
+        let scratch = |rng: &mut Rng| FIRST_SCRATCH + rng.usize(..SCRATCH);
+        match rng.u8(..16) {
+            0..=4 => Self::Count {
+                delta: rng.u64(1..10),
+            },
+            5..=8 => Self::transfer(rng, words),
+            9 | 10 => Self::Update {
+                word: scratch(rng),
+                how: [
+                    Update::Swap,
+                    Update::Add,
+                    Update::And,
+                    Update::Or,
+                    Update::Xor,
+                ][rng.usize(..5)],
+                operand: rng.u64(..),
+            },
+            11 => {
+                let word = scratch(rng);
+                Self::CompareAndSwap {
+                    word,
+                    expected: words[word],
+                    new: rng.u64(..),
+                }
+            }
+            12 => {
+                let len = rng.usize(1..=data_bytes_max);
+                Self::Read {
+                    offset: rng.usize(..=REGION_BYTES - len),
+                    len,
+                }
+            }
+            13 => {
+                let len = rng.usize(1..=data_bytes_max);
+                Self::Write {
+                    offset: DATA_OFFSET + rng.usize(..=DATA_BYTES - len),
+                    data: (0..len).map(|_| rng.u8(..)).collect(),
+                }
+            }
+            14 => Self::Lookup { name: NAME },
+            _ => Self::Mistake(
+                [
+                    Mistake::UnknownRegion,
+                    Mistake::OutOfBounds,
+                    Mistake::NoRight,
+                    Mistake::Garbage,
+                ][rng.usize(..4)],
+            ),
+        }
+    }
+
+    /// Takes from one account and gives to all the others that were drawn.
+    fn transfer(rng: &mut Rng, words: &[u64]) -> Self {
+        let first = rng.usize(..ACCOUNTS);
+        let mut payer = Change {
+            account: first,
+            seen: words[FIRST_ACCOUNT + first],
+            delta: 0,
+        };
+        let mut changes = Vec::new();
+        for step in 1..rng.usize(2..=4) {
+            let account = (first + step) % ACCOUNTS;
+            let amount = rng.u64(1..100);
+            payer.delta = payer.delta.wrapping_sub(amount);
+            changes.push(Change {
+                account,
+                seen: words[FIRST_ACCOUNT + account],
+                delta: amount,
+            });
+        }
+        changes.push(payer);
+        Self::Transfer(changes)
+    }
+
+    /// The request, as the verb engine reads it.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let offset_of = |word: usize| (word * WORD_BYTES) as u64;
+        let mut words = Vec::new();
+        let (rkey, offset, verb) = match self {
+            Self::Count { delta } => (RKEY, offset_of(COUNTER), Verb::FetchAdd { delta: *delta }),
+            Self::Transfer(changes) => {
+                words.extend(changes.iter().map(|change| Word {
+                    offset: offset_of(FIRST_ACCOUNT + change.account),
+                    expected: change.seen,
+                    new: change.seen.wrapping_add(change.delta),
+                }));
+                let Ok(commit) = MultiCommit::new(&words) else {
+                    return Vec::new();
+                };
+                (RKEY, 0, Verb::MultiCommit(commit))
+            }
+            Self::Update { word, how, operand } => {
+                let verb = match how {
+                    Update::Swap => Verb::Swap { new: *operand },
+                    Update::Add => Verb::FetchAdd { delta: *operand },
+                    Update::And => Verb::FetchAnd { mask: *operand },
+                    Update::Or => Verb::FetchOr { mask: *operand },
+                    Update::Xor => Verb::FetchXor { mask: *operand },
+                };
+                (RKEY, offset_of(*word), verb)
+            }
+            Self::CompareAndSwap {
+                word,
+                expected,
+                new,
+            } => (
+                RKEY,
+                offset_of(*word),
+                Verb::CompareAndSwap {
+                    expected: *expected,
+                    new: *new,
+                },
+            ),
+            Self::Read { offset, len } => (RKEY, *offset as u64, Verb::Read { len: *len as u32 }),
+            Self::Write { offset, data } => (RKEY, *offset as u64, Verb::Write { data }),
+            Self::Lookup { name } => (0, 0, Verb::Lookup { name }),
+            Self::Mistake(Mistake::UnknownRegion) => (99, 0, Verb::FetchAdd { delta: 1 }),
+            Self::Mistake(Mistake::OutOfBounds) => {
+                (RKEY, REGION_BYTES as u64, Verb::FetchAdd { delta: 1 })
+            }
+            Self::Mistake(Mistake::NoRight) => (READ_ONLY_RKEY, 0, Verb::Swap { new: 1 }),
+            Self::Mistake(Mistake::Garbage) => return vec![0xff; 5],
+        };
+        let request = Request { rkey, offset, verb };
+        let mut bytes = vec![0; request.encoded_bytes()];
+        let written = request.encode(&mut bytes);
+        debug_assert!(written.is_ok());
+        bytes
+    }
+}

@@ -1,0 +1,193 @@
+//! Nothing can overflow.
+
+use std::collections::{HashMap, HashSet};
+
+use covalent_protocol::{ExchangeId, Mode};
+
+use super::{Checker, Scene, Verdict, forbid};
+use crate::{book::Life, fact::Fact, records::Content};
+
+/// Most records of one epoch under way in one direction.
+pub const WINDOW_RECORDS: usize = 192;
+/// The same when the last one is a ball: balls may go beyond the window.
+pub const WINDOW_RECORDS_WITH_BALLS: usize = 250;
+
+/// No more records of an epoch are under way in one direction of a cable than its receiver gave credit for, however long
+/// that stands still; and no port of a peer has more requests kept than it was granted slots.
+#[derive(Debug)]
+pub struct Credit {
+    slots: usize,
+    /// Slots of requests kept, by node, peer and the peer's port.
+    kept: HashMap<(Life, u64, u16), HashSet<u8>>,
+}
+
+impl Credit {
+    /// Links grant `slots` slots.
+    #[must_use]
+    pub fn new(slots: u8) -> Self {
+        Self {
+            slots: usize::from(slots),
+            kept: HashMap::new(),
+        }
+    }
+
+    fn keep(&mut self, at: Life, id: &ExchangeId) -> Verdict {
+        let kept = self.kept.entry((at, id.peer, id.port)).or_default();
+        let taken = !kept.insert(id.slot);
+        forbid(taken || kept.len() > self.slots, || {
+            format!(
+                "{at} keeps {id:?} beside {} others of that port, which was granted {} slots",
+                kept.len(),
+                self.slots
+            )
+        })
+    }
+
+    fn settle(&mut self, at: Life, id: &ExchangeId) {
+        if let Some(kept) = self.kept.get_mut(&(at, id.peer, id.port)) {
+            kept.remove(&id.slot);
+        }
+    }
+}
+
+impl Checker for Credit {
+    fn name(&self) -> &'static str {
+        "credit"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, _scene: &Scene<'_>) -> Verdict {
+        match fact {
+            Fact::Sent {
+                from,
+                frame,
+                under_way,
+                ..
+            } => {
+                let Some(content) = Content::of(frame).filter(|content| !content.handshake) else {
+                    return Ok(());
+                };
+                let most = if content.ball {
+                    WINDOW_RECORDS_WITH_BALLS
+                } else {
+                    WINDOW_RECORDS
+                };
+                forbid(*under_way > most, || {
+                    format!(
+                        "{under_way} records of epoch {} are under way from {from}, with credit for {most}",
+                        content.epoch
+                    )
+                })
+            }
+            Fact::Admitted {
+                at,
+                id,
+                mode: Mode::TwoPhase,
+                ..
+            } => self.keep(*at, id),
+            Fact::Executed { at, id, .. } | Fact::Reversed { at, id, .. } => {
+                self.settle(*at, id);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_protocol::{
+        DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
+        wire::{frame::FrameWriter, record::Header, slice::Kind},
+    };
+
+    use super::*;
+    use crate::{book::Book, cable::Fate, fact::Place};
+
+    fn frame(kind: Kind) -> Vec<u8> {
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let mut writer = FrameWriter::new(&mut buffer).expect("the buffer is a frame long");
+        let header = Header {
+            kind,
+            yours: 0,
+            epoch: 5,
+            record_sequence: 0,
+            slot_sequence: 0,
+            slot: 0,
+            payload_bytes: 0,
+            records: 1,
+            index: 0,
+        };
+        header.write(&[], writer.next_record().expect("there is room"));
+        let len = writer.finish([2; 6], [2; 6], DEFAULT_ETHERTYPE);
+        buffer[..len].to_vec()
+    }
+
+    #[test]
+    fn more_records_than_there_is_credit_for_are_found() {
+        let book = Book::new(2, &[]);
+        let scene = Scene {
+            book: &book,
+            regions: &[],
+            cables: &[],
+            call: 0,
+            hearing: false,
+        };
+        let see = |kind, under_way| {
+            let frame = frame(kind);
+            let fact = Fact::Sent {
+                from: Place {
+                    cable: 0,
+                    end: 0,
+                    node: 0,
+                    port: 0,
+                },
+                frame: &frame,
+                fate: Fate::UnderWay,
+                under_way,
+                announced: true,
+            };
+            Credit::new(1).see(&fact, &scene).is_ok()
+        };
+        assert!(see(Kind::Request, WINDOW_RECORDS));
+        assert!(!see(Kind::Request, WINDOW_RECORDS + 1));
+        assert!(see(Kind::Ball, WINDOW_RECORDS_WITH_BALLS));
+        assert!(!see(Kind::Ball, WINDOW_RECORDS_WITH_BALLS + 1));
+        assert!(see(Kind::Init, 1000), "handshakes need no credit");
+    }
+
+    #[test]
+    fn more_requests_than_slots_are_found() {
+        let book = Book::new(2, &[]);
+        let scene = Scene {
+            book: &book,
+            regions: &[],
+            cables: &[],
+            call: 0,
+            hearing: true,
+        };
+        let mut credit = Credit::new(1);
+        let at = book.life(1);
+        let id = |slot| ExchangeId {
+            peer: 1,
+            port: 0,
+            epoch: 0,
+            slot,
+            sequence: 0,
+        };
+        let mut admit = |slot| {
+            credit.see(
+                &Fact::Admitted {
+                    at,
+                    id: &id(slot),
+                    mode: Mode::TwoPhase,
+                    payload: &[],
+                    wrote: false,
+                },
+                &scene,
+            )
+        };
+        assert_eq!(admit(0), Ok(()));
+        assert!(admit(0).is_err(), "a slot keeps one request");
+        assert!(admit(1).is_err(), "there is one slot");
+    }
+}

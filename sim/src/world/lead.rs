@@ -1,0 +1,59 @@
+//! What a driver does that leads a world by the hand.
+
+use fastrand::Rng;
+
+use super::World;
+use crate::{
+    options::Options,
+    plan::Plan,
+    report::Report,
+    witness::{Violation, Witness},
+};
+
+impl World {
+    /// A world in which nothing happens but what a driver does. No request is refused for want of room.
+    pub(crate) fn led(plan: Plan, seed: u64) -> Self {
+        let mut world = Self::with_plan(plan, Options::default(), Rng::with_seed(seed), false);
+        world.refused = 0;
+        world
+    }
+
+    /// Everything that was asked, and what became of it.
+    pub(crate) const fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// Lets paces pass, and carries every frame behind each of them.
+    pub(crate) fn pass_paces(&mut self, paces: u32) {
+        for _ in 0..paces {
+            for node in 0..self.nodes.len() {
+                self.tick(node);
+            }
+            self.carry_everything();
+        }
+    }
+
+    /// A cable delivers nothing to this end until it is released.
+    pub(crate) fn hold(&mut self, cable: usize, end: usize) {
+        self.cables[cable].stalled_until[end] = u32::MAX;
+    }
+
+    /// A cable delivers again what it held.
+    pub(crate) fn release(&mut self, cable: usize, end: usize) {
+        self.cables[cable].stalled_until[end] = 0;
+    }
+
+    /// Repairs everything, lets it come to rest and tells what happened.
+    ///
+    /// # Errors
+    /// What was broken first, now or before.
+    pub(crate) fn conclude(&mut self) -> Result<Report, Violation> {
+        if self.witness.violation().is_none() {
+            self.come_to_rest();
+        }
+        match self.witness.violation() {
+            Some(violation) => Err(violation.clone()),
+            None => Ok(self.finish()),
+        }
+    }
+}
