@@ -1,5 +1,7 @@
 //! What programs ask of a region.
 
+use std::fmt;
+
 use covalent_protocol::verb::{MultiCommit, Request, Verb, Word};
 use fastrand::Rng;
 
@@ -231,5 +233,43 @@ impl Ask {
         let written = request.encode(&mut bytes);
         debug_assert!(written.is_ok());
         bytes
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { delta } => write!(f, "add {delta} to its counter"),
+            Self::Transfer(changes) => {
+                let part = |change: &Change| {
+                    let delta = change.delta.cast_signed();
+                    format!("{delta:+} in account {}", change.account)
+                };
+                let parts: Vec<_> = changes.iter().map(part).collect();
+                write!(f, "commit {}", parts.join(", "))
+            }
+            Self::Update { word, how, operand } => {
+                let verb = match how {
+                    Update::Swap => "swap",
+                    Update::Add => "fetch and add",
+                    Update::And => "fetch and and",
+                    Update::Or => "fetch and or",
+                    Update::Xor => "fetch and xor",
+                };
+                write!(f, "{verb} word {word} with {operand:#x}")
+            }
+            Self::CompareAndSwap { word, .. } => write!(f, "compare and swap word {word}"),
+            Self::Read { offset, len } => write!(f, "read {len} bytes at {offset}"),
+            Self::Write { offset, data } => {
+                write!(f, "write {} bytes at {offset}", data.len())
+            }
+            Self::Lookup { name } => write!(f, "look up `{name}`"),
+            Self::Mistake(mistake) => f.write_str(match mistake {
+                Mistake::UnknownRegion => "add to a region that it does not have",
+                Mistake::OutOfBounds => "add beyond its region's end",
+                Mistake::NoRight => "swap in a region that may only be read",
+                Mistake::Garbage => "make sense of rubbish",
+            }),
+        }
     }
 }

@@ -259,6 +259,13 @@ impl Fact<'_> {
     }
 }
 
+const fn phases(mode: Mode) -> &'static str {
+    match mode {
+        Mode::OnePhase => "1PC",
+        Mode::TwoPhase => "2PC",
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -287,15 +294,22 @@ impl fmt::Display for Fact<'_> {
         match self {
             Self::Asked { token, exchange } => write!(
                 f,
-                "{} asks {} for exchange {token}: {:?}, {:?}",
+                "{} asks {} to {}: exchange {token}, {}",
                 exchange.from,
                 node_name(exchange.to.node),
                 exchange.ask,
-                exchange.mode
+                phases(exchange.mode)
             ),
             Self::Admitted {
                 at, payload, mode, ..
-            } => write!(f, "{at} admits exchange {}, {mode:?}", token(payload)),
+            } => {
+                write!(
+                    f,
+                    "{at} admits exchange {}, {}",
+                    token(payload),
+                    phases(*mode)
+                )
+            }
             Self::Declined {
                 at,
                 payload,

@@ -172,6 +172,51 @@ impl Plan {
         }
     }
 
+    /// Each class of faults that occurs, with how often: of frames in a thousand, of everything else in 1,000 events.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(Fault, u32)> {
+        let Weights {
+            submit,
+            transmit,
+            deliver,
+            tick,
+            cut_one_way,
+            cut_both,
+            heal,
+            carrier,
+            transmit_failed,
+            stall,
+            cancel,
+            crash,
+            plug,
+            noise,
+        } = self.weights;
+        let faults = [
+            (Fault::CutOneWay, cut_one_way),
+            (Fault::CutBoth, cut_both),
+            (Fault::Carrier, carrier),
+            (Fault::Transmit, transmit_failed),
+            (Fault::Stall, stall),
+            (Fault::Crash, crash),
+            (Fault::Move, plug),
+            (Fault::Cancel, cancel),
+            (Fault::Noise, noise),
+        ];
+        let work = submit + transmit + deliver + tick + heal;
+        let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
+        let frames = [
+            (Fault::Loss, self.frames.lost),
+            (Fault::Corrupt, self.frames.corrupted),
+            (Fault::Duplicate, self.frames.duplicated),
+        ];
+        faults
+            .into_iter()
+            .map(|(fault, weight)| (fault, (weight * 1000).div_ceil(total)))
+            .chain(frames)
+            .filter(|(_, often)| *often > 0)
+            .collect()
+    }
+
     /// A world without faults, of `nodes` nodes and these cables, for a walk that somebody leads.
     #[must_use]
     pub fn led(nodes: usize, cables: Vec<[usize; 2]>) -> Self {

@@ -2,7 +2,11 @@
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE,
-    wire::{ETHERNET_HEADER_BYTES, RECORD_BYTES, frame, record::Header, slice::Kind},
+    wire::{
+        ETHERNET_HEADER_BYTES, RECORD_BYTES, frame,
+        record::{self, Header},
+        slice::Kind,
+    },
 };
 
 /// What a frame carries.
@@ -33,6 +37,42 @@ impl Content {
             ball: header.kind == Kind::Ball,
         })
     }
+}
+
+/// What is asked and answered in a frame about exchanges whose link failed, for people.
+#[must_use]
+pub fn resolutions(frame: &[u8]) -> Vec<String> {
+    let Ok(records) = frame::parse(frame, DEFAULT_ETHERTYPE) else {
+        return Vec::new();
+    };
+    let told = |record| {
+        let header = Header::read(record)
+            .ok()
+            .filter(|header| header.index == 0)?;
+        let payload = record::payload(record);
+        let port = u16::from_le_bytes([payload[0], payload[1]]);
+        let exchange = format!(
+            "number {} in slot {} of its port {port}",
+            header.slot_sequence, header.slot
+        );
+        match header.kind {
+            Kind::Resolve if payload[2] == 0 => Some(format!("is asked how {exchange} ended")),
+            Kind::Resolve => Some(format!(
+                "is asked to commit {exchange} unless that is done, and how it ended"
+            )),
+            Kind::Resolved => {
+                let ending = match payload[2] {
+                    0 => "undone",
+                    1 => "done",
+                    2 => "refused",
+                    _ => "forgotten",
+                };
+                Some(format!("learns that {exchange} is {ending}"))
+            }
+            _ => None,
+        }
+    };
+    records.iter().filter_map(told).collect()
 }
 
 /// The kinds of the records in a frame, for people.

@@ -1,7 +1,7 @@
 //! Many seeds, on every core.
 
 use std::{
-    ops::Range,
+    ops::{ControlFlow, Range},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
@@ -9,21 +9,22 @@ use std::{
 use crate::{Failure, Options, Report, run};
 
 /// Runs every seed, and gives what they did together. Each run is one thread's alone, so which core it is on changes
-/// nothing. `progress` is called after each with the number of those done.
+/// nothing. `progress` is called after each with the number of those done, and may break off: then those done are what
+/// counts.
 ///
 /// # Errors
 /// The lowest seed that failed.
 pub fn run_seeds(
     seeds: Range<u64>,
     options: &Options,
-    progress: impl Fn(u64) + Sync,
+    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
 ) -> Result<Report, Box<Failure>> {
     let next = AtomicU64::new(seeds.start);
     let done = AtomicU64::new(0);
-    let failed = AtomicBool::new(false);
+    let stopped = AtomicBool::new(false);
     let work = || {
         let mut sum = Report::default();
-        while !failed.load(Ordering::Relaxed) {
+        while !stopped.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 break;
@@ -32,11 +33,13 @@ pub fn run_seeds(
                 Ok(report) => sum.add(&report),
                 Err(failure) => {
                     // Seeds are taken in order, so every lower one is done or under way.
-                    failed.store(true, Ordering::Relaxed);
+                    stopped.store(true, Ordering::Relaxed);
                     return Err(Box::new(failure));
                 }
             }
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            if progress(done.fetch_add(1, Ordering::Relaxed) + 1).is_break() {
+                stopped.store(true, Ordering::Relaxed);
+            }
         }
         Ok(sum)
     };

@@ -8,6 +8,7 @@ use crate::{
     checkers::{self, Checker, Scene},
     fact::{Fact, Subject},
     plan::Plan,
+    records,
     region::{self, Region},
 };
 
@@ -91,6 +92,14 @@ impl Witness {
                 subject: fact.subject(),
                 text: fact.to_string(),
             });
+            if let Fact::Heard { at, frame, .. } = &fact {
+                let told = records::resolutions(frame).into_iter().map(|what| Entry {
+                    step: self.step,
+                    subject: Subject::Link,
+                    text: format!("{at} {what}"),
+                });
+                trace.extend(told);
+            }
         }
         let scene = Scene {
             book: &self.book,

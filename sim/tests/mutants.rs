@@ -1,5 +1,7 @@
 //! Ways to build it wrong: each is found, by the checker whose invariant it breaks, within a few seeds.
 
+use std::ops::ControlFlow;
+
 use covalent_sim::{
     Mutant, Options, World,
     options::{Fault, Faults},
@@ -50,7 +52,7 @@ fn every_mutant_is_found_by_the_checker_that_watches_for_it() {
             mutant: Some(mutant),
             ..Options::default()
         };
-        let failure = run_seeds(0..SEEDS, &options, |_| {})
+        let failure = run_seeds(0..SEEDS, &options, |_| ControlFlow::Continue(()))
             .expect_err(&format!("{mutant}: not found in {SEEDS} seeds"));
         assert!(
             checkers.contains(&failure.violation.checker),

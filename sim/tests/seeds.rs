@@ -1,6 +1,6 @@
 //! Many seeds, or the one that `COVALENT_SIM_SEED` names.
 
-use std::time::Instant;
+use std::{ops::ControlFlow, time::Instant};
 
 use covalent_sim::{Options, Report, World, run, run_seeds};
 
@@ -35,8 +35,8 @@ fn every_promise_holds_under_every_seed() {
     }
     let seeds = variable("COVALENT_SIM_SEEDS").unwrap_or(SEEDS);
     let start = Instant::now();
-    let report =
-        run_seeds(0..seeds, &options, |_| {}).unwrap_or_else(|failure| panic!("{failure}"));
+    let report = run_seeds(0..seeds, &options, |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{failure}"));
     let elapsed = start.elapsed();
     // A simulation in which nothing happens proves nothing.
     for (what, count) in report.figures().filter(|(what, _)| *what != "paces") {
