@@ -65,10 +65,15 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 
 test: lint ebpf-check loom spec-bounded instructions unit ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test
 
+# The link machine needs no operating system: it is checked for a target without one, where that is installed.
+BARE_TARGET := x86_64-unknown-none
+
 lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@scripts/install-packages build
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
+	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
 unit:            ## Every test; those of the command line drive the binaries built here

@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{ExchangeId, Refusal, Reply, wire::MAX_PAYLOAD_BYTES};
+use crate::{ExchangeId, Refusal, Reply, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Standing {
     Undone,
 }
 
-/// The last exchange of one slot.
+/// The last exchange of one slot. Its bytes lie in the set.
 #[derive(Clone)]
 pub(crate) struct Latch {
     pub sequence: u32,
@@ -40,7 +40,6 @@ pub(crate) struct Latch {
     /// An answer waits for transmission.
     pub answer_due: bool,
     len: u16,
-    bytes: [u8; MAX_PAYLOAD_BYTES],
 }
 
 impl Latch {
@@ -51,31 +50,7 @@ impl Latch {
         used_in_epoch: false,
         answer_due: false,
         len: 0,
-        bytes: [0; MAX_PAYLOAD_BYTES],
     };
-
-    /// The request of a tentative exchange, the reply of a committed one.
-    #[inline]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    /// Keeps the request; `payload` must fit.
-    #[inline]
-    pub fn keep(&mut self, payload: &[u8]) {
-        self.bytes[..payload.len()].copy_from_slice(payload);
-        self.len = payload.len() as u16;
-        self.standing = Standing::Tentative;
-    }
-
-    /// Latches that it was executed.
-    #[inline]
-    pub fn commit(&mut self, reply: &Reply, two_phase: bool) {
-        let reply = reply.as_bytes();
-        self.bytes[..reply.len()].copy_from_slice(reply);
-        self.len = reply.len() as u16;
-        self.standing = Standing::Committed { two_phase };
-    }
 
     /// The name of the exchange, which `peer` started in slot `slot` of its port `port`.
     #[inline]
@@ -141,16 +116,47 @@ pub(crate) struct LatchSet {
     /// When a link last took it, on the node's own count.
     pub taken_at: u64,
     pub latches: Vec<Latch>,
+    payloads: Payloads,
 }
 
 impl LatchSet {
-    pub fn new(slots: u8) -> Self {
+    /// The latches of `slots` slots, for requests and replies of up to `message_bytes_max` bytes.
+    pub fn new(slots: u8, message_bytes_max: usize) -> Self {
         Self {
             owner: None,
             link: None,
             taken_at: 0,
             latches: vec![Latch::VIRGIN; usize::from(slots)],
+            payloads: Payloads::new(usize::from(slots), message_bytes_max),
         }
+    }
+
+    /// The request of the tentative exchange of a slot, the reply of a committed one.
+    #[inline]
+    pub fn bytes(&self, slot: u8) -> &[u8] {
+        let slot = usize::from(slot);
+        self.payloads.get(slot, usize::from(self.latches[slot].len))
+    }
+
+    /// Keeps the request of a slot; `payload` must fit.
+    #[inline]
+    pub fn keep(&mut self, slot: u8, payload: &[u8]) {
+        self.latch(slot, payload, Standing::Tentative);
+    }
+
+    /// Latches that the exchange of a slot was executed.
+    #[inline]
+    pub fn commit(&mut self, slot: u8, reply: &Reply, two_phase: bool) {
+        self.latch(slot, reply.as_bytes(), Standing::Committed { two_phase });
+    }
+
+    #[inline]
+    fn latch(&mut self, slot: u8, bytes: &[u8], standing: Standing) {
+        let slot = usize::from(slot);
+        self.payloads.set(slot, bytes);
+        let latch = &mut self.latches[slot];
+        latch.len = bytes.len() as u16;
+        latch.standing = standing;
     }
 
     /// Of everything before now it is not known whether it was.

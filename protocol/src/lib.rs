@@ -38,6 +38,7 @@ mod latch;
 mod link;
 mod name;
 pub mod node;
+mod payloads;
 mod peer;
 mod refusal;
 pub mod region;

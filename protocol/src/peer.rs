@@ -1,6 +1,6 @@
 //! The nodes at the other ends of the cables.
 
-use crate::{Name, transaction::List};
+use crate::{Name, transaction::List, wire::MAX_PAYLOAD_BYTES};
 
 /// Former lives of a peer that are told from new ones.
 const FORMER_MAX: usize = 4;
@@ -12,6 +12,8 @@ pub(crate) struct Peer {
     /// Random number of its present life.
     pub incarnation: u64,
     pub name: Name,
+    /// Longest request and reply that it takes, in bytes.
+    pub message_bytes_max: u16,
     /// Links to it that are up.
     pub links_up: u32,
     /// Never sent, or reversed: free to go over any link.
@@ -30,6 +32,7 @@ impl Peer {
             guid,
             incarnation,
             name,
+            message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             links_up: 0,
             queue: List::new(),
             unresolved: List::new(),

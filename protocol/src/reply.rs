@@ -1,41 +1,63 @@
 //! A bounded reply.
 
+use alloc::{boxed::Box, vec};
 use core::fmt;
 
 use crate::wire::MAX_PAYLOAD_BYTES;
 
-/// What executing a request answers: 0 to [`MAX_PAYLOAD_BYTES`] bytes, kept until the initiator's slot moves on.
+/// What executing a request answers, kept until the initiator's slot moves on. Bounded by what both ends take:
+/// [`crate::NodeConfig::message_bytes_max`].
 pub struct Reply {
-    bytes: [u8; MAX_PAYLOAD_BYTES],
+    bytes: Box<[u8]>,
     len: usize,
+    /// Most bytes of the reply that is being written.
+    limit: usize,
 }
 
 impl Reply {
-    /// An empty reply.
+    /// An empty reply with room for [`MAX_PAYLOAD_BYTES`] bytes. Allocates: keep it and [`Reply::clear`] it.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
+        Self::with_room(MAX_PAYLOAD_BYTES)
+    }
+
+    /// An empty reply with room for `bytes_max` bytes. Allocates them.
+    #[must_use]
+    pub fn with_room(bytes_max: usize) -> Self {
         Self {
-            bytes: [0; MAX_PAYLOAD_BYTES],
+            bytes: vec![0; bytes_max].into_boxed_slice(),
             len: 0,
+            limit: bytes_max,
         }
     }
 
     /// Makes it empty.
+    #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
+        self.limit = self.bytes.len();
+    }
+
+    /// Makes it empty and lets it become `bytes_max` bytes long at most.
+    #[inline]
+    pub(crate) fn begin(&mut self, bytes_max: usize) {
+        self.len = 0;
+        self.limit = bytes_max.min(self.bytes.len());
     }
 
     /// Replaces the content by what `write` puts into the buffer; `write` returns the length. A length beyond the
     /// buffer is cut to it.
-    pub fn write_with(&mut self, write: impl FnOnce(&mut [u8; MAX_PAYLOAD_BYTES]) -> usize) {
-        self.len = write(&mut self.bytes).min(MAX_PAYLOAD_BYTES);
+    #[inline]
+    pub fn write_with(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+        self.len = write(&mut self.bytes[..self.limit]).min(self.limit);
     }
 
-    /// Replaces the content by `bytes`. Returns `false`, and leaves the content alone, when they are longer than
-    /// [`MAX_PAYLOAD_BYTES`].
+    /// Replaces the content by `bytes`. Returns `false`, and leaves the content alone, when they are longer than a
+    /// reply to this request may be.
+    #[inline]
     #[must_use]
     pub fn set(&mut self, bytes: &[u8]) -> bool {
-        let Some(space) = self.bytes.get_mut(..bytes.len()) else {
+        let Some(space) = self.bytes[..self.limit].get_mut(..bytes.len()) else {
             return false;
         };
         space.copy_from_slice(bytes);
@@ -44,6 +66,7 @@ impl Reply {
     }
 
     /// The content.
+    #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

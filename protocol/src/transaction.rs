@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{node::Mode, wire::MAX_PAYLOAD_BYTES};
+use crate::{node::Mode, payloads::Payloads};
 
 /// Index of a transaction in its pool.
 pub(crate) type Index = u32;
@@ -56,7 +56,7 @@ pub(crate) struct Asked {
 /// Transactions and their payloads. Payloads lie apart, so that walking the transactions touches few cache lines.
 pub(crate) struct Pool {
     entries: Vec<Transaction>,
-    payloads: Vec<[u8; MAX_PAYLOAD_BYTES]>,
+    payloads: Payloads,
     free: List,
 }
 
@@ -152,7 +152,8 @@ impl List {
 }
 
 impl Pool {
-    pub fn new(capacity: usize) -> Self {
+    /// Room for `capacity` transactions with payloads of up to `payload_bytes_max` bytes.
+    pub fn new(capacity: usize, payload_bytes_max: usize) -> Self {
         let capacity = capacity.min(NONE as usize);
         let entry = Transaction {
             token: 0,
@@ -170,7 +171,7 @@ impl Pool {
         };
         let mut pool = Self {
             entries: vec![entry; capacity],
-            payloads: vec![[0; MAX_PAYLOAD_BYTES]; capacity],
+            payloads: Payloads::new(capacity, payload_bytes_max),
             free: List::new(),
         };
         let mut free = List::new();
@@ -187,7 +188,7 @@ impl Pool {
         let mut free = self.free;
         let index = free.pop_front(self)?;
         self.free = free;
-        self.payloads[index as usize][..payload.len()].copy_from_slice(payload);
+        self.payloads.set(index as usize, payload);
         let entry = &mut self[index];
         entry.token = token;
         entry.peer = peer;
@@ -213,7 +214,7 @@ impl Pool {
 
     #[inline]
     pub fn payload(&self, index: Index) -> &[u8] {
-        &self.payloads[index as usize][..usize::from(self[index].len)]
+        self.payloads.get(index as usize, self.payload_bytes(index))
     }
 
     /// Length of a payload, in bytes.
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn lists_keep_order_and_the_pool_its_size() {
-        let mut pool = Pool::new(4);
+        let mut pool = Pool::new(4, 1);
         let mut list = List::new();
         for token in 0..4 {
             let index = pool

@@ -7,8 +7,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal,
-    Reply,
+    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node, NodeConfig,
+    Outcome, Refusal, Reply,
 };
 
 /// The system's allocator, with a count for each thread.
@@ -93,8 +93,8 @@ impl Pair {
     fn round(&mut self, fails: bool) {
         for token in 0..100 {
             let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
-            let payload = [token as u8; 704];
-            let payload = &payload[..1 + token as usize * 7];
+            let payload = [token as u8; MAX_PAYLOAD_BYTES];
+            let payload = &payload[..MAX_PAYLOAD_BYTES - (99 - token as usize) * 41];
             for from in [0, 1] {
                 let peer = 2 - from as u64;
                 self.nodes[from].submit(peer, mode, payload, token).unwrap();

@@ -4,55 +4,80 @@
 mod support;
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
     verb::{
         self, DecodeError, MultiCommit, RegionInfo, Reply, Request, Status, Verb, Word,
         envelope::{Completion, CompletionOutcome, Submit},
     },
     wire::{
-        RecordBytes, VERSION,
+        FRAME_PAYLOAD_BYTES_MAX, RecordBytes, VERSION,
         frame::{self, FrameError, FrameWriter},
-        message::Message,
-        record::{self, Header, RecordError},
+        message::{self, Message},
+        record::{self, Header, NO_RIDER, RecordError, Shape},
         slice::Kind,
     },
 };
 use proptest::{collection::vec, prelude::*};
 use support::{A, B, Bench, forge};
 
+/// Any header that can be said, with the length of its payload.
 fn header() -> impl Strategy<Value = Header> {
-    let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
-    (0..Kind::ALL.len(), numbers, any::<u8>(), 0..=32u8, 1..=23u8).prop_flat_map(
-        |(kind, (yours, epoch, record_sequence, slot_sequence), slot, payload_bytes, records)| {
-            (0..records).prop_map(move |index| Header {
-                kind: Kind::ALL[kind],
+    let numbers = any::<(u32, u32, u32, u32, u32)>();
+    let shape = (0..=FRAME_PAYLOAD_BYTES_MAX, 0..4u8, any::<bool>());
+    (0..Kind::ALL.len(), numbers, any::<(u8, u8)>(), shape).prop_map(
+        |(kind, (yours, epoch, record_sequence, slot_sequence, clock), (slot, rider), shape)| {
+            let kind = Kind::ALL[kind];
+            let alone = matches!(kind, Kind::Init | Kind::Ball);
+            let shape = match shape {
+                (bytes, _, _) if alone => Shape::whole(bytes),
+                (_, fragment @ 0..3, true) => {
+                    Shape::fragment(FRAME_PAYLOAD_BYTES_MAX, fragment, true)
+                }
+                (bytes, 0, _) => Shape::whole(bytes),
+                (bytes, fragment, _) => Shape::fragment(bytes.max(1), fragment, false),
+            };
+            Header {
+                kind,
                 yours,
                 epoch,
                 record_sequence,
                 slot_sequence,
                 slot,
-                payload_bytes,
-                records,
-                index,
-            })
+                rider: if alone { NO_RIDER } else { rider },
+                clock,
+                shape,
+            }
         },
     )
 }
 
-fn written(header: &Header, payload: &[u8]) -> RecordBytes {
-    let mut record = [0xee; 64];
-    header.write(payload, &mut record);
-    record
+/// The records of a message as they are written.
+fn written(header: &Header, payload: &[u8]) -> Vec<RecordBytes> {
+    let mut buffer = [0xee; FRAME_BYTES_MAX];
+    let mut writer = FrameWriter::new(&mut buffer).unwrap();
+    message::write(header, payload, &mut writer);
+    let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+    frame::parse(&buffer[..len], DEFAULT_ETHERTYPE)
+        .unwrap()
+        .to_vec()
 }
 
 proptest! {
     #[test]
-    fn a_record_reads_as_it_was_written(header in header(), payload in any::<[u8; 32]>()) {
-        let record = written(&header, &payload);
-        prop_assert_eq!(Header::read(&record), Ok(header));
-        let len = usize::from(header.payload_bytes);
-        prop_assert_eq!(&record::payload(&record)[..len], &payload[..len]);
-        prop_assert!(record::payload(&record)[len..].iter().all(|&byte| byte == 0), "nothing else leaks onto the wire");
+    fn a_message_reads_as_it_was_written(header in header(), payload in vec(any::<u8>(), FRAME_PAYLOAD_BYTES_MAX)) {
+        let bytes = header.shape.payload_bytes();
+        let records = written(&header, &payload[..bytes]);
+        prop_assert_eq!(Header::read(&records[0]), Ok(header));
+        let (message, rest) = Message::split(&records).unwrap();
+        prop_assert_eq!((message.header, message.records(), rest.len()), (header, records.len(), 0));
+        let mut space = vec![0xee; bytes];
+        prop_assert_eq!(message.copy_payload(&mut space), Some(&payload[..bytes]));
+        prop_assert_eq!(message.copy_payload(&mut space[1..]), None);
+        prop_assert_eq!(message.payload_in_place(), (records.len() == 1).then_some(&payload[..bytes]));
+        let fields = records.iter().skip(1).flat_map(|record| &record::continuation_payload(record)[..]);
+        let whole: Vec<u8> = record::payload(&records[0]).iter().chain(fields).copied().collect();
+        prop_assert_eq!(&whole[..bytes], &payload[..bytes]);
+        prop_assert!(whole[bytes..].iter().all(|&byte| byte == 0), "nothing else leaks onto the wire");
     }
 
     #[test]
@@ -97,25 +122,26 @@ proptest! {
     }
 
     #[test]
-    fn any_records_with_a_valid_crc_may_arrive(records in vec(any::<[u8; 32]>(), 1..=23), kind in 0..10usize) {
+    fn any_messages_with_a_valid_crc_may_arrive(messages in vec((any::<[u8; 8]>(), header()), 1..=23)) {
         let mut bench = Bench::up(1);
         let mut buffer = [0; FRAME_BYTES_MAX];
         let mut writer = FrameWriter::new(&mut buffer).unwrap();
-        let count = records.len() as u8;
-        for (index, payload) in records.iter().enumerate() {
-            // The header's fields are drawn from the payload's bytes, so some fit and some do not.
+        for (noise, header) in messages {
+            // Of the fields some fit and some do not.
             let header = Header {
-                kind: Kind::ALL[kind],
                 yours: 0,
                 epoch: bench.link(A, 0).epoch,
-                record_sequence: index as u32,
-                slot_sequence: u32::from(payload[0]),
-                slot: payload[1] % 6,
-                payload_bytes: payload[2] % 40,
-                records: if payload[3] % 2 == 0 { 1 } else { count },
-                index: if payload[3] % 2 == 0 { 0 } else { index as u8 },
+                record_sequence: writer.records() as u32,
+                slot_sequence: u32::from(noise[0] % 3),
+                slot: noise[1] % 6,
+                rider: if header.rider % 2 == 0 { NO_RIDER } else { header.rider % 6 },
+                shape: if noise[2] < 200 { Shape::whole(usize::from(noise[3] % 40)) } else { header.shape },
+                ..header
             };
-            header.write(payload, writer.next_record().unwrap());
+            if usize::from(header.shape.records) <= writer.room() {
+                let payload = noise.repeat(FRAME_PAYLOAD_BYTES_MAX.div_ceil(8));
+                message::write(&header, &payload[..header.shape.payload_bytes()], &mut writer);
+            }
         }
         let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
         bench.inject(A, 0, &buffer[..len]);
@@ -124,33 +150,50 @@ proptest! {
     }
 }
 
+/// Cut short anywhere it is none, at the end of a record too: the first CRC tells how many records there are.
 #[test]
-fn a_frame_is_a_header_and_whole_records() {
+fn a_frame_is_a_header_and_all_its_records() {
     let mut bench = Bench::up(1);
-    bench.submit(A, Mode::OnePhase, &[1; MAX_PAYLOAD_BYTES], 0);
+    bench.submit(A, Mode::OnePhase, &[1; 1000], 0);
+    bench.submit(A, Mode::OnePhase, &[1; 28], 1);
     bench.send(A);
     let frame = bench.cables[0][B].pop_front().unwrap();
-    assert_eq!(frame.len(), 14 + 22 * 64);
+    assert_eq!(frame.len(), 14 + 23 * 64);
     let parse = |frame: &[u8]| frame::parse(frame, DEFAULT_ETHERTYPE).map(<[_]>::len);
-    assert_eq!(parse(&frame), Ok(22));
+    assert_eq!(parse(&frame), Ok(23));
     for len in 0..frame.len() {
-        match parse(&frame[..len]) {
-            Err(FrameError::Short) => assert!(len < 78),
-            Err(FrameError::Length) => assert!((len - 14) % 64 != 0),
-            Ok(records) => assert_eq!(len, 14 + records * 64),
-            Err(other) => panic!("{len}: {other:?}"),
-        }
-    }
-    assert_eq!(frame::parse(&frame, 0x0800), Err(FrameError::EtherType));
-    let long = [&frame[..], &frame[14..14 + 128]].concat();
-    assert_eq!(parse(&long), Err(FrameError::Length), "24 records");
-    for len in 14 + 64..frame.len() {
+        let error = match len {
+            0..78 => FrameError::Short,
+            _ if (len - 14) % 64 == 0 => FrameError::Crc,
+            _ => FrameError::Length,
+        };
+        assert_eq!(parse(&frame[..len]), Err(error), "{len} bytes");
         bench.inject(B, 0, &frame[..len]);
     }
+    assert_eq!(frame::parse(&frame, 0x0800), Err(FrameError::EtherType));
+    let long = [&frame[..], &frame[14..14 + 64]].concat();
+    assert_eq!(parse(&long), Err(FrameError::Length), "24 records");
+    let drops = bench.link(B, 0).counters.drops;
+    assert_eq!((drops.short, drops.crc), (78, 22));
+    assert_eq!(drops.total(), frame.len() as u64);
     assert!(
         bench.sides[B].host.executed.is_empty(),
-        "a message of which a part is missing does not exist"
+        "a frame of which a part is missing does not exist"
     );
+    // Nor does one that grew by a record of its own.
+    let short = written_frame(&frame[..14 + 22 * 64]);
+    assert_eq!(parse(&short), Ok(22));
+    let grown = [&short[..], &frame[14 + 22 * 64..]].concat();
+    assert_eq!(parse(&grown), Err(FrameError::Crc));
+    bench.inject(B, 0, &frame);
+    assert_eq!(bench.sides[B].host.executed.len(), 2);
+}
+
+/// The same bytes with the CRCs that fit.
+fn written_frame(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame::seal(&mut frame);
+    frame
 }
 
 #[test]
@@ -167,8 +210,9 @@ fn records_of_another_version_are_counted_as_such() {
             forge(&mut other, index, |record| {
                 record[state_at] = record[state_at] & 0x0f | version << 4;
             });
-            let record = frame::parse(&other, DEFAULT_ETHERTYPE).unwrap()[index];
-            assert_eq!(Header::read(&record), Err(RecordError::Version(version)));
+            let records = frame::parse(&other, DEFAULT_ETHERTYPE).unwrap();
+            let error = Message::split(records).map(|_| ()).unwrap_err();
+            assert_eq!(error, RecordError::Version(version), "record {index}");
             bench.inject(B, 0, &other);
             others += 1;
             assert_eq!(bench.link(B, 0).counters.drops.version, others);
@@ -191,56 +235,54 @@ fn records_of_another_version_are_counted_as_such() {
 
 #[test]
 fn a_message_with_a_hole_is_none() {
-    let header = |index, payload_bytes| Header {
+    let header = Header {
         kind: Kind::Tentative,
-        yours: 0,
+        yours: 5,
         epoch: 1,
-        record_sequence: 7 + u32::from(index),
+        record_sequence: 7,
         slot_sequence: 1,
         slot: 0,
-        payload_bytes,
-        records: 3,
-        index,
+        rider: NO_RIDER,
+        clock: 0,
+        shape: Shape::whole(28 + 48 + 5),
     };
-    let split = |headers: [Header; 3]| {
-        let records = headers.map(|header| written(&header, &[1; 32]));
-        Message::split(&records).map(|(message, rest)| (message.payload_bytes(), rest.len()))
+    let payload = [1; 28 + 48 + 5];
+    let good = written(&header, &payload);
+    let other = |change: fn(&mut Header)| {
+        let mut other = header;
+        change(&mut other);
+        written(&other, &payload)
     };
-    let good = [header(0, 32), header(1, 32), header(2, 5)];
-    assert_eq!(split(good), Ok((69, 0)));
-    let bad = |change: fn(&mut [Header; 3])| {
-        let mut headers = good;
-        change(&mut headers);
-        split(headers)
+    let split = |records: &[RecordBytes]| {
+        Message::split(records).map(|(message, rest)| (message.payload_bytes(), rest.len()))
     };
-    assert!(
-        bad(|headers| headers[0].payload_bytes = 31).is_err(),
-        "not full"
-    );
-    assert!(bad(|headers| headers.swap(1, 2)).is_err(), "out of order");
-    assert!(
-        bad(|headers| headers[2].slot = 1).is_err(),
-        "of another slot"
-    );
-    assert!(
-        bad(|headers| headers[2].slot_sequence = 2).is_err(),
+    assert_eq!(split(&good), Ok((28 + 48 + 5, 0)));
+    let more = [&good[..], &good[..1]].concat();
+    assert_eq!(split(&more), Ok((28 + 48 + 5, 1)));
+    let bad = Err(RecordError::Malformed);
+    assert_eq!(split(&good[..2]), bad, "incomplete");
+    assert_eq!(split(&[good[0], good[2], good[1]]), bad, "out of order");
+    assert_eq!(split(&good[1..]), bad, "without its first");
+    let mixed = |change| split(&[good[0], good[1], other(change)[2]]);
+    assert_eq!(
+        mixed(|header| header.slot_sequence = 2),
+        bad,
         "of another exchange"
     );
-    assert!(
-        bad(|headers| headers[1].kind = Kind::Request).is_err(),
+    assert_eq!(
+        mixed(|header| header.kind = Kind::Request),
+        bad,
         "of another kind"
     );
-    assert!(
-        bad(|headers| headers[2].record_sequence += 1).is_err(),
+    assert_eq!(
+        mixed(|header| header.record_sequence += 1),
+        bad,
         "not consecutive"
     );
-    assert!(
-        bad(|headers| headers[1].epoch = 2).is_err(),
-        "of another epoch"
-    );
-    assert!(
-        bad(|headers| headers.iter_mut().for_each(|header| header.records = 4)).is_err(),
-        "incomplete"
+    assert_eq!(
+        mixed(|header| header.yours = 6),
+        bad,
+        "reflects something else"
     );
 }
 

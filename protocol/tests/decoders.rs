@@ -5,17 +5,17 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES, Mode, Refusal,
+    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
     verb::{
         self, MultiCommit, RegionInfo, Reply, Request, Verb, Word,
         envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
     },
     wire::{
-        ETHERNET_HEADER_BYTES, FRAME_RECORDS_MAX, MESSAGE_PAYLOAD_BYTES_MAX, RECORD_BYTES,
-        RECORD_PAYLOAD_BYTES, RecordBytes,
+        ETHERNET_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_RECORDS_MAX, RECORD_BYTES,
+        RecordBytes,
         frame::{self, FrameWriter},
-        message::{Message, records_for},
-        record::{self, Header},
+        message::{self, Message},
+        record::{Header, NO_RIDER, Shape},
         slice::Kind,
     },
 };
@@ -108,47 +108,41 @@ struct Said {
 }
 
 fn said() -> impl Strategy<Value = Said> {
-    let numbers = any::<(u32, u32, u32, u32, u8)>();
-    (
-        0..Kind::ALL.len(),
-        numbers,
-        vec(any::<u8>(), 0..=MESSAGE_PAYLOAD_BYTES_MAX),
-    )
-        .prop_map(
-            |(kind, (yours, epoch, record_sequence, slot_sequence, slot), payload)| Said {
+    let numbers = any::<(u32, u32, u32, u32, u32)>();
+    let places = any::<(u8, u8, u8)>();
+    let payload = vec(any::<u8>(), 0..=FRAME_PAYLOAD_BYTES_MAX);
+    (0..Kind::ALL.len(), numbers, places, payload).prop_map(
+        |(kind, (yours, epoch, record_sequence, slot_sequence, clock), places, payload)| {
+            let kind = Kind::ALL[kind];
+            let (slot, rider, fragment) = places;
+            let alone = matches!(kind, Kind::Init | Kind::Ball) || payload.is_empty();
+            let more = payload.len() == FRAME_PAYLOAD_BYTES_MAX && fragment % 4 < 3;
+            let shape = if alone {
+                Shape::whole(payload.len())
+            } else {
+                Shape::fragment(payload.len(), fragment % 4, more)
+            };
+            Said {
                 first: Header {
-                    kind: Kind::ALL[kind],
+                    kind,
                     yours,
                     epoch,
                     record_sequence,
                     slot_sequence,
                     slot,
-                    payload_bytes: 0,
-                    records: records_for(payload.len()) as u8,
-                    index: 0,
+                    rider: if alone { NO_RIDER } else { rider },
+                    clock,
+                    shape,
                 },
                 payload,
-            },
-        )
+            }
+        },
+    )
 }
 
 impl Said {
     fn write(&self, writer: &mut FrameWriter<'_>) {
-        for index in 0..self.first.records {
-            let rest = &self.payload[usize::from(index) * RECORD_PAYLOAD_BYTES..];
-            let counted = if self.first.kind == Kind::Init {
-                0
-            } else {
-                u32::from(index)
-            };
-            let header = Header {
-                index,
-                payload_bytes: rest.len().min(RECORD_PAYLOAD_BYTES) as u8,
-                record_sequence: self.first.record_sequence.wrapping_add(counted),
-                ..self.first
-            };
-            header.write(rest, writer.next_record().unwrap());
-        }
+        message::write(&self.first, &self.payload, writer);
     }
 }
 
@@ -157,7 +151,7 @@ fn frame_of(messages: &[Said]) -> Vec<u8> {
     let mut buffer = [0xee; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
     for said in messages {
-        if usize::from(said.first.records) <= writer.room() {
+        if usize::from(said.first.shape.records) <= writer.room() {
             said.write(&mut writer);
         }
     }
@@ -169,11 +163,25 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     vec(said(), 1..5).prop_map(|messages| frame_of(&messages))
 }
 
-/// The message, its payload and where the next one begins, by what the format says and not by how it is decoded.
+/// The payload of a message, by what the format says and not by how it is decoded.
 fn payload_of(records: &[RecordBytes]) -> Vec<u8> {
-    records
+    let last = usize::from(records[0][21]);
+    let fields = records
         .iter()
-        .flat_map(|record| &record[24..24 + usize::from(record[21])])
+        .enumerate()
+        .map(|(index, record)| match index {
+            0 => &record[28..56],
+            _ => &record[8..56],
+        });
+    fields
+        .enumerate()
+        .flat_map(|(index, field)| {
+            if index + 1 == records.len() {
+                &field[..last]
+            } else {
+                field
+            }
+        })
         .copied()
         .collect()
 }
@@ -299,15 +307,14 @@ proptest! {
         let mut records = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
         let mut room = FRAME_RECORDS_MAX;
         for said in &messages {
-            let Some(left) = room.checked_sub(usize::from(said.first.records)) else {
+            let Some(left) = room.checked_sub(usize::from(said.first.shape.records)) else {
                 continue;
             };
             room = left;
             let (message, rest) = Message::split(records).unwrap();
-            let payload_bytes = said.payload.len().min(RECORD_PAYLOAD_BYTES) as u8;
-            prop_assert_eq!(message.header, Header { payload_bytes, ..said.first });
-            let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
-            prop_assert_eq!(message.payload(&mut scratch), &said.payload[..]);
+            prop_assert_eq!(message.header, said.first);
+            let mut space = [0xee; FRAME_PAYLOAD_BYTES_MAX];
+            prop_assert_eq!(message.copy_payload(&mut space), Some(&said.payload[..]));
             records = rest;
         }
         prop_assert!(records.is_empty());
@@ -341,31 +348,26 @@ proptest! {
             return Ok(());
         };
         while let Ok((message, rest)) = Message::split(records) {
-            let own = message.record_bytes();
+            let own = &records[..message.records()];
             prop_assert_eq!(own.len() + rest.len(), records.len(), "each record is in one message");
-            prop_assert_eq!((own.len(), message.records()), (message.header.records.into(), own.len()));
-            let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
-            let payload = message.payload(&mut scratch).to_vec();
+            prop_assert_eq!(own.len(), usize::from(message.header.shape.records));
+            let mut space = [0xee; FRAME_PAYLOAD_BYTES_MAX];
+            let payload = message.copy_payload(&mut space).unwrap().to_vec();
             prop_assert_eq!(&payload, &payload_of(own));
             prop_assert_eq!(payload.len(), message.payload_bytes());
-            for record in own {
-                let header = Header::read(record).unwrap();
-                let mut again = [0xee; RECORD_BYTES];
-                header.write(record::payload(record), &mut again);
-                prop_assert_eq!(Header::read(&again), Ok(header));
-                let end = 24 + usize::from(header.payload_bytes);
-                prop_assert_eq!(&again[..end], &record[..end]);
+            if let Some(in_place) = message.payload_in_place() {
+                prop_assert_eq!(in_place, &payload[..]);
             }
             // Said again by the same codec it is the same message.
             let said = Said { first: message.header, payload };
-            // A message may have more records than its payload needs if the last of them are empty.
-            if records_for(said.payload.len()) == own.len() {
-                let frame = frame_of(std::slice::from_ref(&said));
-                let (again, rest) = Message::split(frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap()).unwrap();
-                prop_assert_eq!(again.header, message.header);
-                let mut scratch = [0xee; MESSAGE_PAYLOAD_BYTES_MAX];
-                prop_assert_eq!(again.payload(&mut scratch), &said.payload[..]);
-                prop_assert!(rest.is_empty());
+            let frame = frame_of(std::slice::from_ref(&said));
+            let again = frame::parse(&frame, DEFAULT_ETHERTYPE).unwrap();
+            prop_assert_eq!(Message::split(again).unwrap().0.header, message.header);
+            for (index, (again, record)) in again.iter().zip(own).enumerate() {
+                // But for what lies behind the payload, and the CRC.
+                let start = if index == 0 { 28 } else { 8 };
+                let end = if index + 1 == own.len() { start + usize::from(own[0][21]) } else { 56 };
+                prop_assert_eq!(&again[..end], &record[..end]);
             }
             records = rest;
             if records.is_empty() {
@@ -415,7 +417,7 @@ proptest! {
     #[test]
     fn a_submission_that_decodes_encodes_again(bytes in arriving(submissions())) {
         if let Ok(submit) = Submit::decode(&bytes) {
-            prop_assert!((1..=MAX_PAYLOAD_BYTES).contains(&submit.request.len()));
+            prop_assert!((1..=verb::VERB_BYTES_MAX).contains(&submit.request.len()));
             let mut again = [0xee; SUBMIT_BYTES_MAX];
             prop_assert_eq!(submit.encode(&mut again), Ok(bytes.len()));
             let again = &again[..bytes.len()];
@@ -440,16 +442,22 @@ proptest! {
     }
 }
 
-/// Whether a record is one by what the format says.
+/// Whether a record is the first of a message by what the format says.
 fn reads(record: &RecordBytes) -> bool {
     let state = record[2];
-    let [slot_payload, records, index] = [record[21], record[22], record[23]];
+    let [last, shape, rider] = [record[21], record[22], record[23]];
+    let (records, fragment, more) = (shape & 31, shape >> 5 & 3, shape >> 7 == 1);
     let kind = Kind::ALL.get(usize::from(state & 0x0f));
-    kind.is_some_and(|kind| record[0] == kind.opcode().to_byte())
-        && state >> 4 == covalent_protocol::wire::VERSION
+    kind.is_some_and(|kind| {
+        record[0] == kind.opcode().to_byte()
+            && (!matches!(kind, Kind::Init | Kind::Ball)
+                || (rider, fragment, more) == (255, 0, false))
+    }) && state >> 4 == covalent_protocol::wire::VERSION
         && record[1] == record[12]
         && record[3] == record[16]
-        && slot_payload <= 32
-        && records <= 23
-        && index < records
+        && match records {
+            0 | 24.. => false,
+            1 => last <= 28 && !more && (fragment == 0 || last > 0),
+            _ => (1..=48).contains(&last) && (!more || records == 23 && last == 48 && fragment < 3),
+        }
 }

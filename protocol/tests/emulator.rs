@@ -23,7 +23,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Mode,
     wire::{
         frame::FrameWriter,
-        record::{Header, RecordError},
+        record::{Header, NO_RIDER, RecordError, Shape},
         slice::{self, Depth, Kind, Opcode, Protocol},
     },
 };
@@ -107,8 +107,9 @@ fn frame_with(s1: [u8; 8]) -> Vec<u8> {
     let record = writer.next_record().unwrap();
     record.fill(0);
     record[..8].copy_from_slice(&s1);
-    // The register that says how many records the message has.
+    // The registers that say how many records the message has, and that it speaks for no other.
     record[22] = 1;
+    record[23] = NO_RIDER;
     let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
     buffer[..len].to_vec()
 }
@@ -186,9 +187,9 @@ fn every_row_lies_in_the_registers_of_slice_1() {
             record_sequence: b2.into(),
             slot_sequence: b4.into(),
             slot: 0,
-            payload_bytes: 0,
-            records: 1,
-            index: 0,
+            rider: NO_RIDER,
+            clock: 0,
+            shape: Shape::whole(0),
         };
         let mut record = [0xee; 64];
         header.write(&[], &mut record);

@@ -157,7 +157,7 @@ fn duplicated_handshakes_come_to_rest() {
     }
     bench.assert_up();
     for (side, frame) in &seen {
-        assert_eq!(kinds(frame), [Kind::Init; 2]);
+        assert_eq!(kinds(frame), [Kind::Init]);
         bench.inject(*side, 0, frame);
     }
     // Nothing was said in the epoch yet, so an end may answer; then silence.
@@ -220,9 +220,11 @@ fn a_restarted_peer_ends_what_is_open_and_keeps_what_was_never_sent() {
                 .iter()
                 .filter(|(_, end)| *end == Ending::PeerRestarted)
                 .collect();
-            assert_eq!(ended.len(), 4 * cables, "all slots of all cables were open");
+            // In 2PC half of the slots wait for what will ride on the others' messages.
+            let open = cables * if mode == Mode::OnePhase { 4 } else { 2 };
+            assert_eq!(ended.len(), open, "on all cables");
             assert_eq!(bench.sides[A].host.completed.len(), 10);
-            assert_eq!(bench.sides[B].host.executed.len(), 10 - 4 * cables);
+            assert_eq!(bench.sides[B].host.executed.len(), 10 - open);
             assert_eq!(bench.sides[A].node.room(), 300);
             assert_eq!(bench.sides[A].node.in_doubt(), 0);
         }

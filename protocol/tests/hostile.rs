@@ -4,10 +4,12 @@
 mod support;
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, LinkState, Mode,
+    DEFAULT_ETHERTYPE, DownReason, FRAME_BYTES_MAX, LinkState, MAX_PAYLOAD_BYTES, Mode,
     wire::{
+        FRAME_PAYLOAD_BYTES_MAX, MESSAGE_PAYLOAD_BYTES_MAX,
         frame::FrameWriter,
-        record::Header,
+        message,
+        record::{Header, NO_RIDER, Shape},
         slice::{self, Kind},
     },
 };
@@ -23,14 +25,14 @@ fn say(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
         record_sequence: (bench.link(A, 0).counters.rx_records) as u32,
         slot_sequence: 0,
         slot: 0,
-        payload_bytes: payload.len() as u8,
-        records: 1,
-        index: 0,
+        rider: NO_RIDER,
+        clock: 0,
+        shape: Shape::whole(payload.len()),
     };
     change(&mut header);
     let mut buffer = [0; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
-    header.write(payload, writer.next_record().unwrap());
+    message::write(&header, payload, &mut writer);
     let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
     bench.inject(A, 0, &buffer[..len]);
 }
@@ -57,14 +59,13 @@ fn hello(
     let mut frame = template.to_vec();
     forge(&mut frame, 0, |record| {
         record[8..12].copy_from_slice(&epoch);
-        record[24..32].copy_from_slice(&guid.to_le_bytes());
-        record[32..40].copy_from_slice(&1u64.to_le_bytes());
-        record[40..48].copy_from_slice(&(100 + side as u64).to_le_bytes());
-        record[48..52].copy_from_slice(&epoch);
-        record[55] = u8::from(echo) | 0b10;
+        record[28..36].copy_from_slice(&guid.to_le_bytes());
+        record[36..44].copy_from_slice(&1u64.to_le_bytes());
+        record[44..52].copy_from_slice(&(100 + side as u64).to_le_bytes());
+        record[52..56].copy_from_slice(&epoch);
     });
     forge(&mut frame, 1, |record| {
-        record[8..12].copy_from_slice(&epoch)
+        record[8 + 3] = u8::from(echo) | 0b10;
     });
     frame
 }
@@ -152,6 +153,169 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
             bench.sides[A].host.executed.is_empty() && bench.sides[A].host.completed.is_empty(),
             "{what}"
         );
+        assert_reconverges(&mut bench);
+    }
+}
+
+/// What a rider says is checked as if it had come by itself.
+#[test]
+fn a_rider_of_a_slot_in_another_state_fails_the_link() {
+    let asks = [Kind::Request, Kind::Tentative];
+    for kind in asks {
+        for (rider, fails) in [
+            (0, true),
+            (1, true),
+            (3, true),
+            (4, true),
+            (254, true),
+            (NO_RIDER, false),
+        ] {
+            let mut bench = Bench::up(1);
+            say(&mut bench, &[1], |header| {
+                header.kind = kind;
+                (header.slot, header.slot_sequence, header.rider) = (0, 1, rider);
+            });
+            let downs = if fails {
+                vec![DownReason::Violation]
+            } else {
+                vec![]
+            };
+            assert_eq!(bench.sides[A].host.downs(), downs, "{kind:?} with {rider}");
+            assert_eq!(
+                bench.sides[A].host.executed.len(),
+                usize::from(!fails && kind == Kind::Request)
+            );
+            assert_reconverges(&mut bench);
+        }
+    }
+    // A commit of what is kept, but message 2 of it was not sent yet; then of one that was; and of it again.
+    let mut bench = Bench::up(1);
+    for (slot, sends, fails) in [(1, false, true), (1, true, false)] {
+        let mut bench = Bench::up(1);
+        say(&mut bench, &[7], |header| {
+            header.kind = Kind::Tentative;
+            (header.slot, header.slot_sequence) = (slot, 1);
+        });
+        if sends {
+            bench.send(A);
+        }
+        say(&mut bench, &[8], |header| {
+            header.kind = Kind::Request;
+            (header.slot, header.slot_sequence, header.rider) = (2, 1, slot);
+        });
+        let downs = if fails {
+            vec![DownReason::Violation]
+        } else {
+            vec![]
+        };
+        assert_eq!(bench.sides[A].host.downs(), downs);
+        let executed: Vec<_> = bench.sides[A]
+            .host
+            .executed
+            .iter()
+            .map(|(_, payload)| payload[0])
+            .collect();
+        assert_eq!(executed, if fails { vec![] } else { vec![7, 8] });
+        assert_reconverges(&mut bench);
+    }
+    // A reflection of what waits for no message 2: a slot that is free, one that executes, one beyond the grant.
+    for rider in [0, 1, 4, 254] {
+        let mut bench = Bench::up(1);
+        bench.submit(A, Mode::OnePhase, b"x", 1);
+        bench.submit(A, Mode::OnePhase, b"y", 2);
+        bench.send(A);
+        let first = headers(&bench.cables[0][B].pop_front().unwrap())[0];
+        say(&mut bench, &[1], |header| {
+            header.kind = Kind::Reflecting;
+            header.yours = first.mine();
+            (header.slot, header.slot_sequence, header.rider) = (first.slot, 1, rider);
+        });
+        assert_eq!(
+            bench.sides[A].host.downs(),
+            [DownReason::Violation],
+            "{rider}"
+        );
+        assert!(bench.sides[A].host.completed.is_empty());
+        assert_reconverges(&mut bench);
+    }
+    // Nothing rides on a ball.
+    say(&mut bench, &ball(false), |header| header.rider = 1);
+    assert_eq!(bench.link(A, 0).counters.drops.malformed, 1);
+    assert_reconverges(&mut bench);
+}
+
+/// Fragments come one after the other, with nothing but balls between them, or the link fails and nothing of the message
+/// has any effect.
+#[test]
+fn fragments_out_of_order_fail_the_link() {
+    type Fragment = (u8, bool, u8, u32, Kind);
+    let whole = FRAME_PAYLOAD_BYTES_MAX;
+    let request = |number, more| (number, more, 0, 1, Kind::Request);
+    let lies: [(&str, Vec<Fragment>, bool); 8] = [
+        ("in order", vec![request(0, true), request(1, false)], false),
+        ("the second first", vec![request(1, false)], true),
+        (
+            "one left out",
+            vec![request(0, true), request(2, false)],
+            true,
+        ),
+        (
+            "the first again",
+            vec![request(0, true), request(0, true)],
+            true,
+        ),
+        (
+            "another message before the rest",
+            vec![request(0, true), request(0, false)],
+            true,
+        ),
+        (
+            "of another slot",
+            vec![request(0, true), (1, false, 1, 1, Kind::Request)],
+            true,
+        ),
+        (
+            "of another exchange",
+            vec![request(0, true), (1, false, 0, 2, Kind::Request)],
+            true,
+        ),
+        (
+            "of another kind",
+            vec![request(0, true), (1, false, 0, 1, Kind::Tentative)],
+            true,
+        ),
+    ];
+    for (what, fragments, fails) in lies {
+        let mut bench = Bench::up(1);
+        let mut heard = 0;
+        for (number, more, slot, sequence, kind) in fragments {
+            let payload = vec![number; if more { whole } else { 5 }];
+            let records = heard;
+            say(&mut bench, &payload, |header| {
+                header.kind = kind;
+                header.record_sequence = records;
+                (header.slot, header.slot_sequence) = (slot, sequence);
+                header.shape = Shape::fragment(payload.len(), number, more);
+            });
+            heard += if more { 23 } else { 1 };
+            if more && !fails {
+                let records = heard;
+                say(&mut bench, &ball(true), |header| {
+                    header.record_sequence = records
+                });
+                heard += 1;
+                assert!(bench.sides[A].host.executed.is_empty(), "{what}");
+            }
+        }
+        let downs = if fails {
+            vec![DownReason::Violation]
+        } else {
+            vec![]
+        };
+        assert_eq!(bench.sides[A].host.downs(), downs, "{what}");
+        let executed = &bench.sides[A].host.executed;
+        assert_eq!(executed.len(), usize::from(!fails), "{what}");
+        assert!(fails || executed[0].1.len() == whole + 5);
         assert_reconverges(&mut bench);
     }
 }
@@ -357,7 +521,7 @@ fn a_stranger_takes_no_memory_from_others() {
     let hello = bench.cables[1][B].pop_front().unwrap();
     bench.lose(1);
     bench.cut[1] = true;
-    assert_eq!(kinds(&hello), [Kind::Init; 2]);
+    assert_eq!(kinds(&hello), [Kind::Init]);
 
     bench.submit(A, Mode::TwoPhase, b"mine", 1);
     for side in [A, B, A] {
@@ -437,7 +601,12 @@ fn what_had_to_be_forgotten_is_not_guessed() {
 /// An answer to a resolution carries a reply that no reply may be as long as: nobody could be told of it.
 #[test]
 fn an_answer_longer_than_a_reply_fails_the_link() {
-    for (reply_bytes, fails) in [(704, false), (705, true), (728, true)] {
+    for (reply_bytes, fails) in [
+        (704, false),
+        (MAX_PAYLOAD_BYTES, false),
+        (MAX_PAYLOAD_BYTES + 1, true),
+        (MESSAGE_PAYLOAD_BYTES_MAX - 8, true),
+    ] {
         let mut bench = Bench::up(1);
         bench.submit(A, Mode::OnePhase, b"x", 1);
         bench.send(A);
@@ -451,27 +620,20 @@ fn an_answer_longer_than_a_reply_fails_the_link() {
             }
         }
         bench.send(A);
+        let slot = headers(bench.cables[0][B].back().unwrap())[0].slot;
         let payload = [vec![0, 0, 1, 0, 1, 0, 0, 0], vec![7; reply_bytes]].concat();
-        let mut buffer = [0; FRAME_BYTES_MAX];
-        let mut writer = FrameWriter::new(&mut buffer).unwrap();
-        let records = payload.len().div_ceil(32);
-        for (index, part) in payload.chunks(32).enumerate() {
-            let header = Header {
-                kind: Kind::Resolved,
-                yours: 0,
-                epoch: bench.link(A, 0).epoch,
-                record_sequence: index as u32,
-                slot_sequence: 1,
-                slot: 3,
-                payload_bytes: part.len() as u8,
-                records: records as u8,
-                index: index as u8,
-            };
-            let slot = headers(bench.cables[0][B].back().unwrap())[0].slot;
-            Header { slot, ..header }.write(part, writer.next_record().unwrap());
+        let parts = payload.chunks(FRAME_PAYLOAD_BYTES_MAX);
+        let last = parts.len() - 1;
+        let heard = bench.link(A, 0).counters.rx_records;
+        for (number, part) in parts.enumerate() {
+            let records = bench.link(A, 0).counters.rx_records - heard;
+            say(&mut bench, part, |header| {
+                header.kind = Kind::Resolved;
+                header.record_sequence = records as u32;
+                (header.slot, header.slot_sequence) = (slot, 1);
+                header.shape = Shape::fragment(part.len(), number as u8, number < last);
+            });
         }
-        let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
-        bench.inject(A, 0, &buffer[..len]);
         let violations = bench
             .link(A, 0)
             .counters
@@ -556,7 +718,7 @@ fn many_failures_are_answered_at_the_pace_of_the_ticks() {
             for echo in [false, true] {
                 let mut frame = hello(&bench, B, 0, &template, GUIDS[A], echo);
                 forge(&mut frame, 0, |record| {
-                    record[32..40].copy_from_slice(&(10_000 + life).to_le_bytes());
+                    record[36..44].copy_from_slice(&(10_000 + life).to_le_bytes());
                 });
                 bench.inject(B, 0, &frame);
                 bench.send(B);

@@ -7,7 +7,8 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, LinkState, Mode,
     wire::{
         frame::{self, FrameWriter},
-        record::Header,
+        message,
+        record::{Header, NO_RIDER, Shape},
         slice::Kind,
     },
 };
@@ -15,7 +16,7 @@ use proptest::{collection::vec, prelude::*};
 use support::{A, B, Bench, headers};
 
 /// A frame with a record of each of these kinds.
-fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
+fn frame(kinds: &[Kind], number: u32, payload: &[u8; 28]) -> Vec<u8> {
     let mut buffer = [0xee; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();
     for (at, &kind) in kinds.iter().enumerate() {
@@ -26,9 +27,9 @@ fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
             record_sequence: number.wrapping_add(at as u32),
             slot_sequence: number,
             slot: number as u8,
-            payload_bytes: 32,
-            records: 1,
-            index: 0,
+            rider: NO_RIDER,
+            clock: number.rotate_right(at as u32),
+            shape: Shape::whole(28),
         };
         header.write(payload, writer.next_record().unwrap());
     }
@@ -38,7 +39,7 @@ fn frame(kinds: &[Kind], number: u32, payload: &[u8; 32]) -> Vec<u8> {
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let kinds = vec((0..Kind::ALL.len()).prop_map(|at| Kind::ALL[at]), 1..=23);
-    (kinds, any::<u32>(), any::<[u8; 32]>())
+    (kinds, any::<u32>(), any::<[u8; 28]>())
         .prop_map(|(kinds, number, payload)| frame(&kinds, number, &payload))
 }
 
@@ -68,7 +69,7 @@ fn strike(frame: &mut [u8], first: usize, burst: u64) -> bool {
 fn any_one_flipped_bit_is_caught() {
     for kind in Kind::ALL {
         for records in [1, 2, 23] {
-            let frame = frame(&vec![kind; records], 0x0123_4567, &[0x5a; 32]);
+            let frame = frame(&vec![kind; records], 0x0123_4567, &[0x5a; 28]);
             assert!(!is_discarded(&frame));
             for bit in 0..frame.len() * 8 {
                 let mut flipped = frame.clone();
@@ -77,6 +78,50 @@ fn any_one_flipped_bit_is_caught() {
                     is_discarded(&flipped),
                     "bit {bit} of {records} records of {kind:?}"
                 );
+            }
+        }
+    }
+}
+
+/// Frames as a link sends them, of every kind that has a payload: messages of several records, fragments, riders, and
+/// the last record of a frame, behind which nothing follows.
+#[test]
+fn any_one_flipped_bit_of_long_messages_is_caught() {
+    for kind in Kind::ALL {
+        let alone = matches!(kind, Kind::Init | Kind::Ball);
+        for (bytes, fragment, more) in [(29, 0, false), (300, 3, false), (1084, 1, true)] {
+            let shape = if alone {
+                Shape::whole(bytes)
+            } else {
+                Shape::fragment(bytes, fragment, more)
+            };
+            let mut buffer = [0xee; FRAME_BYTES_MAX];
+            let mut writer = FrameWriter::new(&mut buffer).unwrap();
+            let header = Header {
+                kind,
+                yours: 0x89ab_cdef,
+                epoch: 3,
+                record_sequence: 4,
+                slot_sequence: 5,
+                slot: 6,
+                rider: if alone { NO_RIDER } else { 7 },
+                clock: 8,
+                shape,
+            };
+            message::write(&header, &vec![0x5a; bytes], &mut writer);
+            let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+            let frame = &mut buffer[..len];
+            assert!(!is_discarded(frame));
+            for bit in 0..len * 8 {
+                flip(frame, bit);
+                assert!(
+                    is_discarded(frame),
+                    "bit {bit} of {bytes} bytes of {kind:?}"
+                );
+                flip(frame, bit);
+            }
+            for end in 0..len {
+                assert!(is_discarded(&frame[..end]), "{end} bytes of {len}");
             }
         }
     }
@@ -101,7 +146,7 @@ proptest! {
     fn any_burst_of_64_bits_is_caught_at_every_place(pattern: u64, length in 1..=64u32, number: u32, kind in 0..Kind::ALL.len()) {
         // The first bit and the last one of a burst are flipped, or it would be a shorter one.
         let burst = pattern & u64::MAX >> (64 - length) | 1 | 1 << (length - 1);
-        let frame = frame(&[Kind::ALL[kind]; 3], number, &[0xa5; 32]);
+        let frame = frame(&[Kind::ALL[kind]; 3], number, &[0xa5; 28]);
         let mut struck = frame.clone();
         for first in 0..=frame.len() * 8 - length as usize {
             struck.copy_from_slice(&frame);

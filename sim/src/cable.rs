@@ -157,6 +157,13 @@ impl Cable {
             .sum()
     }
 
+    /// Loses what is under way behind the first frame of each direction.
+    pub fn lose_behind_first(&mut self) {
+        self.under_way
+            .iter_mut()
+            .for_each(|direction| direction.truncate(1));
+    }
+
     /// Loses everything that is under way.
     pub fn lose(&mut self) {
         self.under_way.iter_mut().for_each(VecDeque::clear);

@@ -164,12 +164,18 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             transactions_max: [4, 16, 80][rng.usize(..3)],
             silent_paces_max: rng.u32(2..=8),
-            payload_bytes_max: [24, 100, 704][rng.usize(..3)],
+            payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
             swap,
             weights,
             frames,
         }
+    }
+
+    /// Longest payload that a node takes: no verb is longer than the first of these.
+    #[must_use]
+    pub fn message_bytes_max(&self) -> u16 {
+        self.payload_bytes_max.max(160) as u16
     }
 
     /// Each class of faults that occurs, with how often: of frames in a thousand, of everything else in 1,000 events.
@@ -230,7 +236,7 @@ impl Plan {
             slots: 4,
             transactions_max: 64,
             silent_paces_max: 4,
-            payload_bytes_max: 100,
+            payload_bytes_max: 2500,
             two_phase_in_ten: 5,
             swap: None,
             weights: Weights::default(),

@@ -3,8 +3,9 @@
 use covalent_protocol::{
     DEFAULT_ETHERTYPE,
     wire::{
-        ETHERNET_HEADER_BYTES, RECORD_BYTES, frame,
-        record::{self, Header},
+        ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame,
+        message::Message,
+        record::{Header, NO_RIDER},
         slice::Kind,
     },
 };
@@ -42,54 +43,74 @@ impl Content {
 /// What is asked and answered in a frame about exchanges whose link failed, for people.
 #[must_use]
 pub fn resolutions(frame: &[u8]) -> Vec<String> {
-    let Ok(records) = frame::parse(frame, DEFAULT_ETHERTYPE) else {
-        return Vec::new();
-    };
-    let told = |record| {
-        let header = Header::read(record)
-            .ok()
-            .filter(|header| header.index == 0)?;
-        let payload = record::payload(record);
-        let port = u16::from_le_bytes([payload[0], payload[1]]);
-        let exchange = format!(
-            "number {} in slot {} of its port {port}",
-            header.slot_sequence, header.slot
-        );
-        match header.kind {
-            Kind::Resolve if payload[2] == 0 => Some(format!("is asked how {exchange} ended")),
-            Kind::Resolve => Some(format!(
-                "is asked to commit {exchange} unless that is done, and how it ended"
-            )),
-            Kind::Resolved => {
-                let ending = match payload[2] {
-                    0 => "undone",
-                    1 => "done",
-                    2 => "refused",
-                    _ => "forgotten",
-                };
-                Some(format!("learns that {exchange} is {ending}"))
-            }
-            _ => None,
-        }
-    };
-    records.iter().filter_map(told).collect()
+    messages(frame)
+        .filter_map(|message| resolution(&message?))
+        .collect()
 }
 
-/// The kinds of the records in a frame, for people.
+fn resolution(message: &Message<'_>) -> Option<String> {
+    let header = &message.header;
+    if !matches!(header.kind, Kind::Resolve | Kind::Resolved) || header.shape.fragment > 0 {
+        return None;
+    }
+    let mut space = vec![0; message.payload_bytes()];
+    let payload = message.copy_payload(&mut space)?;
+    let (&[low, high, what], _) = payload.split_first_chunk()?;
+    let exchange = format!(
+        "number {} in slot {} of its port {}",
+        header.slot_sequence,
+        header.slot,
+        u16::from_le_bytes([low, high])
+    );
+    Some(match (header.kind, what) {
+        (Kind::Resolve, 0) => format!("is asked how {exchange} ended"),
+        (Kind::Resolve, _) => {
+            format!("is asked to commit {exchange} unless that is done, and how it ended")
+        }
+        (_, 0) => format!("learns that {exchange} is undone"),
+        (_, 1) => format!("learns that {exchange} is done"),
+        (_, 2) => format!("learns that {exchange} is refused"),
+        _ => format!("learns that {exchange} is forgotten"),
+    })
+}
+
+/// The messages in a frame, for people.
 #[must_use]
 pub fn describe(frame: &[u8]) -> String {
-    let Ok(records) = frame::parse(frame, DEFAULT_ETHERTYPE) else {
-        return "rubbish".into();
-    };
-    let name = |header: Header| {
-        format!(
-            "{:?} e{} r{} s{}:{}",
-            header.kind, header.epoch, header.record_sequence, header.slot, header.slot_sequence
-        )
-    };
-    let names: Vec<_> = records
-        .iter()
-        .map(|record| Header::read(record).map_or("?".into(), name))
+    let names: Vec<_> = messages(frame)
+        .map(|message| message.map_or("rubbish".into(), |message| name(&message.header)))
         .collect();
     names.join(", ")
+}
+
+fn name(header: &Header) -> String {
+    let mut name = format!(
+        "{:?} e{} r{} s{}:{}",
+        header.kind, header.epoch, header.record_sequence, header.slot, header.slot_sequence
+    );
+    if !header.shape.is_whole() {
+        name += &format!(" part {}", header.shape.fragment);
+    }
+    if header.rider != NO_RIDER {
+        name += &format!(" with s{}", header.rider);
+    }
+    name
+}
+
+/// The messages in a frame; `None` for what is none.
+fn messages(frame: &[u8]) -> impl Iterator<Item = Option<Message<'_>>> {
+    let mut rest: Option<&[RecordBytes]> = frame::parse(frame, DEFAULT_ETHERTYPE).ok();
+    let mut broken = rest.is_none();
+    std::iter::from_fn(move || {
+        if std::mem::take(&mut broken) {
+            return Some(None);
+        }
+        let records = rest.filter(|records| !records.is_empty())?;
+        let (message, behind) = match Message::split(records) {
+            Ok((message, behind)) => (Some(message), Some(behind)),
+            Err(_) => (None, None),
+        };
+        rest = behind;
+        Some(message)
+    })
 }

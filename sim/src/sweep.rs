@@ -20,8 +20,19 @@ const A: usize = 0;
 const B: usize = 1;
 /// Steps of a recovery behind which the second link is cut.
 const RECOVERY_STEPS: usize = 8;
+/// Requests and replies of the exchange that is watched: short, and in three frames.
+const MESSAGE_BYTES: [usize; 2] = [0, 2500];
+/// The fates of what is under way.
+const UNDER_WAY: [UnderWay; 4] = [
+    UnderWay::Lost,
+    UnderWay::First,
+    UnderWay::Arrives,
+    UnderWay::Late,
+];
 /// Exchanges of each side that make up the load; with the one that is watched they take every slot.
 const LOAD: usize = 3;
+/// Bytes of their requests.
+const LOAD_BYTES: [usize; LOAD] = [0, 1500, 200];
 
 /// One way to damage an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +47,8 @@ pub struct Case {
     pub second_link: bool,
     /// What else is going on.
     pub load: Load,
+    /// Bytes of its request and its reply: what one record holds, or what takes several frames.
+    pub message_bytes: usize,
 }
 
 /// What happens to the link, or to a node.
@@ -73,6 +86,8 @@ pub enum UnderWay {
     Lost,
     /// It arrives.
     Arrives,
+    /// The first frame arrives, those behind it are lost.
+    First,
     /// It arrives when the exchange has been resolved.
     Late,
 }
@@ -99,12 +114,15 @@ pub fn all() -> impl Iterator<Item = Case> {
             .into_iter()
             .flat_map(move |second_link| loads.into_iter().map(move |load| (second_link, load)));
         places.flat_map(move |(second_link, load)| {
-            damages(second_link).into_iter().map(move |damage| Case {
-                mode,
-                point,
-                damage,
-                second_link,
-                load,
+            damages(second_link).into_iter().flat_map(move |damage| {
+                MESSAGE_BYTES.map(|message_bytes| Case {
+                    mode,
+                    point,
+                    damage,
+                    second_link,
+                    load,
+                    message_bytes,
+                })
             })
         })
     })
@@ -118,7 +136,7 @@ fn damages(second_link: bool) -> Vec<Damage> {
         }
     }
     for towards in [[true, false], [false, true], [true, true]] {
-        for under_way in [UnderWay::Lost, UnderWay::Arrives, UnderWay::Late] {
+        for under_way in UNDER_WAY {
             for noticed in [[false, false], [true, false], [false, true], [true, true]] {
                 damages.push(Damage::Cut {
                     towards,
@@ -155,7 +173,14 @@ pub fn walk(case: &Case) -> Result<Report, String> {
     start_load(&mut world, case.load);
     let count = Ask::Count { delta: 1 };
     let token = world
-        .submit(A, B, case.mode, count, 0, 0)
+        .submit(
+            A,
+            B,
+            case.mode,
+            count,
+            case.message_bytes,
+            case.message_bytes,
+        )
         .ok_or("there is no room for the exchange")?;
     for step in 0..case.point {
         take_step(&mut world, 0, step);
@@ -197,7 +222,14 @@ fn start_load(world: &mut World, load: Load) {
     for at in 0..LOAD {
         for &from in sides {
             let mode = [Mode::TwoPhase, Mode::OnePhase][at % 2];
-            world.submit(from, 1 - from, mode, Ask::Count { delta: 1 }, 0, 200);
+            world.submit(
+                from,
+                1 - from,
+                mode,
+                Ask::Count { delta: 1 },
+                LOAD_BYTES[at],
+                200,
+            );
             world.transmit(0, from);
         }
         for &from in sides {
@@ -224,6 +256,9 @@ fn damage(world: &mut World, case: &Case) {
             under_way,
             again,
         } => {
+            if under_way == UnderWay::First {
+                world.lose_behind_first(0);
+            }
             world.cut(0, towards, under_way == UnderWay::Lost);
             if under_way == UnderWay::Late {
                 world.hold(0, A);

@@ -9,6 +9,7 @@ use covalent_api::{
 use covalent_pipe::app;
 use covalent_protocol::verb::{
     self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Status,
+    VERB_BYTES_MAX,
     envelope::{
         COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
     },
@@ -36,10 +37,8 @@ const PIPE_BYTES_MIN: u64 = 64 * 1024;
 const SUBMIT_BYTES_USUAL: u64 = 64;
 
 /// Ring bytes of the longest completion and of the notice of doubt that may come before it.
-const COMPLETION_BYTES_WORST: u64 = ((COMPLETION_BYTES_MAX - covalent_protocol::MAX_PAYLOAD_BYTES
-    + REPLY_BYTES_MAX)
-    .next_multiple_of(64)
-    + 64) as u64;
+const COMPLETION_BYTES_WORST: u64 =
+    ((COMPLETION_BYTES_MAX - VERB_BYTES_MAX + REPLY_BYTES_MAX).next_multiple_of(64) + 64) as u64;
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it.
 ///

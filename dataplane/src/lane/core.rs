@@ -12,7 +12,7 @@ use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
     ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
-    verb::envelope::{self, Completion, CompletionOutcome},
+    verb::envelope::{Completion, CompletionOutcome},
 };
 
 use super::{
@@ -41,6 +41,12 @@ pub struct Core {
     pub warm: Warm,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
+    /// Where a submission is copied to before it is looked at.
+    pub submission: Box<[u8]>,
+    /// Where a completion is put together.
+    pub completion: Box<[u8]>,
+    /// The reply to a verb on a region of this node's own.
+    pub reply: Reply,
     /// Verbs under way at other nodes.
     pub pending: PendingTable,
     /// Counts of verbs that local applications submitted.
@@ -211,11 +217,12 @@ impl Core {
         else {
             return;
         };
-        let mut message = [0; envelope::COMPLETION_BYTES_MAX];
+        let mut message = std::mem::take(&mut self.completion);
         if let Ok(length) = completion.encode(&mut message) {
             // It fits: room was kept.
             self.deliver(slot, &message[..length]);
         }
+        self.completion = message;
     }
 }
 

@@ -33,7 +33,13 @@ use std::{
 };
 
 use covalent_api::config::{Config, Idle};
-use covalent_protocol::{AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig};
+use covalent_protocol::{
+    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
+    verb::{
+        VERB_BYTES_MAX,
+        envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
+    },
+};
 
 use self::{
     command::{Order, Report},
@@ -150,6 +156,9 @@ impl Lane {
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
             engine: VerbEngine::new(),
+            submission: Box::new([0; SUBMIT_BYTES_MAX]),
+            completion: Box::new([0; COMPLETION_BYTES_MAX]),
+            reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             submitted: 0,
             completed: 0,
@@ -286,6 +295,7 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
             ))
         })?,
         silent_paces_max: config.link.silent_paces_max,
+        message_bytes_max: VERB_BYTES_MAX as u16,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,

@@ -7,10 +7,7 @@
 
 use covalent_protocol::{
     Reply, SubmitError,
-    verb::envelope::{
-        COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, SUBMIT_BYTES_MAX,
-        Submit,
-    },
+    verb::envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
 };
 
 use covalent_pipe::nic;
@@ -60,6 +57,13 @@ impl Lane {
 
     /// Takes one verb. `Ok(false)` if there is none; an error tells why the next one must wait.
     fn take_verb(&mut self, slot: usize) -> Result<bool, Served> {
+        let mut space = std::mem::take(&mut self.core.submission);
+        let taken = self.take_verb_into(slot, &mut space);
+        self.core.submission = space;
+        taken
+    }
+
+    fn take_verb_into(&mut self, slot: usize, message: &mut [u8]) -> Result<bool, Served> {
         let core = &mut self.core;
         let Some(session) = core.pipes.get(slot).map(|pipe| pipe.session) else {
             return Ok(false);
@@ -70,11 +74,10 @@ impl Lane {
         let Some(pipe) = core.pipes.get_mut(slot) else {
             return Ok(false);
         };
-        let mut message = [0; SUBMIT_BYTES_MAX];
         let (copied, is_whole) = match pipe.nic.peek_tx() {
             Ok(Some(shared)) => {
                 // Copied before it is looked at: the application may go on writing.
-                let length = shared.len().min(SUBMIT_BYTES_MAX);
+                let length = shared.len().min(message.len());
                 message[..length].copy_from_slice(&shared[..length]);
                 (&message[..length], length == shared.len())
             }
@@ -100,12 +103,14 @@ impl Lane {
 
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
         let core = &mut self.core;
-        let mut reply = Reply::new();
+        let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
+        reply.clear();
         let outcome = match core.engine.run(request, &mut reply) {
             Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
             Err(refusal) => CompletionOutcome::Refused(refusal),
         };
         core.end(session, user_data, outcome);
+        core.reply = reply;
     }
 
     fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {

@@ -9,8 +9,6 @@
 //!  ├ owes ┼ slots ┼ port ┼ guid ┼ incarnation ┤
 //! ```
 
-use crate::wire::{message::Message, record};
-
 /// What a ball says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ball {
@@ -37,15 +35,9 @@ impl Ball {
         bytes
     }
 
-    /// Reads a message of kind [`crate::wire::slice::Kind::Ball`]; `None` when it is not a ball.
-    pub fn read(message: &Message<'_>) -> Option<Self> {
-        let [only] = message.record_bytes() else {
-            return None;
-        };
-        let bytes: &[u8; Self::BYTES] = record::payload(only)
-            .get(..message.payload_bytes())?
-            .try_into()
-            .ok()?;
+    /// Reads the payload of a message of kind [`crate::wire::slice::Kind::Ball`]; `None` when it is not a ball's.
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = payload.try_into().ok()?;
         Some(Self {
             owes: bytes[0] != 0,
             slots: bytes[1],
@@ -59,42 +51,22 @@ impl Ball {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{RECORD_BYTES, record::Header, slice::Kind};
     use proptest::{collection::vec, prelude::*};
-
-    fn read(payload: &[u8]) -> Option<Ball> {
-        let mut record = [0xee; RECORD_BYTES];
-        let header = Header {
-            kind: Kind::Ball,
-            yours: 0,
-            epoch: 0,
-            record_sequence: 0,
-            slot_sequence: 0,
-            slot: 0,
-            payload_bytes: payload.len() as u8,
-            records: 1,
-            index: 0,
-        };
-        header.write(payload, &mut record);
-        let records = [record];
-        let (message, _) = Message::split(&records).ok()?;
-        Ball::read(&message)
-    }
 
     proptest! {
         #[test]
         fn a_ball_reads_as_it_was_said((owes, slots, port, guid, incarnation) in any::<(bool, u8, u16, u64, u64)>()) {
             let ball = Ball { owes, slots, port, guid, incarnation };
-            prop_assert_eq!(read(&ball.to_bytes()), Some(ball));
+            prop_assert_eq!(Ball::read(&ball.to_bytes()), Some(ball));
         }
 
         #[test]
         fn a_ball_has_one_length(payload in vec(any::<u8>(), 0..=32)) {
-            let ball = read(&payload);
+            let ball = Ball::read(&payload);
             prop_assert_eq!(ball.is_some(), payload.len() == Ball::BYTES);
             if let Some(ball) = ball {
                 prop_assert_eq!(&ball.to_bytes()[1..], &payload[1..]);
-                prop_assert_eq!(read(&ball.to_bytes()), Some(ball));
+                prop_assert_eq!(Ball::read(&ball.to_bytes()), Some(ball));
             }
         }
     }

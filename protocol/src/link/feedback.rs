@@ -124,9 +124,8 @@ impl Feedback {
     /// Notes a message of `records` records that arrived in order and starts with `header`.
     #[inline]
     pub const fn accept(&mut self, header: &Header, records: usize) {
-        let last = header.record_sequence.wrapping_add(records as u32 - 1);
-        self.heard = slice::mine(header.kind, last, header.slot_sequence);
-        self.expected = last.wrapping_add(1);
+        self.heard = header.mine_at(records - 1);
+        self.expected = header.record_sequence.wrapping_add(records as u32);
         self.unreflected = self.unreflected.saturating_add(records as u32);
     }
 

@@ -8,10 +8,9 @@
 use crate::{
     Name,
     wire::{
-        RECORD_PAYLOAD_BYTES,
         frame::FrameWriter,
-        message::Message,
-        record::{self, Header},
+        message::{self, Message},
+        record::{Header, NO_RIDER, Shape},
         slice::Kind,
     },
 };
@@ -21,11 +20,11 @@ const ASKS: u8 = 0b10;
 /// Handshakes sent between two ticks at most. An epoch takes two or three of each end.
 const SENT_PER_TICK_MAX: u8 = 8;
 
-/// One handshake message: identity in the first record, name in the second, proposed epoch in both headers.
+/// One handshake message, with the proposed epoch in its header.
 ///
 /// ```text
 ///  0        8              16            24           28     30      31      32
-///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┤
+///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ name, 1 to 32 bytes ┤
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -43,56 +42,51 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    pub const RECORDS: usize = 2;
+    /// Bytes before the name.
+    const FIXED_BYTES: usize = 32;
+    const BYTES_MAX: usize = Self::FIXED_BYTES + Name::BYTES_MAX;
 
-    /// Writes the two records.
+    /// Writes the message.
     pub fn write(&self, writer: &mut FrameWriter<'_>) {
         let (heard_incarnation, heard_epoch) = self.heard.unwrap_or_default();
-        let mut identity = [0; RECORD_PAYLOAD_BYTES];
-        identity[0..8].copy_from_slice(&self.guid.to_le_bytes());
-        identity[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
-        identity[16..24].copy_from_slice(&heard_incarnation.to_le_bytes());
-        identity[24..28].copy_from_slice(&heard_epoch.to_le_bytes());
-        identity[28..30].copy_from_slice(&self.port.to_le_bytes());
-        identity[30] = self.slots;
-        identity[31] =
+        let mut payload = [0; Self::BYTES_MAX];
+        payload[0..8].copy_from_slice(&self.guid.to_le_bytes());
+        payload[8..16].copy_from_slice(&self.incarnation.to_le_bytes());
+        payload[16..24].copy_from_slice(&heard_incarnation.to_le_bytes());
+        payload[24..28].copy_from_slice(&heard_epoch.to_le_bytes());
+        payload[28..30].copy_from_slice(&self.port.to_le_bytes());
+        payload[30] = self.slots;
+        payload[31] =
             if self.heard.is_some() { HEARD } else { 0 } | if self.asks { ASKS } else { 0 };
-        for (index, part) in [&identity[..], self.name.as_bytes()]
-            .into_iter()
-            .enumerate()
-        {
-            let Some(record) = writer.next_record() else {
-                return;
-            };
-            Header {
-                kind: Kind::Init,
-                yours: 0,
-                epoch: self.epoch,
-                record_sequence: 0,
-                slot_sequence: 0,
-                slot: 0,
-                payload_bytes: part.len() as u8,
-                records: Self::RECORDS as u8,
-                index: index as u8,
-            }
-            .write(part, record);
-        }
+        let name = self.name.as_bytes();
+        let bytes = Self::FIXED_BYTES + name.len();
+        payload[Self::FIXED_BYTES..bytes].copy_from_slice(name);
+        let header = Header {
+            kind: Kind::Init,
+            yours: 0,
+            epoch: self.epoch,
+            record_sequence: 0,
+            slot_sequence: 0,
+            slot: 0,
+            rider: NO_RIDER,
+            clock: 0,
+            shape: Shape::whole(bytes),
+        };
+        message::write(&header, &payload[..bytes], writer);
     }
 
     /// Reads a message of kind [`Kind::Init`]; `None` when it is not a handshake of this version.
     pub fn read(message: &Message<'_>) -> Option<Self> {
-        let [first, second] = message.record_bytes() else {
-            return None;
-        };
-        let (identity, name) = (record::payload(first), record::payload(second));
-        let name_bytes = message.payload_bytes().checked_sub(RECORD_PAYLOAD_BYTES)?;
+        let mut space = [0; Self::BYTES_MAX];
+        let payload = message.copy_payload(&mut space)?;
+        let (fixed, name) = payload.split_first_chunk::<{ Self::FIXED_BYTES }>()?;
         let long = |at: usize| {
-            identity[at..]
+            fixed[at..]
                 .first_chunk()
                 .map(|bytes| u64::from_le_bytes(*bytes))
         };
-        let flags = identity[31];
-        let heard_epoch = u32::from_le_bytes(*identity[24..].first_chunk()?);
+        let flags = fixed[31];
+        let heard_epoch = u32::from_le_bytes(*fixed[24..].first_chunk()?);
         let hello = Self {
             epoch: message.header.epoch,
             guid: long(0)?,
@@ -102,10 +96,10 @@ impl Hello {
             } else {
                 Some((long(16)?, heard_epoch))
             },
-            port: u16::from_le_bytes(*identity[28..].first_chunk()?),
-            slots: identity[30],
+            port: u16::from_le_bytes(*fixed[28..].first_chunk()?),
+            slots: fixed[30],
             asks: flags & ASKS != 0,
-            name: Name::from_bytes(name.get(..name_bytes)?).ok()?,
+            name: Name::from_bytes(name).ok()?,
         };
         (hello.guid != 0 && flags & !(HEARD | ASKS) == 0).then_some(hello)
     }
@@ -271,12 +265,13 @@ mod tests {
             if let Some(read_first) = read(frame) {
                 let (again, len) = frame_of(&read_first);
                 prop_assert_eq!(read(&again[..len]), Some(read_first));
-                let flags = frame[14 + 55];
-                prop_assert_eq!(again[14 + 55], flags, "no flag is passed over");
+                // The record behind the first starts with the last 4 bytes before the name.
+                let flags = frame[14 + 64 + 8 + 3];
+                prop_assert_eq!(again[14 + 64 + 8 + 3], flags, "no flag is passed over");
                 prop_assert_eq!(read_first.heard.is_some(), flags & HEARD != 0);
                 // The name, to the last byte that counts; what lies behind it is nobody's.
-                let bytes = usize::from(frame[14 + 64 + 21]);
-                prop_assert_eq!(read_first.name.as_bytes(), &frame[14 + 64 + 24..][..bytes]);
+                let bytes = usize::from(frame[14 + 21]) - 4;
+                prop_assert_eq!(read_first.name.as_bytes(), &frame[14 + 64 + 12..][..bytes]);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! One end of one cable.
 
+pub(crate) mod arriving;
 pub(crate) mod ball;
+pub(crate) mod departing;
 pub(crate) mod feedback;
 pub(crate) mod handshake;
 pub(crate) mod outbound;
@@ -8,6 +10,8 @@ pub(crate) mod outbound;
 use alloc::{collections::VecDeque, vec::Vec};
 
 use self::{
+    arriving::Arriving,
+    departing::Departing,
     feedback::{Feedback, ReflectionError},
     handshake::Handshake,
     outbound::Outbound,
@@ -16,7 +20,10 @@ use crate::{
     counters::LinkCounters,
     transaction::Index,
     wire::{
-        RECORD_PAYLOAD_BYTES, frame::FrameWriter, message::records_for, record::Header, slice::Kind,
+        frame::FrameWriter,
+        message::{self, records_for},
+        record::{Header, NO_RIDER, Shape},
+        slice::Kind,
     },
 };
 
@@ -61,15 +68,6 @@ pub(crate) struct Attachment {
     pub granted: u8,
 }
 
-/// A message that waits for transmission and whose content lies in a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// Message 3 of an exchange of this side.
-    Commit(u8),
-    /// The answer to an exchange of the peer.
-    Answer(u8),
-}
-
 /// An answer to a resolution that waits for transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
@@ -92,12 +90,18 @@ pub(crate) struct Link {
     pub attachment: Option<Attachment>,
     pub feedback: Feedback,
     pub outbound: Outbound,
-    /// Messages due, in order. Holds each slot of each direction once at most.
-    pub due: VecDeque<Due>,
+    /// Slots of this side whose message 3 is due.
+    pub commits: VecDeque<u8>,
+    /// Slots of the peer whose message 2 of a 2PC is due.
+    pub reflections: VecDeque<u8>,
+    /// Slots of the peer whose other answers are due.
+    pub answers: VecDeque<u8>,
     /// Answers to resolutions due. The peer may have as many questions under way as it has slots here.
     pub verdicts: VecDeque<Verdict>,
     /// Transactions being asked about on this link.
     pub asked: Vec<Index>,
+    pub arriving: Arriving,
+    pub departing: Departing,
     /// Ticks since something was heard.
     pub silent_paces: u32,
     /// Something other than the ball was sent since the last tick.
@@ -107,7 +111,14 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub fn new(port: u16, mac: [u8; 6], slots: u8, first_sequence: u32) -> Self {
+    /// The link of a port, down. Its messages have up to `payload_bytes_max` bytes of payload.
+    pub fn new(
+        port: u16,
+        mac: [u8; 6],
+        slots: u8,
+        payload_bytes_max: usize,
+        first_sequence: u32,
+    ) -> Self {
         let slots_len = usize::from(slots);
         Self {
             port,
@@ -118,9 +129,13 @@ impl Link {
             attachment: None,
             feedback: Feedback::new(first_sequence),
             outbound: Outbound::new(slots, first_sequence),
-            due: VecDeque::with_capacity(2 * slots_len),
+            commits: VecDeque::with_capacity(slots_len),
+            reflections: VecDeque::with_capacity(slots_len),
+            answers: VecDeque::with_capacity(slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
             asked: Vec::with_capacity(slots_len),
+            arriving: Arriving::new(payload_bytes_max),
+            departing: Departing::new(payload_bytes_max),
             silent_paces: 0,
             sent_since_tick: false,
             ball_due: false,
@@ -165,50 +180,83 @@ impl Link {
         records <= writer.room() && self.feedback.may_send(records)
     }
 
-    /// Writes one message; [`Self::may_send`] must have allowed it. Returns the sequence of its last record.
+    /// Writes one part; [`Self::may_send`] must have allowed it. Returns the sequence of its last record.
     #[inline]
-    pub fn write(
-        &mut self,
-        writer: &mut FrameWriter<'_>,
-        kind: Kind,
-        slot: u8,
-        slot_sequence: u32,
-        payload: &[u8],
-    ) -> u32 {
-        let records = records_for(payload.len());
-        let mut rest = payload;
-        let mut record_sequence = 0;
+    pub fn write(&mut self, writer: &mut FrameWriter<'_>, clock: &mut u32, part: &Part<'_>) -> u32 {
+        *clock = clock.wrapping_add(1);
+        let header = Header {
+            kind: part.kind,
+            yours: self.feedback.heard(),
+            epoch: self.epoch,
+            record_sequence: self.feedback.next_sequence(),
+            slot_sequence: part.slot_sequence,
+            slot: part.slot,
+            rider: part.rider,
+            clock: *clock,
+            shape: part.shape,
+        };
+        message::write(&header, part.payload, writer);
+        let records = usize::from(part.shape.records);
         for index in 0..records {
-            let Some(record) = writer.next_record() else {
-                break;
-            };
-            let (part, behind) = rest.split_at(rest.len().min(RECORD_PAYLOAD_BYTES));
-            rest = behind;
-            record_sequence = self.feedback.next_sequence();
-            let header = Header {
-                kind,
-                yours: self.feedback.heard(),
-                epoch: self.epoch,
-                record_sequence,
-                slot_sequence,
-                slot,
-                payload_bytes: part.len() as u8,
-                records: records as u8,
-                index: index as u8,
-            };
-            header.write(part, record);
-            self.feedback.said(header.mine());
+            self.feedback.said(header.mine_at(index));
         }
         self.counters.tx_records += records as u64;
         // The ball itself does not count, or an idle link would bounce it at every other pace only.
-        self.sent_since_tick |= kind != Kind::Ball;
+        self.sent_since_tick |= part.kind != Kind::Ball;
         self.ball_due = false;
-        record_sequence
+        self.feedback.next_sequence().wrapping_sub(1)
+    }
+
+    /// The next slot whose message 3 is due, or [`NO_RIDER`].
+    #[inline]
+    pub fn take_commit(&mut self) -> u8 {
+        self.commits.pop_front().unwrap_or(NO_RIDER)
+    }
+
+    /// Drops what waits for transmission, and what is here or written of a message in part.
+    pub fn clear(&mut self) {
+        self.commits.clear();
+        self.reflections.clear();
+        self.answers.clear();
+        self.verdicts.clear();
+        self.arriving.clear();
+        self.departing.clear();
+        self.ball_due = false;
     }
 
     /// Whether exchanges wait for this side: a ball says so, because the peer may then not conclude anything from it.
     #[inline]
     pub fn owes(&self) -> bool {
-        !self.due.is_empty() || !self.verdicts.is_empty()
+        !(self.commits.is_empty()
+            && self.reflections.is_empty()
+            && self.answers.is_empty()
+            && self.verdicts.is_empty())
+            || self.departing.is_under_way()
+    }
+}
+
+/// A message, or a fragment of one, that goes into a frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub kind: Kind,
+    pub slot: u8,
+    pub slot_sequence: u32,
+    pub rider: u8,
+    pub shape: Shape,
+    pub payload: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// A whole message without a rider. It must fit a frame.
+    #[inline]
+    pub const fn whole(kind: Kind, slot: u8, slot_sequence: u32, payload: &'a [u8]) -> Self {
+        Self {
+            kind,
+            slot,
+            slot_sequence,
+            rider: NO_RIDER,
+            shape: Shape::whole(payload.len()),
+            payload,
+        }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Outbound {
     free: Vec<u8>,
     granted: u8,
     open: u32,
+    /// Slots whose message 1 of a 2PC was sent and message 2 has not come.
+    tentative: u32,
 }
 
 impl Outbound {
@@ -57,6 +59,7 @@ impl Outbound {
             free: Vec::with_capacity(usize::from(slots)),
             granted: 0,
             open: 0,
+            tentative: 0,
         }
     }
 
@@ -73,6 +76,7 @@ impl Outbound {
     /// Sets the peer's grant and frees every slot within it.
     pub fn enter_epoch(&mut self, granted: u8) {
         self.granted = granted.min(self.slots());
+        self.tentative = 0;
         self.free.clear();
         self.free.extend((0..self.granted).rev());
     }
@@ -97,14 +101,57 @@ impl Outbound {
         slot.progress = progress;
         slot.transaction = transaction;
         self.open += 1;
+        self.tentative += u32::from(progress == Progress::Tentative);
         Some((number, slot.sequence))
     }
 
     /// Frees a slot whose exchange has ended while the link is up.
     #[inline]
     pub fn release(&mut self, number: u8) {
-        self.slots[usize::from(number)].progress = Progress::Free;
+        let slot = &mut self.slots[usize::from(number)];
+        self.tentative -= u32::from(slot.progress == Progress::Tentative);
+        slot.progress = Progress::Free;
         self.settle(number, true);
+    }
+
+    /// Message 2 of a 2PC came for a slot: message 3 is due. `false` when it answers nothing.
+    #[inline]
+    pub fn kept(&mut self, number: u8) -> bool {
+        match self.slots.get_mut(usize::from(number)) {
+            Some(slot) if slot.progress == Progress::Tentative => {
+                slot.progress = Progress::CommitDue;
+                self.tentative -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Message 3 of a slot was sent in the record with this sequence.
+    #[inline]
+    pub fn committing(&mut self, number: u8, record_sequence: u32) {
+        if let Some(slot) = self.get_mut(number) {
+            slot.progress = Progress::Committing;
+            slot.record_sequence = record_sequence;
+        }
+    }
+
+    /// Message 1 of a slot was sent, and the record with this sequence was its last.
+    #[inline]
+    pub fn sent(&mut self, number: u8, record_sequence: u32) {
+        if let Some(slot) = self.get_mut(number) {
+            slot.record_sequence = record_sequence;
+        }
+    }
+
+    /// Whether the next exchange of a 2PC had better wait, with `waiting` of them, although a slot is free.
+    ///
+    /// With more to do than there are slots, half of the slots are at message 1 and half at message 3. So each request
+    /// finds a commit to carry along, and each reply a reflection. Were all of them at the same message, every message
+    /// would take a record of its own.
+    #[inline]
+    pub fn paces(&self, waiting: u32) -> bool {
+        waiting as usize > self.free.len() && self.tentative >= u32::from(self.granted.div_ceil(2))
     }
 
     /// An unresolved exchange of a slot has ended. `withheld` tells whether the slot was kept for it in the epoch in

@@ -5,11 +5,10 @@ use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
     link::{
-        Due,
         ball::Ball,
         outbound::{OutSlot, Progress},
     },
-    wire::{MAX_PAYLOAD_BYTES, message::Message, record},
+    wire::record::Header,
 };
 
 impl Node {
@@ -18,23 +17,26 @@ impl Node {
     pub(super) fn on_reflecting(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let slot = self.answered_slot(at, message)?;
-        match slot.progress {
-            Progress::Executing => {
-                self.conclude(at, message, host);
-                Ok(())
-            }
-            Progress::Tentative if message.payload_bytes() == 0 => {
-                slot.progress = Progress::CommitDue;
-                self.links[at]
-                    .due
-                    .push_back(Due::Commit(message.header.slot));
-                Ok(())
-            }
+        match self.answered_slot(at, header)?.progress {
+            Progress::Executing => self.conclude(at, header.slot, payload, host),
+            Progress::Tentative if payload.is_empty() => self.kept(at, header.slot),
             _ => Err(DownReason::Violation),
+        }
+    }
+
+    /// Message 2 of a 2PC for a slot: the peer keeps what it was sent.
+    #[inline]
+    pub(super) fn kept(&mut self, at: usize, number: u8) -> Result<(), DownReason> {
+        let link = &mut self.links[at];
+        if link.outbound.kept(number) {
+            link.commits.push_back(number);
+            Ok(())
+        } else {
+            Err(DownReason::Violation)
         }
     }
 
@@ -43,14 +45,12 @@ impl Node {
     pub(super) fn on_committed(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        match self.answered_slot(at, message)?.progress {
-            Progress::Committing => {
-                self.conclude(at, message, host);
-                Ok(())
-            }
+        match self.answered_slot(at, header)?.progress {
+            Progress::Committing => self.conclude(at, header.slot, payload, host),
             _ => Err(DownReason::Violation),
         }
     }
@@ -59,20 +59,18 @@ impl Node {
     pub(super) fn on_refused(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let slot = self.answered_slot(at, message)?;
+        let slot = self.answered_slot(at, header)?;
         let transaction = slot.transaction;
-        if !matches!(slot.progress, Progress::Executing | Progress::Tentative)
-            || message.payload_bytes() != 1
-        {
+        if !matches!(slot.progress, Progress::Executing | Progress::Tentative) {
             return Err(DownReason::Violation);
         }
-        let reason = message
-            .record_bytes()
-            .first()
-            .map_or(0, |bytes| record::payload(bytes)[0]);
+        let &[reason] = payload else {
+            return Err(DownReason::Violation);
+        };
         self.release_slot(transaction);
         self.links[at].counters.refused += 1;
         self.finish(
@@ -88,8 +86,8 @@ impl Node {
     ///
     /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
     /// the other does not know of would otherwise wait for ever on a link that is up.
-    pub(super) fn on_ball(&mut self, at: usize, message: &Message<'_>) -> Result<(), DownReason> {
-        let ball = Ball::read(message).ok_or(DownReason::Violation)?;
+    pub(super) fn on_ball(&mut self, at: usize, payload: &[u8]) -> Result<(), DownReason> {
+        let ball = Ball::read(payload).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
         if (ball.guid, ball.port, ball.slots) != (peer.guid, attachment.port, attachment.granted) {
@@ -98,10 +96,11 @@ impl Node {
         if ball.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
         }
-        if ball.owes {
+        let link = &self.links[at];
+        // Of a message that is still departing the peer has heard a part at most.
+        if ball.owes || link.departing.is_under_way() {
             return Ok(());
         }
-        let link = &self.links[at];
         let waits = |slot: &OutSlot| {
             matches!(
                 slot.progress,
@@ -120,41 +119,30 @@ impl Node {
 
     /// The slot that an answer is about.
     #[inline]
-    fn answered_slot(
-        &mut self,
-        at: usize,
-        message: &Message<'_>,
-    ) -> Result<&mut OutSlot, DownReason> {
-        let header = &message.header;
+    fn answered_slot(&mut self, at: usize, header: &Header) -> Result<&mut OutSlot, DownReason> {
         match self.links[at].outbound.get_mut(header.slot) {
-            Some(slot)
-                if slot.sequence == header.slot_sequence
-                    && message.payload_bytes() <= MAX_PAYLOAD_BYTES =>
-            {
-                Ok(slot)
-            }
+            Some(slot) if slot.sequence == header.slot_sequence => Ok(slot),
             _ => Err(DownReason::Violation),
         }
     }
 
-    /// Ends the exchange of the answered slot as committed, with the message's payload as the reply.
+    /// Ends the exchange of the answered slot as committed, with `reply`.
     #[inline]
-    fn conclude(&mut self, at: usize, message: &Message<'_>, host: &mut impl Host) {
-        let Some(slot) = self.links[at].outbound.get_mut(message.header.slot) else {
-            return;
-        };
-        let transaction = slot.transaction;
+    fn conclude(
+        &mut self,
+        at: usize,
+        number: u8,
+        reply: &[u8],
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        if reply.len() > usize::from(self.config.message_bytes_max) {
+            return Err(DownReason::Violation);
+        }
+        let slot = self.links[at].outbound.get_mut(number);
+        let transaction = slot.ok_or(DownReason::Violation)?.transaction;
         self.release_slot(transaction);
         self.links[at].counters.committed += 1;
-        self.clear_doubt(transaction);
-        let entry = &self.transactions[transaction];
-        let told = entry.wanted.then_some(entry.token);
-        self.transactions.release(transaction);
-        if let Some(token) = told {
-            host.complete(
-                token,
-                Outcome::Committed(message.payload(&mut self.scratch)),
-            );
-        }
+        self.finish(transaction, Outcome::Committed(reply), host);
+        Ok(())
     }
 }

@@ -55,9 +55,7 @@ impl Node {
             transactions[transaction].asked = None;
             peer.unresolved.push_back(transactions, transaction);
         }
-        link.due.clear();
-        link.verdicts.clear();
-        link.ball_due = false;
+        link.clear();
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);
         link.handshake.fail();
@@ -75,10 +73,13 @@ impl Node {
     /// resolution that it must apply the exchange afresh.
     fn reverse_tentative(&mut self, attachment: Attachment, host: &mut impl Host) {
         let peer = self.peers[attachment.peer].guid;
-        for (slot, latch) in (0..).zip(&mut self.latches[attachment.set].latches) {
+        let set = &mut self.latches[attachment.set];
+        for slot in 0..set.latches.len() as u8 {
+            let latch = &mut set.latches[usize::from(slot)];
             if latch.standing == Standing::Tentative {
                 latch.standing = Standing::Undone;
-                host.reverse(&latch.id(peer, attachment.port, slot), latch.bytes());
+                let id = latch.id(peer, attachment.port, slot);
+                host.reverse(&id, set.bytes(slot));
             }
         }
     }

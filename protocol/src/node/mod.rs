@@ -21,7 +21,7 @@ mod tables;
 mod transmit;
 mod view;
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::fmt;
 
 pub use self::view::{LinkView, PeerView};
@@ -33,7 +33,7 @@ use crate::{
     link::Link,
     peer::Peer,
     transaction::{Index, Pool},
-    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX},
+    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
 };
 
 /// Latch sets of each link: one for whoever is cabled now, one for whoever was before.
@@ -54,6 +54,8 @@ pub struct NodeConfig {
     pub slots: u8,
     /// Ticks without a word from the peer after which a link is declared dead; 0 is taken for 1.
     pub silent_paces_max: u32,
+    /// Longest request and reply, in bytes: 1 to [`MAX_PAYLOAD_BYTES`], others are taken for the nearer bound.
+    pub message_bytes_max: u16,
     /// EtherType of link frames.
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
@@ -64,7 +66,8 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent paces, [`DEFAULT_ETHERTYPE`], 1024 transactions.
+    /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`],
+    /// [`DEFAULT_ETHERTYPE`], 1024 transactions.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
         Self {
@@ -73,6 +76,7 @@ impl NodeConfig {
             name,
             slots: 64,
             silent_paces_max: 10,
+            message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
@@ -104,10 +108,12 @@ pub enum SubmitError {
     NoSuchPeer,
     /// As many exchanges as [`NodeConfig::transactions_max`] are queued, open or unresolved. Try later.
     Full,
-    /// The payload is longer than [`MAX_PAYLOAD_BYTES`].
+    /// The payload is longer than this node or the peer takes.
     TooLong {
         /// Its length in bytes.
         len: usize,
+        /// Most bytes that both take.
+        max: usize,
     },
     /// The payload is empty.
     Empty,
@@ -130,40 +136,43 @@ pub struct Node {
     peers_lost: bool,
     /// Frames of ports without a link.
     frames_without_link: u64,
-    /// Where messages of several records are gathered and put together.
-    scratch: Box<[u8; MESSAGE_PAYLOAD_BYTES_MAX]>,
+    /// The clock of Lamport: counts what is said and heard in epochs, wrapping, and is never behind what was heard.
+    clock: u32,
     /// Where the host writes a reply.
-    reply: Box<Reply>,
+    reply: Reply,
 }
 
 impl Node {
     /// A node without links.
     ///
-    /// Allocates [`NodeConfig::transactions_max`] × about 800 bytes.
+    /// Allocates [`NodeConfig::transactions_max`] × ([`NodeConfig::message_bytes_max`] + about 200) bytes.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
         let config = NodeConfig {
             slots: config.slots.max(1),
             silent_paces_max: config.silent_paces_max.max(1),
+            message_bytes_max: config.message_bytes_max.clamp(1, MAX_PAYLOAD_BYTES as u16),
             ..config
         };
+        let message_bytes_max = usize::from(config.message_bytes_max);
         Self {
             config,
             links: Vec::new(),
             peers: Vec::new(),
             latches: Vec::new(),
-            transactions: Pool::new(config.transactions_max),
+            transactions: Pool::new(config.transactions_max, message_bytes_max),
             in_doubt: 0,
             takes: 0,
             peers_lost: false,
             frames_without_link: 0,
-            scratch: Box::new([0; MESSAGE_PAYLOAD_BYTES_MAX]),
-            reply: Box::new(Reply::new()),
+            clock: 0,
+            reply: Reply::with_room(message_bytes_max),
         }
     }
 
     /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down until
-    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 1.5 KiB.
+    /// [`Node::on_carrier`] says that there is a carrier. Allocates about [`NodeConfig::slots`] × 2 ×
+    /// [`NodeConfig::message_bytes_max`] bytes.
     ///
     /// # Errors
     /// [`AddLinkError`]; nothing changed.
@@ -175,10 +184,14 @@ impl Node {
             port,
             mac,
             self.config.slots,
+            usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES,
             self.config.first_sequence,
         ));
         for _ in 0..SETS_PER_LINK {
-            self.latches.push(LatchSet::new(self.config.slots));
+            self.latches.push(LatchSet::new(
+                self.config.slots,
+                usize::from(self.config.message_bytes_max),
+            ));
         }
         self.peers
             .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
@@ -240,8 +253,8 @@ impl Node {
         }
     }
 
-    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to [`MAX_PAYLOAD_BYTES`] bytes goes to
-    /// [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
+    /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to
+    /// [`NodeConfig::message_bytes_max`] bytes, the smaller one of both nodes, goes to [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
     /// same time are in no order. While no link to the peer is up it waits.
     ///
     /// # Errors
@@ -257,10 +270,14 @@ impl Node {
         if payload.is_empty() {
             return Err(SubmitError::Empty);
         }
-        if payload.len() > MAX_PAYLOAD_BYTES {
-            return Err(SubmitError::TooLong { len: payload.len() });
-        }
         let peer = self.peer_of(peer).ok_or(SubmitError::NoSuchPeer)?;
+        let max = self.message_bytes_max(peer);
+        if payload.len() > max {
+            return Err(SubmitError::TooLong {
+                len: payload.len(),
+                max,
+            });
+        }
         let transaction = self
             .transactions
             .take(token, peer, mode, payload)
@@ -301,10 +318,26 @@ impl Node {
         self.transactions.free()
     }
 
+    /// The clock of Lamport, wrapping. Each message of an epoch that is sent or accepted makes it greater, and so does one
+    /// with a greater clock: what one node did before it said something has a smaller clock than what another did after
+    /// it heard that.
+    #[inline]
+    #[must_use]
+    pub const fn clock(&self) -> u32 {
+        self.clock
+    }
+
     /// Frames that [`Node::on_frame`] was given for ports without a link.
     #[must_use]
     pub const fn frames_without_link(&self) -> u64 {
         self.frames_without_link
+    }
+
+    /// Longest request to a peer and reply to it, in bytes: what both ends take.
+    #[inline]
+    fn message_bytes_max(&self, peer: usize) -> usize {
+        let max = self.config.message_bytes_max;
+        usize::from(max.min(self.peers[peer].message_bytes_max))
     }
 
     /// Ends a transaction that is in no list and holds no slot.
@@ -354,11 +387,8 @@ impl fmt::Display for SubmitError {
         match self {
             Self::NoSuchPeer => f.write_str("no link ever led to this node"),
             Self::Full => f.write_str("as many exchanges are under way as there may be; try later"),
-            Self::TooLong { len } => {
-                write!(
-                    f,
-                    "the payload has {len} bytes; the most is {MAX_PAYLOAD_BYTES}"
-                )
+            Self::TooLong { len, max } => {
+                write!(f, "the payload has {len} bytes; the most is {max}")
             }
             Self::Empty => f.write_str("the payload is empty"),
         }

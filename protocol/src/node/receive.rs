@@ -1,14 +1,19 @@
 //! A frame's way in: validation, order, dispatch.
 
-use super::{LinkState, Node};
+use super::{LinkState, Mode, Node};
 use crate::{
     Host,
     event::DownReason,
-    link::{feedback::Arrival, handshake::Hello},
+    latch::is_later,
+    link::{
+        arriving::{Arrived, Disorder},
+        feedback::Arrival,
+        handshake::Hello,
+    },
     wire::{
         frame::{self, FrameError},
         message::Message,
-        record::RecordError,
+        record::{Header, NO_RIDER, RecordError},
         slice::Kind,
     },
 };
@@ -95,16 +100,72 @@ impl Node {
         }
         link.accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
+        // The clock of Lamport: what happens from here on comes after what the peer did before it said this.
+        let heard = header.clock;
+        if is_later(heard, self.clock) {
+            self.clock = heard;
+        }
+        self.clock = self.clock.wrapping_add(1);
+        if header.rider != NO_RIDER {
+            self.on_rider(at, header, host)?;
+        }
+        let link = &mut self.links[at];
+        if (!link.arriving.is_under_way() || header.kind == Kind::Ball)
+            && header.shape.is_whole()
+            && let Some(payload) = message.payload_in_place()
+        {
+            return self.dispatch(at, header, payload, host);
+        }
+        match link.arriving.take(message) {
+            Err(Disorder) => Err(DownReason::Violation),
+            Ok(Arrived::Part) => Ok(()),
+            Ok(Arrived::Whole(bytes)) => {
+                let buffer = link.arriving.lend();
+                let result = self.dispatch(at, header, &buffer[..bytes], host);
+                self.links[at].arriving.give_back(buffer);
+                result
+            }
+        }
+    }
+
+    /// What a record says for another slot than its own.
+    #[inline]
+    fn on_rider(
+        &mut self,
+        at: usize,
+        header: &Header,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
         match header.kind {
-            Kind::Request => self.on_request(at, message, false, host),
-            Kind::Tentative => self.on_request(at, message, true, host),
-            Kind::Commit => self.on_commit(at, message, host),
-            Kind::Reflecting => self.on_reflecting(at, message, host),
-            Kind::Committed => self.on_committed(at, message, host),
-            Kind::Refused => self.on_refused(at, message, host),
-            Kind::Resolve => self.on_resolve(at, message, host),
-            Kind::Resolved => self.on_resolved(at, message, host),
-            Kind::Ball => self.on_ball(at, message),
+            Kind::Request | Kind::Tentative | Kind::Commit | Kind::Resolve => {
+                self.commit_slot(at, header.rider, None, host)
+            }
+            Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved => {
+                self.kept(at, header.rider)
+            }
+            Kind::Ball | Kind::Init => Err(DownReason::Violation),
+        }
+    }
+
+    /// A message of an epoch is whole.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        at: usize,
+        header: &Header,
+        payload: &[u8],
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        match header.kind {
+            Kind::Request => self.on_request(at, header, payload, Mode::OnePhase, host),
+            Kind::Tentative => self.on_request(at, header, payload, Mode::TwoPhase, host),
+            Kind::Commit => self.on_commit(at, header, payload, host),
+            Kind::Reflecting => self.on_reflecting(at, header, payload, host),
+            Kind::Committed => self.on_committed(at, header, payload, host),
+            Kind::Refused => self.on_refused(at, header, payload, host),
+            Kind::Resolve => self.on_resolve(at, header, payload, host),
+            Kind::Resolved => self.on_resolved(at, header, payload, host),
+            Kind::Ball => self.on_ball(at, payload),
             Kind::Init => Ok(()),
         }
     }

@@ -13,14 +13,15 @@ use super::Node;
 use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
-    latch::{Latch, Standing},
+    latch::{LatchSet, Standing},
     link::Verdict,
     transaction::Index,
-    wire::{MAX_PAYLOAD_BYTES, MESSAGE_PAYLOAD_BYTES_MAX, message::Message},
+    wire::record::Header,
 };
 
 pub(super) const QUESTION_BYTES: usize = 4;
-const ANSWER_BYTES: usize = 8;
+/// Bytes of an answer before the reply.
+pub(super) const ANSWER_BYTES: usize = 8;
 
 /// How an exchange ended, on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,22 +61,23 @@ impl Node {
     pub(super) fn on_resolve(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let slots = usize::from(self.links[at].slots());
-        let (number, sequence) = (message.header.slot, message.header.slot_sequence);
+        let (number, sequence) = (header.slot, header.slot_sequence);
         // As many questions may be under way as the peer has slots here.
-        if message.payload_bytes() != QUESTION_BYTES
-            || usize::from(number) >= slots
-            || self.links[at].verdicts.len() >= slots
-        {
+        let &[port_low, port_high, commit, _] = payload else {
+            return Err(DownReason::Violation);
+        };
+        if usize::from(number) >= slots || self.links[at].verdicts.len() >= slots {
             return Err(DownReason::Violation);
         }
-        let payload = message.payload(&mut self.scratch);
-        let port = u16::from_le_bytes([payload[0], payload[1]]);
-        let commit = payload[2] != 0;
+        let port = u16::from_le_bytes([port_low, port_high]);
+        let commit = commit != 0;
+        let reply_bytes_max = self.message_bytes_max(attachment.peer);
         if let Some(set) = self.remembered_set(attachment.peer, port) {
             let Self {
                 links,
@@ -84,20 +86,21 @@ impl Node {
                 reply,
                 ..
             } = self;
-            let latch = &mut latches[set].latches[usize::from(number)];
+            let set = &mut latches[set];
+            let latch = &mut set.latches[usize::from(number)];
             if !commit && latch.never_saw(sequence) {
                 latch.sequence = sequence;
                 latch.standing = Standing::Undone;
             } else if latch.sequence == sequence && latch.standing == Standing::Tentative {
                 let id = latch.id(peers[attachment.peer].guid, port, number);
                 if commit {
-                    reply.clear();
-                    host.execute(&id, latch.bytes(), reply);
-                    latch.commit(reply, true);
+                    reply.begin(reply_bytes_max);
+                    host.execute(&id, set.bytes(number), reply);
+                    set.commit(number, reply, true);
                     links[at].counters.executed += 1;
                 } else {
                     latch.standing = Standing::Undone;
-                    host.reverse(&id, latch.bytes());
+                    host.reverse(&id, set.bytes(number));
                 }
             }
         }
@@ -109,12 +112,9 @@ impl Node {
         Ok(())
     }
 
-    /// Writes the answer to a question and returns its length.
-    pub(super) fn answer(
-        latch: Option<&Latch>,
-        verdict: Verdict,
-        out: &mut [u8; MESSAGE_PAYLOAD_BYTES_MAX],
-    ) -> usize {
+    /// What the answer to a question says before the reply, and the reply.
+    pub(super) fn answer(set: Option<&LatchSet>, verdict: Verdict) -> ([u8; ANSWER_BYTES], &[u8]) {
+        let latch = set.and_then(|set| set.latches.get(usize::from(verdict.slot)));
         let (ending, refusal) = match latch {
             Some(latch) if latch.sequence == verdict.sequence => match latch.standing {
                 Standing::Undone => (Ending::Undone, 0),
@@ -129,21 +129,16 @@ impl Node {
         let current = latch
             .filter(|latch| !latch.is_blank())
             .map_or(verdict.sequence, |latch| latch.sequence);
-        out[0..2].copy_from_slice(&verdict.port.to_le_bytes());
-        out[2] = ending as u8;
-        out[3] = refusal;
-        out[4..8].copy_from_slice(&current.to_le_bytes());
-        let reply = match (ending, latch) {
-            (Ending::Committed, Some(latch)) => latch.bytes(),
+        let mut head = [0; ANSWER_BYTES];
+        head[0..2].copy_from_slice(&verdict.port.to_le_bytes());
+        head[2] = ending as u8;
+        head[3] = refusal;
+        head[4..8].copy_from_slice(&current.to_le_bytes());
+        let reply = match (ending, set) {
+            (Ending::Committed, Some(set)) => set.bytes(verdict.slot),
             _ => &[],
         };
-        out[ANSWER_BYTES..ANSWER_BYTES + reply.len()].copy_from_slice(reply);
-        ANSWER_BYTES + reply.len()
-    }
-
-    /// Bytes of the answer to a question.
-    pub(super) fn answer_bytes(latch: Option<&Latch>) -> usize {
-        ANSWER_BYTES + latch.map_or(0, |latch| latch.bytes().len())
+        (head, reply)
     }
 
     /// An answer arrived: the exchange has ended, or starts afresh.
@@ -151,18 +146,17 @@ impl Node {
     pub(super) fn on_resolved(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let mut gathered = [0; MESSAGE_PAYLOAD_BYTES_MAX];
-        let payload = message.payload(&mut gathered);
         let Some((&[port_low, port_high, ending, refusal, ref current @ ..], reply)) =
             payload.split_first_chunk::<ANSWER_BYTES>()
         else {
             return Err(DownReason::Violation);
         };
         let ending = Ending::from_byte(ending).ok_or(DownReason::Violation)?;
-        if reply.len() > MAX_PAYLOAD_BYTES {
+        if reply.len() > usize::from(self.config.message_bytes_max) {
             return Err(DownReason::Violation);
         }
         let current = u32::from_le_bytes(*current);
@@ -170,8 +164,8 @@ impl Node {
             .asked(
                 at,
                 u16::from_le_bytes([port_low, port_high]),
-                message.header.slot,
-                message.header.slot_sequence,
+                header.slot,
+                header.slot_sequence,
             )
             .ok_or(DownReason::Violation)?;
         self.withdraw_question(transaction);
@@ -214,7 +208,7 @@ impl Node {
                     .attachment
                     .is_none_or(|attachment| attachment.peer == peer)
                 {
-                    subject.outbound.advance(message.header.slot, current);
+                    subject.outbound.advance(header.slot, current);
                 }
                 self.finish(transaction, Outcome::PeerRestarted, host);
             }

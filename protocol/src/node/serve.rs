@@ -1,13 +1,7 @@
 //! The responder's half of an exchange.
 
 use super::Node;
-use crate::{
-    Host, Mode,
-    event::DownReason,
-    latch::Standing,
-    link::Due,
-    wire::{MAX_PAYLOAD_BYTES, message::Message},
-};
+use crate::{Host, Mode, event::DownReason, latch::Standing, wire::record::Header};
 
 impl Node {
     /// Message 1: execute this (1PC) or keep this (2PC).
@@ -15,28 +9,31 @@ impl Node {
     pub(super) fn on_request(
         &mut self,
         at: usize,
-        message: &Message<'_>,
-        two_phase: bool,
+        header: &Header,
+        payload: &[u8],
+        mode: Mode,
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
+        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let reply_bytes_max = self.message_bytes_max(attachment.peer);
+        let request_bytes_max = usize::from(self.config.message_bytes_max);
         let Self {
             links,
             peers,
             latches,
-            scratch,
             reply,
             ..
         } = self;
         let link = &mut links[at];
-        let attachment = link.attachment.ok_or(DownReason::Violation)?;
-        let sequence = message.header.slot_sequence;
-        let number = message.header.slot;
+        let sequence = header.slot_sequence;
+        let number = header.slot;
+        let set = &mut latches[attachment.set];
         // A slot beyond the grant does not exist.
-        let latch = latches[attachment.set]
+        let latch = set
             .latches
             .get_mut(usize::from(number))
             .ok_or(DownReason::Violation)?;
-        if !(1..=MAX_PAYLOAD_BYTES).contains(&message.payload_bytes()) || latch.answer_due {
+        if !(1..=request_bytes_max).contains(&payload.len()) || latch.answer_due {
             return Err(DownReason::Violation);
         }
         if !latch.is_news(sequence) {
@@ -58,25 +55,25 @@ impl Node {
         latch.sequence = sequence;
         latch.epoch = link.epoch;
         latch.used_in_epoch = true;
+        latch.answer_due = true;
         let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
-        let payload = message.payload(scratch);
-        let mode = if two_phase {
-            Mode::TwoPhase
-        } else {
-            Mode::OnePhase
-        };
         match host.admit(&id, mode, payload) {
-            Err(refusal) => latch.standing = Standing::Refused(refusal),
-            Ok(()) if two_phase => latch.keep(payload),
+            Err(refusal) => {
+                latch.standing = Standing::Refused(refusal);
+                link.answers.push_back(number);
+            }
+            Ok(()) if mode == Mode::TwoPhase => {
+                set.keep(number, payload);
+                link.reflections.push_back(number);
+            }
             Ok(()) => {
-                reply.clear();
+                reply.begin(reply_bytes_max);
                 host.execute(&id, payload, reply);
-                latch.commit(reply, false);
+                set.commit(number, reply, false);
                 link.counters.executed += 1;
+                link.answers.push_back(number);
             }
         }
-        latch.answer_due = true;
-        link.due.push_back(Due::Answer(number));
         Ok(())
     }
 
@@ -85,9 +82,27 @@ impl Node {
     pub(super) fn on_commit(
         &mut self,
         at: usize,
-        message: &Message<'_>,
+        header: &Header,
+        payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
+        if !payload.is_empty() {
+            return Err(DownReason::Violation);
+        }
+        self.commit_slot(at, header.slot, Some(header.slot_sequence), host)
+    }
+
+    /// Message 3 for a slot. A rider does not say the sequence: it is the one that the slot stands at.
+    #[inline]
+    pub(super) fn commit_slot(
+        &mut self,
+        at: usize,
+        number: u8,
+        sequence: Option<u32>,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let reply_bytes_max = self.message_bytes_max(attachment.peer);
         let Self {
             links,
             peers,
@@ -96,28 +111,24 @@ impl Node {
             ..
         } = self;
         let link = &mut links[at];
-        let attachment = link.attachment.ok_or(DownReason::Violation)?;
-        let number = message.header.slot;
-        let latch = latches[attachment.set]
+        let set = &mut latches[attachment.set];
+        let latch = set
             .latches
             .get_mut(usize::from(number))
             .ok_or(DownReason::Violation)?;
         // A commit before message 2 left answers something that was never said.
-        if latch.sequence != message.header.slot_sequence
-            || latch.answer_due
-            || message.payload_bytes() != 0
-        {
+        if sequence.is_some_and(|sequence| latch.sequence != sequence) || latch.answer_due {
             return Err(DownReason::Violation);
         }
         match latch.standing {
             Standing::Tentative => {
-                let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
-                reply.clear();
-                host.execute(&id, latch.bytes(), reply);
-                latch.commit(reply, true);
-                link.counters.executed += 1;
                 latch.answer_due = true;
-                link.due.push_back(Due::Answer(number));
+                let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
+                reply.begin(reply_bytes_max);
+                host.execute(&id, set.bytes(number), reply);
+                set.commit(number, reply, true);
+                link.counters.executed += 1;
+                link.answers.push_back(number);
                 Ok(())
             }
             // The initiator saw the link fail before this side did and had it committed over another.

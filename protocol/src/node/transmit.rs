@@ -1,17 +1,19 @@
 //! What goes into the next frame.
 //!
-//! In this order: a handshake, alone; messages due (commits and answers); answers to resolutions; questions; new
-//! exchanges; and if none of that, the ball when it is due. Everything waits in a queue, so an idle link costs a few
-//! comparisons.
+//! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; new
+//! exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
+//! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
 use super::{LinkState, Mode, Node, resolve};
 use crate::{
-    latch::{Latch, Standing},
-    link::{Attachment, Due, Verdict, ball::Ball, handshake::Hello, outbound::Progress},
-    transaction::Asked,
+    latch::{LatchSet, Standing},
+    link::{Attachment, Link, Part, Verdict, ball::Ball, handshake::Hello, outbound::Progress},
+    transaction::{Asked, Index, List},
     wire::{
+        FRAME_PAYLOAD_BYTES_MAX,
         frame::{BROADCAST, FrameWriter},
         message::records_for,
+        record::NO_RIDER,
         slice::Kind,
     },
 };
@@ -34,32 +36,43 @@ impl Node {
             return false;
         };
         let peer = &self.peers[attachment.peer];
-        // What is first in the order of `write_messages`, for nothing overtakes it.
-        let first = if let Some(due) = link.due.front() {
-            Some(match due {
-                Due::Commit(_) => 0,
-                Due::Answer(number) => {
-                    self.latches[attachment.set].latches[usize::from(*number)].answer_bytes()
-                }
-            })
+        // What is first in the order of `write_messages`, for nothing overtakes it. Of a longer message a frame's worth
+        // counts.
+        let first = if link.departing.is_under_way() {
+            Some(link.departing.next_bytes())
+        } else if let Some(&number) = link.answers.front() {
+            Some(self.latches[attachment.set].latches[usize::from(number)].answer_bytes())
         } else if let Some(verdict) = link.verdicts.front() {
-            Some(Self::answer_bytes(self.verdict_latch(attachment, *verdict)))
+            let (head, reply) = Self::answer(self.verdict_set(attachment, *verdict), *verdict);
+            Some(head.len() + reply.len())
         } else if !peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment) {
             Some(resolve::QUESTION_BYTES)
+        } else if let Some(transaction) = self.next_request(link, &peer.queue) {
+            Some(self.transactions.payload_bytes(transaction))
+        } else if !link.commits.is_empty() || !link.reflections.is_empty() {
+            Some(0)
         } else {
-            peer.queue
-                .first()
-                .filter(|_| link.outbound.has_free())
-                .map(|transaction| self.transactions.payload_bytes(transaction))
+            None
         };
-        first.is_some_and(|bytes| link.feedback.may_send(records_for(bytes)))
-            || (link.ball_due && link.feedback.may_send_ball())
+        first.is_some_and(|bytes| {
+            let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
+            link.feedback.may_send(records)
+        }) || (link.ball_due && link.feedback.may_send_ball())
     }
 
-    /// The latch that an answer to a resolution tells of.
-    fn verdict_latch(&self, attachment: Attachment, verdict: Verdict) -> Option<&Latch> {
+    /// The latches that an answer to a resolution tells of.
+    fn verdict_set(&self, attachment: Attachment, verdict: Verdict) -> Option<&LatchSet> {
         self.set_of(attachment.peer, verdict.port)
-            .and_then(|set| self.latches[set].latches.get(usize::from(verdict.slot)))
+            .map(|set| &self.latches[set])
+    }
+
+    /// The exchange that takes the next slot of `link`, if one may now.
+    #[inline]
+    fn next_request(&self, link: &Link, queue: &List) -> Option<Index> {
+        let transaction = queue.first().filter(|_| link.outbound.has_free())?;
+        let waits = self.transactions[transaction].mode == Mode::TwoPhase
+            && link.outbound.paces(queue.len());
+        (!waits).then_some(transaction)
     }
 
     /// Writes one whole Ethernet frame for `port` into `frame`, which must have [`crate::FRAME_BYTES_MAX`] bytes at
@@ -97,10 +110,13 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        self.write_due(at, attachment, writer)?;
+        self.write_departing(at, attachment, writer)?;
+        self.write_answers(at, attachment, writer)?;
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
-        self.write_requests(at, attachment, writer)
+        self.write_requests(at, attachment, writer)?;
+        self.write_commits(at, writer)?;
+        self.write_reflections(at, attachment, writer)
     }
 
     #[cold]
@@ -120,58 +136,113 @@ impl Node {
         link.handshake.sent(link.epoch);
     }
 
+    /// What is left of a message that was loaded, with a rider on each of its fragments.
     #[inline]
-    fn write_due(
+    fn write_departing(
         &mut self,
         at: usize,
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        let link = &mut self.links[at];
-        while let Some(&due) = link.due.front() {
-            match due {
-                Due::Commit(number) => {
-                    if !link.may_send(writer, 0) {
-                        return Err(Blocked);
-                    }
-                    let sequence = link
-                        .outbound
-                        .get_mut(number)
-                        .map_or(0, |slot| slot.sequence);
-                    let record_sequence = link.write(writer, Kind::Commit, number, sequence, &[]);
-                    if let Some(slot) = link.outbound.get_mut(number) {
-                        slot.progress = Progress::Committing;
-                        slot.record_sequence = record_sequence;
-                    }
-                }
-                Due::Answer(number) => {
-                    let latch = &mut self.latches[attachment.set].latches[usize::from(number)];
-                    if !link.may_send(writer, latch.answer_bytes()) {
-                        return Err(Blocked);
-                    }
-                    latch.answer_due = false;
-                    let refusal;
-                    let answer = match latch.standing {
-                        Standing::Tentative => Some((Kind::Reflecting, &[][..])),
-                        Standing::Committed { two_phase: false } => {
-                            Some((Kind::Reflecting, latch.bytes()))
-                        }
-                        Standing::Committed { two_phase: true } => {
-                            Some((Kind::Committed, latch.bytes()))
-                        }
-                        Standing::Refused(reason) => {
-                            refusal = [reason.to_byte()];
-                            Some((Kind::Refused, &refusal[..]))
-                        }
-                        // Reversed over another link meanwhile: the initiator no longer listens here.
-                        Standing::Undone | Standing::Virgin | Standing::Forgotten => None,
-                    };
-                    if let Some((kind, payload)) = answer {
-                        link.write(writer, kind, number, latch.sequence, payload);
-                    }
-                }
+        while self.links[at].departing.is_under_way() {
+            self.write_fragment(at, attachment, writer)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_fragment(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        let Self {
+            links,
+            latches,
+            clock,
+            ..
+        } = self;
+        let link = &mut links[at];
+        if !link.may_send(writer, link.departing.next_bytes()) {
+            return Err(Blocked);
+        }
+        // Lent, because the link writes it.
+        let mut departing = core::mem::take(&mut link.departing);
+        if let Some(mut part) = departing.next() {
+            let is_request = matches!(part.kind, Kind::Request | Kind::Tentative);
+            part.rider = if is_request {
+                link.take_commit()
+            } else {
+                take_reflection(link, &mut latches[attachment.set])
+            };
+            let record_sequence = link.write(writer, clock, &part);
+            if is_request {
+                link.outbound.committing(part.rider, record_sequence);
+                link.outbound.sent(part.slot, record_sequence);
             }
-            link.due.pop_front();
+        }
+        departing.advance();
+        link.departing = departing;
+        Ok(())
+    }
+
+    #[inline]
+    fn write_answers(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        while let Some(&number) = self.links[at].answers.front() {
+            let Self {
+                links,
+                latches,
+                clock,
+                ..
+            } = self;
+            let link = &mut links[at];
+            let set = &mut latches[attachment.set];
+            let latch = &mut set.latches[usize::from(number)];
+            let bytes = latch.answer_bytes();
+            if bytes <= FRAME_PAYLOAD_BYTES_MAX && !link.may_send(writer, bytes) {
+                return Err(Blocked);
+            }
+            link.answers.pop_front();
+            latch.answer_due = false;
+            let sequence = latch.sequence;
+            let refusal;
+            let (kind, payload) = match latch.standing {
+                Standing::Committed { two_phase } => {
+                    let kind = if two_phase {
+                        Kind::Committed
+                    } else {
+                        Kind::Reflecting
+                    };
+                    (kind, None)
+                }
+                Standing::Refused(reason) => {
+                    refusal = [reason.to_byte()];
+                    (Kind::Refused, Some(&refusal[..]))
+                }
+                // Nobody listens here for it any longer.
+                Standing::Tentative | Standing::Undone | Standing::Virgin | Standing::Forgotten => {
+                    continue;
+                }
+            };
+            if bytes > FRAME_PAYLOAD_BYTES_MAX {
+                link.departing
+                    .load(kind, number, sequence, &[], set.bytes(number));
+                self.write_departing(at, attachment, writer)?;
+                continue;
+            }
+            let rider = take_reflection(link, set);
+            let payload = payload.unwrap_or_else(|| set.bytes(number));
+            let part = Part {
+                rider,
+                ..Part::whole(kind, number, sequence, payload)
+            };
+            link.write(writer, clock, &part);
         }
         Ok(())
     }
@@ -183,23 +254,17 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        while let Some(&verdict) = self.links[at].verdicts.front() {
-            let latch = self
-                .set_of(attachment.peer, verdict.port)
-                .and_then(|set| self.latches[set].latches.get(usize::from(verdict.slot)));
-            if !self.links[at].may_send(writer, Self::answer_bytes(latch)) {
-                return Err(Blocked);
-            }
-            let len = Self::answer(latch, verdict, &mut self.scratch);
-            let link = &mut self.links[at];
-            link.write(
-                writer,
+        while let Some(verdict) = self.links[at].verdicts.pop_front() {
+            let set = self.set_of(attachment.peer, verdict.port);
+            let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
+            self.links[at].departing.load(
                 Kind::Resolved,
                 verdict.slot,
                 verdict.sequence,
-                &self.scratch[..len],
+                &head,
+                reply,
             );
-            link.verdicts.pop_front();
+            self.write_departing(at, attachment, writer)?;
         }
         Ok(())
     }
@@ -231,13 +296,13 @@ impl Node {
             };
             let question = resolve::question(self.links[entry.link].port, unresolved.commit);
             let link = &mut self.links[at];
-            let record_sequence = link.write(
-                writer,
-                Kind::Resolve,
-                entry.slot,
-                unresolved.sequence,
-                &question,
-            );
+            let rider = link.take_commit();
+            let part = Part {
+                rider,
+                ..Part::whole(Kind::Resolve, entry.slot, unresolved.sequence, &question)
+            };
+            let record_sequence = link.write(writer, &mut self.clock, &part);
+            link.outbound.committing(rider, record_sequence);
             entry.asked = Some(Asked {
                 link: at,
                 place: link.asked.len(),
@@ -255,18 +320,19 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        let Self {
-            links,
-            peers,
-            transactions,
-            ..
-        } = self;
-        let link = &mut links[at];
-        let queue = &mut peers[attachment.peer].queue;
-        while link.outbound.has_free()
-            && let Some(transaction) = queue.first()
+        while let Some(transaction) =
+            self.next_request(&self.links[at], &self.peers[attachment.peer].queue)
         {
-            if !link.may_send(writer, transactions.payload_bytes(transaction)) {
+            let Self {
+                links,
+                peers,
+                transactions,
+                clock,
+                ..
+            } = self;
+            let link = &mut links[at];
+            let bytes = transactions.payload_bytes(transaction);
+            if bytes <= FRAME_PAYLOAD_BYTES_MAX && !link.may_send(writer, bytes) {
                 return Err(Blocked);
             }
             let (kind, progress) = match transactions[transaction].mode {
@@ -276,20 +342,78 @@ impl Node {
             let Some((number, sequence)) = link.outbound.take(transaction, progress) else {
                 return Ok(());
             };
-            queue.pop_front(transactions);
-            let record_sequence = link.write(
-                writer,
-                kind,
-                number,
-                sequence,
-                transactions.payload(transaction),
-            );
-            if let Some(slot) = link.outbound.get_mut(number) {
-                slot.record_sequence = record_sequence;
-            }
+            peers[attachment.peer].queue.pop_front(transactions);
             let entry = &mut transactions[transaction];
             entry.link = at;
             entry.slot = number;
+            let payload = transactions.payload(transaction);
+            if bytes > FRAME_PAYLOAD_BYTES_MAX {
+                link.departing.load(kind, number, sequence, &[], payload);
+                self.write_departing(at, attachment, writer)?;
+                continue;
+            }
+            let rider = link.take_commit();
+            let part = Part {
+                rider,
+                ..Part::whole(kind, number, sequence, payload)
+            };
+            let record_sequence = link.write(writer, clock, &part);
+            link.outbound.committing(rider, record_sequence);
+            link.outbound.sent(number, record_sequence);
+        }
+        Ok(())
+    }
+
+    /// Message 3 of the slots whose commits found nothing to ride on, two in each record.
+    #[inline]
+    fn write_commits(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> Result<(), Blocked> {
+        let link = &mut self.links[at];
+        while !link.commits.is_empty() {
+            if !link.may_send(writer, 0) {
+                return Err(Blocked);
+            }
+            let number = link.take_commit();
+            let rider = link.take_commit();
+            let sequence = link
+                .outbound
+                .get_mut(number)
+                .map_or(0, |slot| slot.sequence);
+            let part = Part {
+                rider,
+                ..Part::whole(Kind::Commit, number, sequence, &[])
+            };
+            let record_sequence = link.write(writer, &mut self.clock, &part);
+            link.outbound.committing(number, record_sequence);
+            link.outbound.committing(rider, record_sequence);
+        }
+        Ok(())
+    }
+
+    /// Message 2 of the slots whose reflections found nothing to ride on, two in each record.
+    #[inline]
+    fn write_reflections(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        let link = &mut self.links[at];
+        let set = &mut self.latches[attachment.set];
+        while !link.reflections.is_empty() {
+            if !link.may_send(writer, 0) {
+                return Err(Blocked);
+            }
+            let number = take_reflection(link, set);
+            let Some(latch) = set.latches.get(usize::from(number)) else {
+                return Ok(());
+            };
+            let sequence = latch.sequence;
+            let rider = take_reflection(link, set);
+            let part = Part {
+                rider,
+                ..Part::whole(Kind::Reflecting, number, sequence, &[])
+            };
+            link.write(writer, &mut self.clock, &part);
         }
         Ok(())
     }
@@ -306,7 +430,26 @@ impl Node {
                 guid: self.config.guid,
                 incarnation: self.config.incarnation,
             };
-            link.write(writer, Kind::Ball, 0, 0, &ball.to_bytes());
+            let payload = ball.to_bytes();
+            link.write(
+                writer,
+                &mut self.clock,
+                &Part::whole(Kind::Ball, 0, 0, &payload),
+            );
         }
     }
+}
+
+/// The next slot of the peer whose message 2 is due, or [`NO_RIDER`]. Those that were settled over another link meanwhile
+/// are passed over: the initiator no longer listens here.
+#[inline]
+fn take_reflection(link: &mut Link, set: &mut LatchSet) -> u8 {
+    while let Some(number) = link.reflections.pop_front() {
+        let latch = &mut set.latches[usize::from(number)];
+        latch.answer_due = false;
+        if latch.standing == Standing::Tentative {
+            return number;
+        }
+    }
+    NO_RIDER
 }

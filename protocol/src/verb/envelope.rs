@@ -8,17 +8,17 @@
 
 use core::fmt;
 
-use super::{BufferTooShort, space, u64_at};
-use crate::{ExchangeId, MAX_PAYLOAD_BYTES, Mode, Refusal};
+use super::{BufferTooShort, VERB_BYTES_MAX, space, u64_at};
+use crate::{ExchangeId, Mode, Refusal};
 
 const SUBMIT_HEADER_BYTES: usize = 24;
 const COMPLETION_HEADER_BYTES: usize = 16;
 const EXCHANGE_BYTES: usize = 24;
 
 /// Longest submission, in bytes.
-pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + MAX_PAYLOAD_BYTES;
+pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + VERB_BYTES_MAX;
 /// Longest completion, in bytes.
-pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + MAX_PAYLOAD_BYTES;
+pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + VERB_BYTES_MAX;
 /// Bytes of a completion that tells of doubt.
 pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + EXCHANGE_BYTES;
 
@@ -31,7 +31,7 @@ pub struct Submit<'a> {
     pub target: u64,
     /// How the exchange is made.
     pub mode: Mode,
-    /// The encoded request: 1 to [`MAX_PAYLOAD_BYTES`] bytes.
+    /// The encoded request: 1 to [`VERB_BYTES_MAX`] bytes.
     pub request: &'a [u8],
 }
 
@@ -103,7 +103,7 @@ impl<'a> Submit<'a> {
         let (header, request) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
-        if !(1..=MAX_PAYLOAD_BYTES).contains(&request.len()) {
+        if !(1..=VERB_BYTES_MAX).contains(&request.len()) {
             return Err(EnvelopeError::Length);
         }
         let mode = match header[16] {
@@ -169,7 +169,7 @@ impl<'a> Completion<'a> {
             .split_at_checked(COMPLETION_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
         let outcome = match header[8] {
-            0 if reply.len() <= MAX_PAYLOAD_BYTES => CompletionOutcome::Committed(reply),
+            0 if reply.len() <= VERB_BYTES_MAX => CompletionOutcome::Committed(reply),
             0 => return Err(EnvelopeError::Length),
             1 => CompletionOutcome::Refused(Refusal::from_byte(header[9])),
             2 => CompletionOutcome::PeerRestarted,

@@ -41,9 +41,15 @@ pub const REQUEST_BYTES_MAX: usize =
 /// Longest reply, in bytes: to a `Read` of [`READ_BYTES_MAX`] bytes.
 pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
 
-const _: () = assert!(
-    REQUEST_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES && REPLY_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES
-);
+/// Longest request or reply, in bytes: what a node must take that serves verbs and nothing else
+/// ([`crate::NodeConfig::message_bytes_max`]).
+pub const VERB_BYTES_MAX: usize = if REQUEST_BYTES_MAX > REPLY_BYTES_MAX {
+    REQUEST_BYTES_MAX
+} else {
+    REPLY_BYTES_MAX
+};
+
+const _: () = assert!(VERB_BYTES_MAX <= crate::MAX_PAYLOAD_BYTES);
 
 /// The buffer is too short for what is to be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,19 @@
 //! Messages of one or several records.
 //!
-//! A message lies in one frame, its records one after the other, so it arrives whole or not at all too.
+//! The records of a message, or of a fragment of one, lie in one frame, one after the other.
 
 use super::{
-    FRAME_RECORDS_MAX, MESSAGE_PAYLOAD_BYTES_MAX, RECORD_PAYLOAD_BYTES, RecordBytes,
-    record::{self, Header, RecordError},
-    slice::Kind,
+    CONTINUATION_PAYLOAD_BYTES, RECORD_PAYLOAD_BYTES, RecordBytes,
+    frame::FrameWriter,
+    record::{self, Header, RecordError, Shape},
 };
 
-/// A message in a frame.
+/// A message, or a fragment of one, in a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// The header of its first record.
+    /// What its first record says.
     pub header: Header,
     records: &'a [RecordBytes],
-    payload_bytes: usize,
 }
 
 impl<'a> Message<'a> {
@@ -22,41 +21,21 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// [`RecordError::Malformed`] when the records do not make a message: one is missing, out of order or of another
-    /// message, or one before the last is not full. [`RecordError::Version`] when one is of another version.
+    /// message. [`RecordError::Version`] when one is of another version.
     #[inline]
     pub fn split(records: &'a [RecordBytes]) -> Result<(Self, &'a [RecordBytes]), RecordError> {
         let first = records.first().ok_or(RecordError::Malformed)?;
         let header = Header::read(first)?;
         let (own, rest) = records
-            .split_at_checked(usize::from(header.records))
+            .split_at_checked(usize::from(header.shape.records))
             .ok_or(RecordError::Malformed)?;
-        if header.index != 0 {
-            return Err(RecordError::Malformed);
-        }
-        let mut payload_bytes = usize::from(header.payload_bytes);
-        let mut expected = header;
-        for bytes in &own[1..] {
-            // Every record before this one must have been full, or the payload would have holes.
-            if usize::from(expected.payload_bytes) != RECORD_PAYLOAD_BYTES {
-                return Err(RecordError::Malformed);
-            }
-            let next = Header::read(bytes)?;
-            expected.index += 1;
-            expected.payload_bytes = next.payload_bytes;
-            // A handshake's records are not counted: all of them have the sequence 0.
-            if header.kind != Kind::Init {
-                expected.record_sequence = expected.record_sequence.wrapping_add(1);
-            }
-            if next != expected {
-                return Err(RecordError::Malformed);
-            }
-            payload_bytes += usize::from(next.payload_bytes);
+        for (index, record) in own.iter().enumerate().skip(1) {
+            header.check_continuation(index, record)?;
         }
         Ok((
             Self {
                 header,
                 records: own,
-                payload_bytes,
             },
             rest,
         ))
@@ -69,55 +48,60 @@ impl<'a> Message<'a> {
         self.records.len()
     }
 
-    /// Its records, as they lie in the frame.
-    #[inline]
-    #[must_use]
-    pub const fn record_bytes(&self) -> &'a [RecordBytes] {
-        self.records
-    }
-
     /// Length of its payload, in bytes.
     #[inline]
     #[must_use]
     pub const fn payload_bytes(&self) -> usize {
-        self.payload_bytes
+        self.header.shape.payload_bytes()
     }
 
-    /// Its payload: borrowed from the frame where it lies in one piece, else gathered in `scratch`.
+    /// Its payload where that lies in one piece, which it does in a message of one record.
     #[inline]
     #[must_use]
-    pub fn payload<'b>(&self, scratch: &'b mut [u8; MESSAGE_PAYLOAD_BYTES_MAX]) -> &'b [u8]
-    where
-        'a: 'b,
-    {
-        if let [only] = self.records {
-            return &record::payload(only)[..self.payload_bytes];
+    pub fn payload_in_place(&self) -> Option<&'a [u8]> {
+        match self.records {
+            [only] => record::payload(only).get(..self.payload_bytes()),
+            _ => None,
         }
-        self.gather(scratch)
     }
 
-    #[cold]
-    fn gather<'b>(&self, scratch: &'b mut [u8; MESSAGE_PAYLOAD_BYTES_MAX]) -> &'b [u8] {
-        for (bytes, space) in self
-            .records
-            .iter()
-            .zip(scratch.chunks_exact_mut(RECORD_PAYLOAD_BYTES))
-        {
-            space.copy_from_slice(record::payload(bytes));
+    /// Copies its payload to the start of `space` and returns it; `None` when there is not enough space.
+    #[must_use]
+    pub fn copy_payload<'b>(&self, space: &'b mut [u8]) -> Option<&'b [u8]> {
+        let space = space.get_mut(..self.payload_bytes())?;
+        let (first, behind) = self.records.split_first()?;
+        let head = space.len().min(RECORD_PAYLOAD_BYTES);
+        let (start, rest) = space.split_at_mut(head);
+        start.copy_from_slice(&record::payload(first)[..head]);
+        for (part, record) in rest.chunks_mut(CONTINUATION_PAYLOAD_BYTES).zip(behind) {
+            part.copy_from_slice(&record::continuation_payload(record)[..part.len()]);
         }
-        &scratch[..self.payload_bytes]
+        Some(space)
     }
 }
 
-/// Records that a payload of `payload_bytes` needs, 1 at least.
+/// Writes a message, or a fragment of one, of `payload`, whose length `header` says. There must be room for it.
+#[inline]
+pub fn write(header: &Header, payload: &[u8], writer: &mut FrameWriter<'_>) {
+    let Some(record) = writer.next_record() else {
+        return;
+    };
+    header.write(payload, record);
+    if header.shape.records == 1 {
+        return;
+    }
+    let rest = payload.get(RECORD_PAYLOAD_BYTES..).unwrap_or_default();
+    for (index, part) in (1..).zip(rest.chunks(CONTINUATION_PAYLOAD_BYTES)) {
+        let Some(record) = writer.next_record() else {
+            return;
+        };
+        header.write_continuation(index, part, record);
+    }
+}
+
+/// Records that a payload of `payload_bytes` needs in a frame, 1 at least.
 #[inline]
 #[must_use]
 pub const fn records_for(payload_bytes: usize) -> usize {
-    if payload_bytes <= RECORD_PAYLOAD_BYTES {
-        1
-    } else {
-        payload_bytes.div_ceil(RECORD_PAYLOAD_BYTES)
-    }
+    Shape::whole(payload_bytes).records as usize
 }
-
-const _: () = assert!(records_for(MESSAGE_PAYLOAD_BYTES_MAX) == FRAME_RECORDS_MAX);

@@ -1,15 +1,31 @@
 //! Bytes on the cable: an Ethernet header and 1 to 23 records of 64 bytes, nothing else.
 //!
 //! Every number is little-endian, but for the EtherType, which Ethernet defines as big-endian. A record is eight slices
-//! of eight bytes:
+//! of eight bytes. The first record of a message says everything about it; those behind it, if it has any, say only the
+//! link's context (slice 1) beside their payload:
 //!
 //! ```text
-//!  0       4       8       12      16      20 21 22 23 24                    56       64
-//!  ├ mine ─┼ yours ┼ epoch ┼ rseq ─┼ seq ──┼s ┼p ┼n ┼i ┼ payload, 32 bytes ─┼ CRC-64 ─┤
-//!  └── slice 1 ────┘                        slot, payload bytes, records of message, index in message
+//!            0       4       8       12      16      20 21 22 23 24      28                 56       64
+//!  first     ├ mine ─┼ yours ┼ epoch ┼ rseq ─┼ seq ──┼s ┼b ┼n ┼r ┼ clock ┼ payload, 28 bytes ┼ CRC-64 ┤
+//!  behind it ├ mine ─┼ yours ┼ payload, 48 bytes ────────────────────────────────────────────┼ CRC-64 ┤
+//!            └── slice 1 ────┘
+//!  s  slot
+//!  b  bytes of payload in the last of these records
+//!  n  bits 0 to 4: records of the message in this frame, 1 to 23; bits 5 and 6: number of the fragment, from 0;
+//!     bit 7: more fragments follow
+//!  r  rider: a slot that the record also speaks for; 255 for none
 //! ```
 //!
-//! A record's CRC covers everything since the record before it ended; the first one's covers the Ethernet header too.
+//! A frame carries up to [`FRAME_PAYLOAD_BYTES_MAX`] bytes of one message. A longer one is cut into up to
+//! [`FRAGMENTS_MAX`] fragments, all but the last of whole frames, with nothing but balls between them.
+//!
+//! A rider of a record that speaks as the initiator ([`slice::Kind::Request`], [`slice::Kind::Tentative`],
+//! [`slice::Kind::Commit`], [`slice::Kind::Resolve`]) is message 3 of the slot that it names, a rider of one that speaks
+//! as the responder ([`slice::Kind::Reflecting`], [`slice::Kind::Committed`], [`slice::Kind::Refused`],
+//! [`slice::Kind::Resolved`]) is message 2 of a 2PC. So on a busy link the confirm of one exchange costs no record.
+//!
+//! A record's CRC covers everything since the record before it ended; the first one's covers the Ethernet header and the
+//! number of records too. So a frame that was cut short at the end of a record is none.
 
 mod crc;
 pub mod frame;
@@ -19,23 +35,30 @@ pub mod slice;
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;
-/// Payload bytes of a record.
-pub const RECORD_PAYLOAD_BYTES: usize = 32;
+/// Payload bytes of the first record of a message, and so of a message of one record.
+pub const RECORD_PAYLOAD_BYTES: usize = 28;
+/// Payload bytes of a record behind the first.
+pub const CONTINUATION_PAYLOAD_BYTES: usize = 48;
 /// Bytes of an Ethernet header: destination, source, EtherType.
 pub const ETHERNET_HEADER_BYTES: usize = 14;
 /// Most records in a frame, so that it fits an MTU of 1500.
 pub const FRAME_RECORDS_MAX: usize = 23;
 /// Longest frame, in bytes without FCS. A buffer for transmission must have this length at least.
 pub const FRAME_BYTES_MAX: usize = ETHERNET_HEADER_BYTES + FRAME_RECORDS_MAX * RECORD_BYTES;
-/// Longest payload of a request or a reply, in bytes: 22 records, which leaves one for what an answer to a resolution
-/// says besides the reply.
-pub const MAX_PAYLOAD_BYTES: usize = (FRAME_RECORDS_MAX - 1) * RECORD_PAYLOAD_BYTES;
+/// Most payload of one message in one frame, in bytes.
+pub const FRAME_PAYLOAD_BYTES_MAX: usize =
+    RECORD_PAYLOAD_BYTES + (FRAME_RECORDS_MAX - 1) * CONTINUATION_PAYLOAD_BYTES;
+/// Most fragments of a message.
+pub const FRAGMENTS_MAX: usize = 4;
+/// Longest payload of a request or a reply, in bytes. Leaves room for what an answer to a resolution says besides the
+/// reply.
+pub const MAX_PAYLOAD_BYTES: usize = 4096;
 /// Longest payload of any message, in bytes.
-pub const MESSAGE_PAYLOAD_BYTES_MAX: usize = FRAME_RECORDS_MAX * RECORD_PAYLOAD_BYTES;
+pub const MESSAGE_PAYLOAD_BYTES_MAX: usize = FRAGMENTS_MAX * FRAME_PAYLOAD_BYTES_MAX;
 /// EtherType of link frames unless configured otherwise: IEEE Std 802 Local Experimental EtherType 1.
 pub const DEFAULT_ETHERTYPE: u16 = 0x88b5;
 /// Version of the records in this module.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// One record as it lies in a frame.
 pub type RecordBytes = [u8; RECORD_BYTES];

@@ -3,16 +3,25 @@
 use core::cmp::Ordering;
 
 use super::{
-    FRAME_RECORDS_MAX, RECORD_PAYLOAD_BYTES, RecordBytes, VERSION,
+    CONTINUATION_PAYLOAD_BYTES, FRAGMENTS_MAX, FRAME_PAYLOAD_BYTES_MAX, FRAME_RECORDS_MAX,
+    RECORD_PAYLOAD_BYTES, RecordBytes, VERSION,
     slice::{self, Kind},
 };
 
-const PAYLOAD_AT: usize = 24;
+/// The rider of a record that speaks for no other slot. No slot has this number.
+pub const NO_RIDER: u8 = 255;
 
-/// Everything in a record but its payload and its CRC.
+const PAYLOAD_AT: usize = 28;
+const CONTINUATION_PAYLOAD_AT: usize = 8;
+const RECORDS: u8 = 0b0001_1111;
+const FRAGMENT_SHIFT: u32 = 5;
+const FRAGMENT: u8 = 0b11;
+const MORE: u8 = 0b1000_0000;
+
+/// Everything in the first record of a message but its payload and its CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the record says.
+    /// What the message says.
     pub kind: Kind,
     /// The peer's mine half, reflected; 0 when nothing was heard in this epoch.
     pub yours: u32,
@@ -24,12 +33,25 @@ pub struct Header {
     pub slot_sequence: u32,
     /// The slot. 0 where there is none.
     pub slot: u8,
-    /// Bytes of payload in this record, 0 to 32.
-    pub payload_bytes: u8,
-    /// Records in this message, 1 to 23.
+    /// The other slot that the record speaks for, or [`NO_RIDER`].
+    pub rider: u8,
+    /// The sender's Lamport clock. 0 in a handshake.
+    pub clock: u32,
+    /// How the message lies in this frame.
+    pub shape: Shape,
+}
+
+/// How a message, or a fragment of one, lies in its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Records in this frame, 1 to 23.
     pub records: u8,
-    /// Place of this record in its message, from 0.
-    pub index: u8,
+    /// Bytes of payload in the last of them: 0 to 28 where it is the only one, else 1 to 48. The others are full.
+    pub last_bytes: u8,
+    /// Number of the fragment, 0 to 3.
+    pub fragment: u8,
+    /// More fragments follow; this one fills its frame.
+    pub more: bool,
 }
 
 /// Why a record cannot be read although its CRC is valid.
@@ -41,6 +63,86 @@ pub enum RecordError {
     Malformed,
 }
 
+impl Shape {
+    /// The shape of a whole message with `payload_bytes` bytes of payload, up to
+    /// [`FRAME_PAYLOAD_BYTES_MAX`].
+    #[inline]
+    #[must_use]
+    pub const fn whole(payload_bytes: usize) -> Self {
+        Self::fragment(payload_bytes, 0, false)
+    }
+
+    /// The shape of fragment number `fragment` with `payload_bytes` bytes of payload.
+    #[inline]
+    #[must_use]
+    pub const fn fragment(payload_bytes: usize, fragment: u8, more: bool) -> Self {
+        let (records, last_bytes) = match payload_bytes.checked_sub(RECORD_PAYLOAD_BYTES) {
+            None | Some(0) => (1, payload_bytes),
+            Some(behind) => (
+                1 + behind.div_ceil(CONTINUATION_PAYLOAD_BYTES),
+                (behind - 1) % CONTINUATION_PAYLOAD_BYTES + 1,
+            ),
+        };
+        Self {
+            records: records as u8,
+            last_bytes: last_bytes as u8,
+            fragment,
+            more,
+        }
+    }
+
+    /// Whether this is the whole message.
+    #[inline]
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.fragment == 0 && !self.more
+    }
+
+    /// Bytes of payload in this frame.
+    #[inline]
+    #[must_use]
+    pub const fn payload_bytes(&self) -> usize {
+        if self.records <= 1 {
+            return self.last_bytes as usize;
+        }
+        RECORD_PAYLOAD_BYTES
+            + (self.records as usize - 2) * CONTINUATION_PAYLOAD_BYTES
+            + self.last_bytes as usize
+    }
+
+    #[inline]
+    const fn to_byte(self) -> u8 {
+        self.records | self.fragment << FRAGMENT_SHIFT | if self.more { MORE } else { 0 }
+    }
+
+    /// Reads the two bytes of a shape; `None` when nobody writes them.
+    #[inline]
+    const fn read(shape: u8, last_bytes: u8) -> Option<Self> {
+        let this = Self {
+            records: shape & RECORDS,
+            last_bytes,
+            fragment: shape >> FRAGMENT_SHIFT & FRAGMENT,
+            more: shape & MORE != 0,
+        };
+        let is_said = match this.records as usize {
+            0 => false,
+            1 => {
+                last_bytes as usize <= RECORD_PAYLOAD_BYTES
+                    && (this.is_whole() || !this.more && last_bytes > 0)
+            }
+            2..=FRAME_RECORDS_MAX => {
+                last_bytes > 0
+                    && last_bytes as usize <= CONTINUATION_PAYLOAD_BYTES
+                    && (!this.more
+                        || this.payload_bytes() == FRAME_PAYLOAD_BYTES_MAX
+                            && (this.fragment as usize) < FRAGMENTS_MAX - 1)
+            }
+            _ => false,
+        };
+        if is_said { Some(this) } else { None }
+    }
+}
+
 impl Header {
     /// The mine half of slice 1.
     #[inline]
@@ -49,38 +151,38 @@ impl Header {
         slice::mine(self.kind, self.record_sequence, self.slot_sequence)
     }
 
-    /// Writes the record but for its CRC: header, the first [`Header::payload_bytes`] of `payload`, zeros behind. The CRC
-    /// is written when the frame is finished.
-    ///
-    /// `payload` must have `payload_bytes` bytes at least; a shorter one is filled with zeros.
+    /// The mine half of slice 1 of the record at `index` of the message. A handshake's records are not counted: all of
+    /// them have the sequence 0.
+    #[inline]
+    #[must_use]
+    pub const fn mine_at(&self, index: usize) -> u32 {
+        let behind = match self.kind {
+            Kind::Init => 0,
+            _ => index as u32,
+        };
+        let sequence = self.record_sequence.wrapping_add(behind);
+        slice::mine(self.kind, sequence, self.slot_sequence)
+    }
+
+    /// Writes the first record but for its CRC: header, the first [`RECORD_PAYLOAD_BYTES`] bytes of `payload` or all of
+    /// it, zeros behind. The CRC is written when the frame is finished.
     #[inline]
     pub fn write(&self, payload: &[u8], record: &mut RecordBytes) {
         let (words, _) = record.as_chunks_mut::<8>();
         // Whole words: this is the hottest store of the crate, and byte-wise it would cost as much as the CRC.
-        let pair = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le_bytes();
         words[0] = pair(self.mine(), self.yours);
         words[1] = pair(self.epoch, self.record_sequence);
-        let place = u32::from_le_bytes([self.slot, self.payload_bytes, self.records, self.index]);
+        let Shape { last_bytes, .. } = self.shape;
+        let place = u32::from_le_bytes([self.slot, last_bytes, self.shape.to_byte(), self.rider]);
         words[2] = pair(self.slot_sequence, place);
-        let payload = payload
-            .get(..usize::from(self.payload_bytes))
-            .unwrap_or(payload);
-        let (whole, rest) = payload.as_chunks::<8>();
-        let part = rest
-            .iter()
-            .rev()
-            .fold(0, |word: u64, &byte| word << 8 | u64::from(byte))
-            .to_le_bytes();
-        for (at, word) in words[3..7].iter_mut().enumerate() {
-            *word = match at.cmp(&whole.len()) {
-                Ordering::Less => whole[at],
-                Ordering::Equal => part,
-                Ordering::Greater => [0; 8],
-            };
-        }
+        let halves = halves::<7>(payload);
+        words[3] = pair(self.clock, halves[0]);
+        words[4] = pair(halves[1], halves[2]);
+        words[5] = pair(halves[3], halves[4]);
+        words[6] = pair(halves[5], halves[6]);
     }
 
-    /// Reads the header of a record whose CRC was found valid.
+    /// Reads the header of a record whose CRC was found valid and that is the first of its message.
     ///
     /// # Errors
     /// [`RecordError::Version`] when slice 1 names another version, [`RecordError::Malformed`] when a field is outside its
@@ -95,17 +197,12 @@ impl Header {
         let (half, yours) = pair(0);
         let (epoch, record_sequence) = pair(1);
         let (slot_sequence, place) = pair(2);
-        let [slot, payload_bytes, records, index] = place.to_le_bytes();
-        let kind = slice::kind_of(half, record_sequence, slot_sequence).ok_or_else(|| {
-            match slice::version_of(half) {
-                VERSION => RecordError::Malformed,
-                version => RecordError::Version(version),
-            }
-        })?;
-        if usize::from(payload_bytes) > RECORD_PAYLOAD_BYTES
-            || usize::from(records) > FRAME_RECORDS_MAX
-            || index >= records
-        {
+        let (clock, _) = pair(3);
+        let [slot, last_bytes, shape, rider] = place.to_le_bytes();
+        let kind = slice::kind_of(half, record_sequence, slot_sequence)
+            .ok_or_else(|| RecordError::of_half(half))?;
+        let shape = Shape::read(shape, last_bytes).ok_or(RecordError::Malformed)?;
+        if matches!(kind, Kind::Init | Kind::Ball) && (rider != NO_RIDER || !shape.is_whole()) {
             return Err(RecordError::Malformed);
         }
         Ok(Self {
@@ -115,16 +212,138 @@ impl Header {
             record_sequence,
             slot_sequence,
             slot,
-            payload_bytes,
-            records,
-            index,
+            rider,
+            clock,
+            shape,
         })
+    }
+
+    /// Writes the record at `index` behind the first but for its CRC: slice 1, the first
+    /// [`CONTINUATION_PAYLOAD_BYTES`] bytes of `payload` or all of it, zeros behind.
+    #[inline]
+    pub fn write_continuation(&self, index: usize, payload: &[u8], record: &mut RecordBytes) {
+        let (words, _) = record.as_chunks_mut::<8>();
+        words[0] = pair(self.mine_at(index), self.yours);
+        if let Some(full) = payload.first_chunk::<CONTINUATION_PAYLOAD_BYTES>() {
+            words[1..7].as_flattened_mut().copy_from_slice(full);
+            return;
+        }
+        let halves = halves::<12>(payload);
+        let (pairs, _) = halves.as_chunks::<2>();
+        for (word, [low, high]) in words[1..7].iter_mut().zip(pairs) {
+            *word = pair(*low, *high);
+        }
+    }
+
+    /// Whether `record` is the one at `index` of this message, behind the first.
+    ///
+    /// # Errors
+    /// As for [`Header::read`]: [`RecordError::Malformed`] when it is of another message.
+    #[inline]
+    pub fn check_continuation(
+        &self,
+        index: usize,
+        record: &RecordBytes,
+    ) -> Result<(), RecordError> {
+        let (words, _) = record.as_chunks::<8>();
+        if words[0] == pair(self.mine_at(index), self.yours) {
+            return Ok(());
+        }
+        Err(RecordError::of_half(u64::from_le_bytes(words[0]) as u32))
     }
 }
 
-/// The payload field, all 32 bytes of it.
+impl RecordError {
+    /// Why a record with this mine half, which is not the one that was expected, cannot be read.
+    #[cold]
+    const fn of_half(half: u32) -> Self {
+        match slice::version_of(half) {
+            VERSION => Self::Malformed,
+            version => Self::Version(version),
+        }
+    }
+}
+
+/// The payload field of the first record of a message, all 28 bytes of it.
 #[inline]
 #[must_use]
-pub fn payload(record: &RecordBytes) -> &[u8] {
-    &record[PAYLOAD_AT..PAYLOAD_AT + RECORD_PAYLOAD_BYTES]
+pub fn payload(record: &RecordBytes) -> &[u8; RECORD_PAYLOAD_BYTES] {
+    field::<PAYLOAD_AT, RECORD_PAYLOAD_BYTES>(record)
+}
+
+/// The payload field of a record behind the first, all 48 bytes of it.
+#[inline]
+#[must_use]
+pub fn continuation_payload(record: &RecordBytes) -> &[u8; CONTINUATION_PAYLOAD_BYTES] {
+    field::<CONTINUATION_PAYLOAD_AT, CONTINUATION_PAYLOAD_BYTES>(record)
+}
+
+#[inline]
+fn field<const AT: usize, const BYTES: usize>(record: &RecordBytes) -> &[u8; BYTES] {
+    const { assert!(AT + BYTES + 8 == super::RECORD_BYTES) };
+    match record[AT..].first_chunk() {
+        Some(field) => field,
+        None => &[0; BYTES],
+    }
+}
+
+#[inline]
+fn pair(low: u32, high: u32) -> [u8; 8] {
+    (u64::from(low) | u64::from(high) << 32).to_le_bytes()
+}
+
+/// The first 4 × `COUNT` bytes of `payload` as numbers, zeros behind.
+#[inline]
+fn halves<const COUNT: usize>(payload: &[u8]) -> [u32; COUNT] {
+    let (whole, rest) = payload.as_chunks::<4>();
+    if let Some(full) = whole.first_chunk::<COUNT>() {
+        return full.map(u32::from_le_bytes);
+    }
+    let part = rest
+        .iter()
+        .rev()
+        .fold(0, |word: u32, &byte| word << 8 | u32::from(byte));
+    core::array::from_fn(|at| match at.cmp(&whole.len()) {
+        Ordering::Less => u32::from_le_bytes(whole[at]),
+        Ordering::Equal => part,
+        Ordering::Greater => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each length has one shape, each shape one length, and nothing else is read.
+    #[test]
+    fn a_length_has_one_shape() {
+        let mut said = 0;
+        for fragment in 0..FRAGMENTS_MAX as u8 {
+            for more in [false, true] {
+                for bytes in 0..=FRAME_PAYLOAD_BYTES_MAX {
+                    let shape = Shape::fragment(bytes, fragment, more);
+                    let is_said = if more {
+                        bytes == FRAME_PAYLOAD_BYTES_MAX
+                            && usize::from(fragment) < FRAGMENTS_MAX - 1
+                    } else {
+                        fragment == 0 || bytes > 0
+                    };
+                    assert_eq!(shape.payload_bytes(), bytes);
+                    assert_eq!(
+                        Shape::read(shape.to_byte(), shape.last_bytes),
+                        is_said.then_some(shape),
+                        "{bytes} bytes of fragment {fragment}"
+                    );
+                    said += usize::from(is_said);
+                }
+            }
+        }
+        let read = (0..=u16::MAX)
+            .filter(|bytes| {
+                let [shape, last_bytes] = bytes.to_le_bytes();
+                Shape::read(shape, last_bytes).is_some()
+            })
+            .count();
+        assert_eq!(read, said);
+    }
 }

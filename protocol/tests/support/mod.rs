@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, DownReason, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
     LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
-    wire::{frame, record::Header, slice::Kind},
+    wire::{frame, message::Message, record::Header, slice::Kind},
 };
 
 /// The two sides of a bench, and the GUIDs of their nodes.
@@ -171,6 +171,23 @@ impl Bench {
         }
     }
 
+    /// One cable that is up between two nodes with messages of up to `message_bytes_max` bytes.
+    pub fn with_message_bytes(message_bytes_max: u16) -> Self {
+        let mut bench = Self::new(1);
+        for side in [A, B] {
+            let mut node = Node::new(NodeConfig {
+                message_bytes_max,
+                ..config(side, 100 + side as u64, 4)
+            });
+            node.add_link(0, [2, 0, 0, 0, side as u8, 0]).unwrap();
+            bench.sides[side].node = node;
+        }
+        bench.carrier(0, true);
+        bench.settle();
+        bench.assert_up();
+        bench
+    }
+
     /// All links up.
     pub fn up(cables: usize) -> Self {
         Self::up_with_slots(cables, 4)
@@ -209,6 +226,14 @@ impl Bench {
     pub fn carrier_at(&mut self, side: usize, cable: usize, up: bool) {
         let Side { node, host } = &mut self.sides[side];
         node.on_carrier(cable as u16, up, host);
+    }
+
+    /// Records under way to a side.
+    pub fn records_under_way(&self, side: usize, cable: usize) -> usize {
+        self.cables[cable][side]
+            .iter()
+            .map(|frame| records(frame))
+            .sum()
     }
 
     pub fn submit(&mut self, side: usize, mode: Mode, payload: &[u8], token: u64) {
@@ -324,7 +349,7 @@ impl Bench {
         }
     }
 
-    /// Kinds of the records under way to a side.
+    /// Kinds of the messages under way to a side.
     pub fn under_way(&self, side: usize, cable: usize) -> Vec<Kind> {
         self.cables[cable][side]
             .iter()
@@ -345,17 +370,26 @@ fn node(side: usize, incarnation: u64, cables: usize, slots: u8, first_sequence:
     node
 }
 
-/// Kinds of the records in a frame.
+/// Kinds of the messages in a frame.
 pub fn kinds(frame: &[u8]) -> Vec<Kind> {
     headers(frame).iter().map(|header| header.kind).collect()
 }
 
+/// Headers of the messages in a frame.
 pub fn headers(frame: &[u8]) -> Vec<Header> {
-    frame::parse(frame, DEFAULT_ETHERTYPE)
-        .unwrap()
-        .iter()
-        .map(|record| Header::read(record).unwrap())
-        .collect()
+    let mut records = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap();
+    let mut headers = vec![];
+    while !records.is_empty() {
+        let (message, rest) = Message::split(records).unwrap();
+        headers.push(message.header);
+        records = rest;
+    }
+    headers
+}
+
+/// Records in a frame.
+pub const fn records(frame: &[u8]) -> usize {
+    (frame.len() - 14) / 64
 }
 
 /// Changes the record at `index` of a frame and makes the CRCs fit again.

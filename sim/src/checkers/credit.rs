@@ -97,7 +97,11 @@ impl Checker for Credit {
 mod tests {
     use covalent_protocol::{
         DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
-        wire::{frame::FrameWriter, record::Header, slice::Kind},
+        wire::{
+            frame::FrameWriter,
+            record::{Header, NO_RIDER, Shape},
+            slice::Kind,
+        },
     };
 
     use super::*;
@@ -113,9 +117,9 @@ mod tests {
             record_sequence: 0,
             slot_sequence: 0,
             slot: 0,
-            payload_bytes: 0,
-            records: 1,
-            index: 0,
+            rider: NO_RIDER,
+            clock: 0,
+            shape: Shape::whole(0),
         };
         header.write(&[], writer.next_record().expect("there is room"));
         let len = writer.finish([2; 6], [2; 6], DEFAULT_ETHERTYPE);

@@ -33,6 +33,11 @@ impl World {
         }
     }
 
+    /// A cable loses what is under way behind the first frame of each direction.
+    pub(crate) fn lose_behind_first(&mut self, cable: usize) {
+        self.cables[cable].lose_behind_first();
+    }
+
     /// A cable delivers nothing to this end until it is released.
     pub(crate) fn hold(&mut self, cable: usize, end: usize) {
         self.cables[cable].stalled_until[end] = u32::MAX;
@@ -49,7 +54,7 @@ impl World {
     /// What was broken first, now or before.
     pub(crate) fn conclude(&mut self) -> Result<Report, Violation> {
         if self.witness.violation().is_none() {
-            self.come_to_rest();
+            self.come_to_rest(1);
         }
         match self.witness.violation() {
             Some(violation) => Err(violation.clone()),

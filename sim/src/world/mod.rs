@@ -34,6 +34,9 @@ use crate::{
 /// Requests in a thousand that a node refuses although it could serve them.
 const REFUSED: u32 = 31;
 
+/// Times that a world comes to rest when its faults have stopped.
+const ROUNDS: u32 = 3;
+
 /// Nodes and cables.
 pub struct World {
     plan: Plan,
@@ -135,7 +138,7 @@ impl World {
             }
         }
         if self.witness.violation().is_none() {
-            self.come_to_rest();
+            self.come_to_rest(ROUNDS);
         }
         if let Some(violation) = self.witness.violation().cloned() {
             let options = self.options.clone();
@@ -191,7 +194,7 @@ impl World {
         match self.nodes[from].submit(node_guid(to), mode, &request, token) {
             Ok(()) => {}
             Err(SubmitError::Full | SubmitError::NoSuchPeer) => return None,
-            Err(error) => unreachable!("the request is 1 to 704 bytes: {error}"),
+            Err(error) => unreachable!("no request is longer than a node takes: {error}"),
         }
         let exchange = Exchange {
             from: self.witness.book.life(from),
@@ -436,6 +439,7 @@ impl World {
             slots: self.plan.slots,
             silent_paces_max: self.plan.silent_paces_max,
             transactions_max: self.plan.transactions_max,
+            message_bytes_max: self.plan.message_bytes_max(),
             first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)
         });

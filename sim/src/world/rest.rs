@@ -13,8 +13,9 @@ const PACES_MAX: u32 = 200;
 const FRAMES_PER_PACE_MAX: u32 = 20_000;
 
 impl World {
-    /// Stops the faults, lets everything come to its end, and then twice more with nothing but work.
-    pub(crate) fn come_to_rest(&mut self) {
+    /// Stops the faults and lets everything come to its end, `rounds` times, with work before each. Those behind the second
+    /// see a world that is whole, was at rest and has nothing but work: no link fails in it.
+    pub(crate) fn come_to_rest(&mut self, rounds: u32) {
         self.witness.see(Fact::FaultsStopped);
         let frames = &mut self.plan.frames;
         // What was broken on purpose stays so.
@@ -31,8 +32,7 @@ impl World {
             self.cables[cable].stalled_until = [0; 2];
             self.heal(cable);
         }
-        // The last time the world is whole, was at rest and has nothing but work: it sees no failure at all.
-        for _ in 0..3 {
+        for _ in 0..rounds {
             self.work();
             self.settle();
             if self.witness.violation().is_some() {

@@ -1,0 +1,98 @@
+//! Messages of more than one record, on their way in: all of one, or nothing of it.
+
+use alloc::{boxed::Box, vec};
+
+use crate::wire::{message::Message, record::Header, slice::Kind};
+
+/// The message that is arriving, of which some fragments are here. What is left of it when the epoch ends never was.
+pub(crate) struct Arriving {
+    bytes: Box<[u8]>,
+    len: usize,
+    /// What the next fragment must be, while there is one to come.
+    next: Option<Fragment>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fragment {
+    kind: Kind,
+    slot: u8,
+    slot_sequence: u32,
+    number: u8,
+}
+
+/// What a message brings.
+pub(crate) enum Arrived {
+    /// The rest is still to come.
+    Part,
+    /// It is whole, and its payload has this many bytes.
+    Whole(usize),
+}
+
+/// No peer says that: another message before the rest of one, a fragment of nothing, or more than is taken.
+pub(crate) struct Disorder;
+
+impl Arriving {
+    /// Nothing is arriving. A message may have up to `bytes_max` bytes of payload.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes: vec![0; bytes_max].into_boxed_slice(),
+            len: 0,
+            next: None,
+        }
+    }
+
+    /// Drops what is here.
+    pub const fn clear(&mut self) {
+        self.next = None;
+    }
+
+    /// Whether the rest of a message is to come, so that nothing else may but a ball.
+    #[inline]
+    pub const fn is_under_way(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Takes a message or a fragment of one.
+    #[cold]
+    pub fn take(&mut self, message: &Message<'_>) -> Result<Arrived, Disorder> {
+        let header = &message.header;
+        let this = Fragment::of(header);
+        if self.next.take().unwrap_or(Fragment { number: 0, ..this }) != this {
+            return Err(Disorder);
+        }
+        if this.number == 0 {
+            self.len = 0;
+        }
+        let space = self.bytes.get_mut(self.len..).ok_or(Disorder)?;
+        self.len += message.copy_payload(space).ok_or(Disorder)?.len();
+        if header.shape.more {
+            self.next = Some(Fragment {
+                number: this.number + 1,
+                ..this
+            });
+            return Ok(Arrived::Part);
+        }
+        Ok(Arrived::Whole(self.len))
+    }
+
+    /// Lends the bytes of a whole message, until [`Arriving::give_back`].
+    pub fn lend(&mut self) -> Box<[u8]> {
+        core::mem::take(&mut self.bytes)
+    }
+
+    /// Ends [`Arriving::lend`].
+    pub fn give_back(&mut self, bytes: Box<[u8]>) {
+        self.bytes = bytes;
+    }
+}
+
+impl Fragment {
+    const fn of(header: &Header) -> Self {
+        Self {
+            kind: header.kind,
+            slot: header.slot,
+            slot_sequence: header.slot_sequence,
+            number: header.shape.fragment,
+        }
+    }
+}

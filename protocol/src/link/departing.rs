@@ -1,0 +1,87 @@
+//! Messages longer than a frame, and answers to resolutions, on their way out.
+//!
+//! Such a message is copied, so that whatever happens to its slot meanwhile, all fragments are of the same one.
+
+use alloc::{boxed::Box, vec};
+
+use super::Part;
+use crate::wire::{
+    FRAME_PAYLOAD_BYTES_MAX,
+    record::{NO_RIDER, Shape},
+    slice::Kind,
+};
+
+/// The message that is departing, of which some fragments may have been written.
+#[derive(Default)]
+pub(crate) struct Departing {
+    bytes: Box<[u8]>,
+    len: usize,
+    written: usize,
+    fragment: u8,
+    /// Set while something of it is still to be written.
+    message: Option<(Kind, u8, u32)>,
+}
+
+impl Departing {
+    /// Nothing is departing. A message may have up to `bytes_max` bytes of payload.
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes: vec![0; bytes_max].into_boxed_slice(),
+            len: 0,
+            written: 0,
+            fragment: 0,
+            message: None,
+        }
+    }
+
+    /// Takes a message whose payload is `head` and behind it `tail`, which must fit. There must be none.
+    #[cold]
+    pub fn load(&mut self, kind: Kind, slot: u8, slot_sequence: u32, head: &[u8], tail: &[u8]) {
+        let (start, rest) = self.bytes.split_at_mut(head.len());
+        start.copy_from_slice(head);
+        rest[..tail.len()].copy_from_slice(tail);
+        self.len = head.len() + tail.len();
+        self.written = 0;
+        self.fragment = 0;
+        self.message = Some((kind, slot, slot_sequence));
+    }
+
+    /// Drops what is still to be written.
+    pub const fn clear(&mut self) {
+        self.message = None;
+    }
+
+    /// Whether something is still to be written.
+    #[inline]
+    pub const fn is_under_way(&self) -> bool {
+        self.message.is_some()
+    }
+
+    /// Bytes of the next part.
+    pub fn next_bytes(&self) -> usize {
+        (self.len - self.written).min(FRAME_PAYLOAD_BYTES_MAX)
+    }
+
+    /// The next part, without a rider; `None` when nothing is to be written.
+    pub fn next(&self) -> Option<Part<'_>> {
+        let (kind, slot, slot_sequence) = self.message?;
+        let bytes = self.next_bytes();
+        Some(Part {
+            kind,
+            slot,
+            slot_sequence,
+            rider: NO_RIDER,
+            shape: Shape::fragment(bytes, self.fragment, self.written + bytes < self.len),
+            payload: &self.bytes[self.written..self.written + bytes],
+        })
+    }
+
+    /// Notes that the part that [`Departing::next`] gave was written.
+    pub fn advance(&mut self) {
+        self.written += self.next_bytes();
+        self.fragment += 1;
+        if self.written >= self.len {
+            self.message = None;
+        }
+    }
+}
