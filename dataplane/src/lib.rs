@@ -20,6 +20,7 @@
 //! | [`port`] | where frames come and go |
 //! | [`flow`] | which pipe a frame belongs to |
 //! | [`verb`] | verbs executed on regions |
+//! | [`journal`] | what durable regions hold, on disk before it is acknowledged |
 //! | [`lane`] | the loop that moves everything |
 //! | [`session`] | what an application has and may have: pipes, regions, bindings, memory and mappings of it |
 //! | [`server`] | the host thread, its socket and its workers |
@@ -29,6 +30,7 @@ pub mod carrier;
 pub mod daemon;
 pub mod flow;
 pub mod identity;
+pub mod journal;
 pub mod lane;
 pub mod mailbox;
 pub mod port;

@@ -242,7 +242,7 @@ impl Node {
                 rider,
                 ..Part::whole(kind, number, sequence, payload)
             };
-            link.write(writer, clock, &part);
+            link.write_here(writer, clock, &part);
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl Node {
                 rider,
                 ..Part::whole(kind, number, sequence, payload)
             };
-            let record_sequence = link.write(writer, clock, &part);
+            let record_sequence = link.write_here(writer, clock, &part);
             link.outbound.committing(rider, record_sequence);
             link.outbound.sent(number, record_sequence);
         }

@@ -90,6 +90,12 @@ pub fn write(header: &Header, payload: &[u8], writer: &mut FrameWriter<'_>) {
     if header.shape.records == 1 {
         return;
     }
+    write_rest(header, payload, writer);
+}
+
+/// Writes the records behind the first.
+#[cold]
+fn write_rest(header: &Header, payload: &[u8], writer: &mut FrameWriter<'_>) {
     let rest = payload.get(RECORD_PAYLOAD_BYTES..).unwrap_or_default();
     for (index, part) in (1..).zip(rest.chunks(CONTINUATION_PAYLOAD_BYTES)) {
         let Some(record) = writer.next_record() else {

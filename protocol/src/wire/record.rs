@@ -299,6 +299,31 @@ fn halves<const COUNT: usize>(payload: &[u8]) -> [u32; COUNT] {
     if let Some(full) = whole.first_chunk::<COUNT>() {
         return full.map(u32::from_le_bytes);
     }
+    // The usual lengths, without a look at each half.
+    match (whole.len(), rest.is_empty()) {
+        (0, true) => [0; COUNT],
+        (2, true) => some_halves::<2, COUNT>(whole),
+        (4, true) => some_halves::<4, COUNT>(whole),
+        (5, true) => some_halves::<5, COUNT>(whole),
+        (6, true) => some_halves::<6, COUNT>(whole),
+        _ => odd_halves(whole, rest),
+    }
+}
+
+#[inline]
+fn some_halves<const SOME: usize, const COUNT: usize>(whole: &[[u8; 4]]) -> [u32; COUNT] {
+    let mut halves = [0; COUNT];
+    if let (Some(some), Some(target)) = (
+        whole.first_chunk::<SOME>(),
+        halves.first_chunk_mut::<SOME>(),
+    ) {
+        *target = some.map(u32::from_le_bytes);
+    }
+    halves
+}
+
+#[cold]
+fn odd_halves<const COUNT: usize>(whole: &[[u8; 4]], rest: &[u8]) -> [u32; COUNT] {
     let part = rest
         .iter()
         .rev()

@@ -1,0 +1,118 @@
+//! What can go wrong with a journal.
+
+use std::{io, path::PathBuf};
+
+use super::record::{NAME_BYTES_MAX, RECORD_BYTES_MAX, REPLY_BYTES_MAX};
+
+/// Why a journal cannot be opened or read. Nothing that was acknowledged is lost by it: what is on disk stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A bound that was asked for cannot be.
+    #[error("the journal's {name} is {found}: {expected}")]
+    Option {
+        /// Which one.
+        name: &'static str,
+        /// What was asked for.
+        found: u64,
+        /// What can be.
+        expected: &'static str,
+    },
+    /// Another daemon has it.
+    #[error(
+        "journal directory {0} is in use by another daemon: give each node its own `node.state_dir`"
+    )]
+    InUse(PathBuf),
+    /// A file operation failed.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The kernel gives no ring.
+    #[error(
+        "durable regions need io_uring, which the kernel refuses: {0}; see the setting kernel.io_uring_disabled and, in a container, its seccomp profile"
+    )]
+    NoRing(io::Error),
+    /// What was read is not what was written.
+    #[error(
+        "journal file {path} is damaged at byte {offset}: {what}. Commits that were acknowledged may be lost, so nothing was changed and durable regions \
+         stay closed. Put back the whole directory from a copy, or move it away to begin with empty regions"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is there.
+        what: String,
+    },
+    /// What was recovered does not fit into files of the configured size.
+    #[error(
+        "the journal in {path} holds {found_bytes} bytes of regions and {latches} latched replies, which is too much for files of {file_bytes} bytes: \
+         make the files larger; regions may have a quarter of one"
+    )]
+    TooSmall {
+        /// The journal's directory.
+        path: PathBuf,
+        /// Bytes of all regions.
+        found_bytes: u64,
+        /// Latched replies.
+        latches: usize,
+        /// Size of a file.
+        file_bytes: u64,
+    },
+}
+
+/// Why a running journal ended. It is final: after a failed write or sync nobody knows what is on disk until it is replayed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "journal file {path}: {what}. From now on nothing is acknowledged on durable regions; mend the cause and restart the daemon, which replays what was \
+     acknowledged"
+)]
+pub struct JournalFailure {
+    /// The file.
+    pub path: PathBuf,
+    /// What happened.
+    pub what: String,
+}
+
+/// Why a record was not appended. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// No room now: the batch before is on its way to the disk, or a snapshot must end first. Try again after the next [`super::Journal::poll`].
+    #[error("the journal has no room now; try again later")]
+    Full,
+    /// The journal failed; [`super::Journal::failure`] tells why. No append succeeds any more.
+    #[error("the journal has failed")]
+    Failed,
+    /// A record of at most [`RECORD_BYTES_MAX`] cannot hold it, its reply is longer than [`REPLY_BYTES_MAX`], or its name is empty or longer than
+    /// [`NAME_BYTES_MAX`].
+    #[error(
+        "a record has at most {RECORD_BYTES_MAX} bytes, a reply {REPLY_BYTES_MAX}, a name 1 to {NAME_BYTES_MAX}"
+    )]
+    TooLong,
+    /// The journal knows no region with this key.
+    #[error("the journal knows no such region")]
+    UnknownRegion,
+    /// A change lies outside of its region.
+    #[error("a change lies outside of its region")]
+    OutOfBounds,
+    /// A region of that name is known.
+    #[error("the journal has a region of that name already")]
+    NameTaken,
+    /// The size is not one that a region can have.
+    #[error("a region has 8 bytes to 1 GiB, a multiple of 8")]
+    BadSize,
+    /// All durable regions together would be larger than a snapshot can be.
+    #[error(
+        "all durable regions together would have more than {most_bytes} bytes: make the journal's files larger"
+    )]
+    TooLarge {
+        /// The most, in bytes.
+        most_bytes: u64,
+    },
+}

@@ -1,0 +1,151 @@
+//! The directory of a journal, its lock and its two files.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use super::{error::OpenError, sector::BLOCK_BYTES};
+
+/// The files; a generation is in the one with its number's last bit.
+const FILES: [&str; 2] = ["journal.0", "journal.1"];
+/// A file that is being made.
+const FRESH: &str = "journal.new";
+const LOCK: &str = "lock";
+
+/// Bytes of zeros written at a time.
+const FILL_BYTES: usize = 1 << 20;
+
+/// A journal's directory, held by this process alone as long as this lives.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Which of the two files has this generation.
+pub(super) const fn file_of(generation: u64) -> usize {
+    (generation % 2) as usize
+}
+
+/// Path of one of the two files.
+pub(super) fn file_path(directory: &Path, file: usize) -> PathBuf {
+    directory.join(FILES[file % 2])
+}
+
+impl Directory {
+    /// Makes the directory, for its owner alone, if it is missing, and locks it.
+    pub fn take(path: &Path) -> Result<Self, OpenError> {
+        if !path.is_dir() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(path)
+                .map_err(failed("make the journal's directory", path))?;
+            if let Some(parent) = path
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+            {
+                sync_directory(parent)?;
+            }
+        }
+        let lock_path = path.join(LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(failed("open the lock file", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(failed("lock", &lock_path)(source)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file of `bytes` zeros, a multiple of [`BLOCK_BYTES`], that nobody sees before [`Directory::publish`]. All of it is written, not only
+    /// allocated: a write into an extent that was never written changes the file system's own records too, which each sync would wait for.
+    pub fn make(&self, bytes: u64) -> Result<File, OpenError> {
+        let path = self.path.join(FRESH);
+        let filled = open_fresh(&path).and_then(|file| {
+            fallocate(
+                &file,
+                FallocateFlags::empty(),
+                0,
+                i64::try_from(bytes).unwrap_or(i64::MAX),
+            )?;
+            fill(&file, bytes)?;
+            Ok(file)
+        });
+        filled.map_err(|source| {
+            // What was allocated so far may be what the disk lacks.
+            let _ = fs::remove_file(&path);
+            failed("allocate", &path)(source)
+        })
+    }
+
+    /// Puts the file that [`Directory::make`] made, `file`, in the place of one of the two, for good.
+    pub fn publish(&self, file: &File, place: usize) -> Result<(), OpenError> {
+        let (from, to) = (self.path.join(FRESH), file_path(&self.path, place));
+        file.sync_all().map_err(failed("sync", &from))?;
+        fs::rename(&from, &to).map_err(failed("rename a file to", &to))?;
+        sync_directory(&self.path)
+    }
+}
+
+/// Direct, if the file system can: then what is written is not copied, and a sync has only that to wait for.
+fn open_fresh(path: &Path) -> io::Result<File> {
+    let open = |flags| {
+        OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(path)
+    };
+    match open(libc::O_DIRECT) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(0),
+        opened => opened,
+    }
+}
+
+fn fill(file: &File, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; FILL_BYTES + BLOCK_BYTES];
+    let skew = zeros.as_ptr().align_offset(BLOCK_BYTES);
+    let mut at = 0;
+    while at < bytes {
+        let count = (bytes - at).min(FILL_BYTES as u64);
+        file.write_all_at(&zeros[skew..skew + count as usize], at)?;
+        at += count;
+    }
+    Ok(())
+}
+
+fn sync_directory(path: &Path) -> Result<(), OpenError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(failed("sync the directory", path))
+}
+
+pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Io {
+        doing,
+        path,
+        source,
+    }
+}

@@ -1,0 +1,205 @@
+//! What replay found: regions as they were, and how exchanges ended.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use covalent_pipe::region::{REGION_BYTES_MAX, WORD_BYTES};
+
+use super::{
+    record::{Body, Exchange, LatchKey, Lsn, Redo, RegionKey},
+    snapshot::{SnapshotRegion, SnapshotSource},
+};
+
+/// A durable region as the last commit left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredRegion {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// How the last exchange of a slot ended: it was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latched {
+    /// The exchange.
+    pub exchange: Exchange,
+    /// What it answered.
+    pub reply: Vec<u8>,
+}
+
+/// The end of a batch that was being written when the node stopped. Nothing of it was acknowledged; it is left away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// In which file.
+    pub path: PathBuf,
+    /// Where the batch begins, in bytes.
+    pub offset: u64,
+    /// From there to the last byte that was written.
+    pub bytes: u64,
+}
+
+/// What a journal tells at the start. It is also where a first snapshot comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Regions by key.
+    pub regions: BTreeMap<RegionKey, RecoveredRegion>,
+    /// Latched outcomes: the last one of each slot.
+    pub latches: BTreeMap<LatchKey, Latched>,
+    /// The last record that was read; everything up to it is in here.
+    pub last_lsn: Lsn,
+    /// What was torn.
+    pub torn: Option<TornTail>,
+    /// Generation that was read last; 0 if there was no journal.
+    pub(super) generation: u64,
+    /// The highest key ever given.
+    pub(super) last_key: u64,
+}
+
+impl Recovered {
+    /// The region of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<(RegionKey, &RecoveredRegion)> {
+        self.regions
+            .iter()
+            .find(|(_, region)| region.name == name)
+            .map(|(&key, region)| (key, region))
+    }
+
+    /// Bytes of all regions.
+    pub(super) fn region_bytes(&self) -> u64 {
+        self.regions
+            .values()
+            .map(|region| region.bytes.len() as u64)
+            .sum()
+    }
+
+    /// Does what a record says. `whole`: everything that it may speak of was said before it. Only while a snapshot is under way, and nothing is known of
+    /// what was before, a commit may be on a region that the snapshot comes to later; that will then tell of it what the commit did.
+    ///
+    /// # Errors
+    /// The record contradicts those before it.
+    pub(super) fn apply(&mut self, body: &Body<'_>, whole: bool) -> Result<(), String> {
+        match *body {
+            Body::Commit {
+                region,
+                exchange,
+                redo,
+                reply,
+            } => {
+                match self.regions.get_mut(&region) {
+                    Some(target) => redo
+                        .iter()
+                        .try_for_each(|redo| put(&mut target.bytes, redo))?,
+                    None if whole => return Err(format!("region {} is not known", region.0)),
+                    None => {}
+                }
+                if let Some(exchange) = exchange {
+                    self.latch(exchange, reply);
+                }
+            }
+            Body::Region {
+                key,
+                size_bytes,
+                name,
+            } => self.name(key, size_bytes, name)?,
+            Body::Forget(key) => {
+                if self.regions.remove(&key).is_none() && whole {
+                    return Err(format!("region {} is not known", key.0));
+                }
+            }
+            Body::Piece { region, piece } => {
+                let target = self
+                    .regions
+                    .get_mut(&region)
+                    .ok_or_else(|| format!("region {} is not known", region.0))?;
+                put(&mut target.bytes, piece)?;
+            }
+            Body::Latch { exchange, reply } => self.latch(exchange, reply),
+            Body::SnapshotEnd => {}
+        }
+        Ok(())
+    }
+
+    fn latch(&mut self, exchange: Exchange, reply: &[u8]) {
+        let latched = Latched {
+            exchange,
+            reply: reply.to_vec(),
+        };
+        self.latches.insert(exchange.latch(), latched);
+    }
+
+    fn name(&mut self, key: RegionKey, size_bytes: u64, name: &str) -> Result<(), String> {
+        self.last_key = self.last_key.max(key.0);
+        if let Some(known) = self.regions.get(&key) {
+            return if known.name == name && known.bytes.len() as u64 == size_bytes {
+                Ok(())
+            } else {
+                Err(format!("region {} has another name or size before", key.0))
+            };
+        }
+        if size_bytes == 0
+            || !size_bytes.is_multiple_of(WORD_BYTES)
+            || size_bytes > REGION_BYTES_MAX
+        {
+            return Err(format!(
+                "region `{name}` has {size_bytes} bytes, which cannot be"
+            ));
+        }
+        if self.find(name).is_some() {
+            return Err(format!("there are two regions `{name}`"));
+        }
+        let region = RecoveredRegion {
+            name: name.to_owned(),
+            bytes: vec![0; size_bytes as usize],
+        };
+        self.regions.insert(key, region);
+        Ok(())
+    }
+
+    /// Says where the torn tail is that replay found.
+    pub(super) fn tear(&mut self, path: &Path, offset: u64, bytes: u64) {
+        self.torn = Some(TornTail {
+            path: path.to_owned(),
+            offset,
+            bytes,
+        });
+    }
+}
+
+fn put(target: &mut [u8], redo: Redo<'_>) -> Result<(), String> {
+    usize::try_from(redo.offset)
+        .ok()
+        .and_then(|start| target.get_mut(start..start.checked_add(redo.bytes.len())?))
+        .ok_or_else(|| format!("a change at {} lies outside of its region", redo.offset))?
+        .copy_from_slice(redo.bytes);
+    Ok(())
+}
+
+impl SnapshotSource for Recovered {
+    fn region_after(&self, after: Option<RegionKey>) -> Option<SnapshotRegion<'_>> {
+        let from = after.map_or(0, |key| key.0 + 1);
+        let (&key, region) = self.regions.range(RegionKey(from)..).next()?;
+        Some(SnapshotRegion {
+            key,
+            name: &region.name,
+            size_bytes: region.bytes.len() as u64,
+        })
+    }
+
+    fn read(&self, key: RegionKey, offset: u64, target: &mut [u8]) {
+        if let Some(region) = self.regions.get(&key) {
+            let start = offset as usize;
+            target.copy_from_slice(&region.bytes[start..start + target.len()]);
+        }
+    }
+
+    fn latch_after(&self, after: Option<LatchKey>) -> Option<(Exchange, &[u8])> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        let (_, latched) = self.latches.range((from, Unbounded)).next()?;
+        Some((latched.exchange, &latched.reply))
+    }
+}

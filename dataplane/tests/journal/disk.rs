@@ -1,0 +1,96 @@
+//! Where the tests put journals, and how their files look.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use covalent_dataplane::journal::JournalOptions;
+use tempfile::TempDir;
+
+/// Smallest journal that there can be.
+pub const FILE_BYTES: u64 = 128 * 1024;
+pub const BATCH_BYTES: usize = 64 * 1024;
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// A directory in memory, or where temporary files go if there is none.
+pub fn in_memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a directory")
+}
+
+/// A directory on the disk that this was built on.
+pub fn on_disk() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+/// A small journal below `directory`.
+pub fn small(directory: &Path) -> JournalOptions {
+    JournalOptions {
+        directory: directory.join("journal"),
+        file_bytes: FILE_BYTES,
+        batch_bytes: BATCH_BYTES,
+    }
+}
+
+/// The file of a generation.
+pub fn file_of(options: &JournalOptions, generation: u64) -> PathBuf {
+    options
+        .directory
+        .join(format!("journal.{}", generation % 2))
+}
+
+/// Where the blocks end that something was written to.
+pub fn written_bytes(path: &Path) -> u64 {
+    let bytes = fs::read(path).expect("a journal file");
+    let last = bytes
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .expect("something was written");
+    (last as u64 + 1).next_multiple_of(BLOCK_BYTES)
+}
+
+/// A copy of a journal's files, to be damaged.
+#[derive(Debug)]
+pub struct Copy {
+    _directory: TempDir,
+    pub options: JournalOptions,
+}
+
+impl Copy {
+    pub fn of(options: &JournalOptions) -> Self {
+        let directory = in_memory();
+        let copy = small(directory.path());
+        fs::create_dir(&copy.directory).expect("a directory");
+        for generation in 0..2 {
+            fs::copy(file_of(options, generation), file_of(&copy, generation)).expect("a file");
+        }
+        Self {
+            _directory: directory,
+            options: copy,
+        }
+    }
+
+    /// One of its files, open.
+    pub fn open(&self, generation: u64) -> File {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(file_of(&self.options, generation))
+            .expect("a journal file")
+    }
+}
+
+/// Changes a part of a file while `look` looks at it.
+pub fn with_bytes<T>(file: &File, offset: u64, bytes: &[u8], look: impl FnOnce() -> T) -> T {
+    let mut before = vec![0; bytes.len()];
+    file.read_exact_at(&mut before, offset)
+        .expect("it is there");
+    file.write_all_at(bytes, offset).expect("it can be written");
+    let seen = look();
+    file.write_all_at(&before, offset)
+        .expect("it can be written");
+    seen
+}

@@ -1,0 +1,10 @@
+//! The journal of durable regions, from outside: what was acknowledged is there again, whatever happens to the process or to its files.
+
+mod child;
+mod cut;
+mod disk;
+mod full;
+mod killed;
+mod lane;
+mod running;
+mod steady;
