@@ -32,6 +32,8 @@ pub struct Exchange {
     pub executed: Option<Execution>,
     /// How it ended for the one who asked.
     pub ended: Option<Ended>,
+    /// The cable that it was last sent on, if that is followed.
+    pub sent_on: Option<usize>,
     /// The one who asked was told that it is in doubt.
     pub doubted: bool,
     /// The one who asked does not care any more.

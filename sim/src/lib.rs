@@ -24,6 +24,7 @@ pub mod book;
 pub mod cable;
 pub mod checkers;
 pub mod fact;
+pub mod failover;
 pub mod model;
 pub mod mutant;
 pub mod options;

@@ -10,6 +10,8 @@ use covalent_protocol::{
     },
 };
 
+use crate::payload;
+
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
@@ -38,6 +40,19 @@ impl Content {
             ball: header.kind == Kind::Ball,
         })
     }
+}
+
+/// The tokens of the requests that a frame carries the beginning of.
+pub fn requested(frame: &[u8]) -> impl Iterator<Item = u64> {
+    messages(frame).filter_map(|message| {
+        let message = message?;
+        let header = &message.header;
+        if !matches!(header.kind, Kind::Request | Kind::Tentative) || header.shape.fragment > 0 {
+            return None;
+        }
+        let mut space = vec![0; message.payload_bytes()];
+        payload::token_of(message.copy_payload(&mut space)?)
+    })
 }
 
 /// What is asked and answered in a frame about exchanges whose link failed, for people.

@@ -49,6 +49,8 @@ pub struct Witness {
     pub call: u64,
     /// The call gives a node a frame.
     pub hearing: bool,
+    /// Exchanges are followed to the cable that they are sent on.
+    pub follow: bool,
     checkers: Vec<Box<dyn Checker>>,
     violation: Option<Violation>,
     trace: Option<Vec<Entry>>,
@@ -66,6 +68,7 @@ impl Witness {
             step: 0,
             call: 0,
             hearing: false,
+            follow: false,
             checkers: checkers::all(plan),
             violation: None,
             trace: record.then(Vec::new),
@@ -126,6 +129,13 @@ impl Witness {
     fn enter(&mut self, fact: Fact<'_>) {
         match fact {
             Fact::Asked { exchange, .. } => self.book.enter(exchange),
+            Fact::Sent { from, frame, .. } if self.follow => {
+                for token in records::requested(frame) {
+                    if let Some(exchange) = self.exchange_mut(Some(token)) {
+                        exchange.sent_on = Some(from.cable);
+                    }
+                }
+            }
             Fact::Executed {
                 at, payload, reply, ..
             } => {

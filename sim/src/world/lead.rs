@@ -1,5 +1,6 @@
 //! What a driver does that leads a world by the hand.
 
+use covalent_protocol::DownReason;
 use fastrand::Rng;
 
 use super::World;
@@ -36,6 +37,39 @@ impl World {
     /// A cable loses what is under way behind the first frame of each direction.
     pub(crate) fn lose_behind_first(&mut self, cable: usize) {
         self.cables[cable].lose_behind_first();
+    }
+
+    /// From now on it is known which cable each request was sent on.
+    pub(crate) fn follow(&mut self) {
+        self.witness.follow = true;
+    }
+
+    /// By what evidence a node's link failed first, if it ever did.
+    pub(crate) fn failed(&self, node: usize, port: u16) -> Option<DownReason> {
+        let link = self.nodes[node].links().find(|link| link.port == port)?;
+        DownReason::ALL
+            .into_iter()
+            .find(|reason| link.counters.failures.get(*reason) > 0)
+    }
+
+    /// What is under way now arrives; what it causes to be sent stays for later.
+    pub(crate) fn deliver_what_is_under_way(&mut self) {
+        for cable in 0..self.cables.len() {
+            for end in [0, 1] {
+                for _ in 0..self.cables[cable].len(end) {
+                    self.deliver(cable, end);
+                }
+            }
+        }
+    }
+
+    /// Every port gives out all that it has.
+    pub(crate) fn transmit_everything(&mut self) {
+        for cable in 0..self.cables.len() {
+            for end in [0, 1] {
+                while self.transmit(cable, end) {}
+            }
+        }
     }
 
     /// A cable delivers nothing to this end until it is released.

@@ -205,6 +205,7 @@ impl World {
             reply_bytes,
             executed: None,
             ended: None,
+            sent_on: None,
             doubted: false,
             cancelled: false,
         };
