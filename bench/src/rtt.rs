@@ -208,7 +208,7 @@ fn fetch_add(
                     }
                 }
                 Completion {
-                    outcome: Outcome::InDoubt,
+                    outcome: Outcome::InDoubt(_),
                     ..
                 } => {}
                 other => bail!("a fetch-and-add ended with {:?}", other.outcome),

@@ -27,10 +27,25 @@ pub struct LinkCounters {
     pub reversed: u64,
     /// Exchanges of this side whose end was learned by asking after a failure; the reversed ones are among them.
     pub resolved: u64,
+    /// Those of the reversed ones that the peer had never seen.
+    pub never_seen: u64,
     /// Exchanges of this side that ended because the peer lost its memory.
     pub forgotten: u64,
+    /// Questions of this side about exchanges with others that the neighbour here passed on and brought an answer to.
+    pub relayed: u64,
+    /// Questions of the neighbour here that this side passed on to others.
+    pub relays_passed: u64,
     /// Exchanges of the peer that this side executed.
     pub executed: u64,
+}
+
+impl LinkCounters {
+    /// An exchange was learned not to have been executed.
+    pub(crate) fn note_undone(&mut self, never_seen: bool) {
+        self.resolved += 1;
+        self.reversed += 1;
+        self.never_seen += u64::from(never_seen);
+    }
 }
 
 macro_rules! drop_counters {
@@ -75,7 +90,8 @@ drop_counters! {
     not_up,
     /// Records that were already accepted.
     duplicate,
-    /// Requests that came after their outcome had been latched: the link had already failed at the peer.
+    /// Requests that came after their outcome had been latched, because the link had already failed at the peer; and answers
+    /// to what is no longer asked.
     late,
     /// Handshake frames that say nothing new.
     stale_init,

@@ -1,6 +1,6 @@
 //! What a node asks of the program around it.
 
-use crate::{ExchangeId, Mode, Refusal, Reply, event::LinkEvent};
+use crate::{Answer, ExchangeId, Mode, Refusal, Reply, event::LinkEvent};
 
 /// How an exchange ended, told to the initiator exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,17 @@ pub trait Host {
     /// The exchange submitted with `token` has ended.
     fn complete(&mut self, token: u64, outcome: Outcome<'_>);
 
-    /// The outcome of the exchange submitted with `token` cannot be learned now: its link failed and there is no other
-    /// to the same peer. [`Host::complete`] follows when one returns. Told once for each loss of the last path. `id` is
-    /// the name by which it can be asked for.
+    /// The outcome of the exchange submitted with `token` cannot be learned now: its link failed, and neither another link
+    /// nor a neighbour leads to the same peer. [`Host::complete`] follows when a path returns. Told once for each loss of
+    /// the last path. `id` is the name by which [`Node::ask`](crate::Node::ask) tells of it, also when nobody waits for the
+    /// exchange any more.
+    ///
+    /// Told of a token given to [`Node::ask`](crate::Node::ask) as well, once, before [`Host::answered`].
     fn in_doubt(&mut self, token: u64, id: &ExchangeId);
+
+    /// What became of the exchange that was asked for with `token`. A host that never calls
+    /// [`Node::ask`](crate::Node::ask) needs none.
+    fn answered(&mut self, _token: u64, _answer: Answer<'_>) {}
 
     /// A link came up or went down.
     fn link_event(&mut self, event: LinkEvent);

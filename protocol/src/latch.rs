@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{ExchangeId, Refusal, Reply, payloads::Payloads};
+use crate::{ExchangeId, Refusal, Reply, link::Verdict, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,10 @@ pub(crate) enum Standing {
     },
     /// Refused at message 1.
     Refused(Refusal),
-    /// Reversed, or never seen and never to be: nothing was executed and nothing will be.
+    /// Reversed: nothing was executed and nothing will be.
     Undone,
+    /// It was asked about before it came, and has come too late since: nothing was executed and nothing will be.
+    NeverSeen,
 }
 
 /// The last exchange of one slot. Its bytes lie in the set.
@@ -62,6 +64,11 @@ impl Latch {
             slot,
             sequence: self.sequence,
         }
+    }
+
+    /// Whether a question is about this very exchange.
+    pub const fn is_of(&self, asked: &Verdict) -> bool {
+        self.sequence == asked.sequence && self.epoch == asked.epoch
     }
 
     /// Bytes of the answer that is due.

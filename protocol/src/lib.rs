@@ -37,6 +37,7 @@ mod host;
 mod latch;
 mod link;
 mod name;
+mod names;
 pub mod node;
 mod payloads;
 mod peer;
@@ -52,7 +53,10 @@ pub use event::{DownReason, LinkEvent};
 pub use exchange::ExchangeId;
 pub use host::{Host, Outcome};
 pub use name::{BadName, Name};
-pub use node::{AddLinkError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError};
+pub use names::Answer;
+pub use node::{
+    AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError,
+};
 pub use refusal::Refusal;
 pub use reply::Reply;
 pub use wire::{DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, MAX_PAYLOAD_BYTES};

@@ -20,6 +20,10 @@ pub(crate) struct Peer {
     pub queue: List,
     /// Open on a link that failed, and not being asked about now.
     pub unresolved: List,
+    /// Not executed, as a neighbour said that the peer says: to be asked about once more over a link to it.
+    pub undone: List,
+    /// Unresolved ones that nobody waits for and that are kept for whoever asks.
+    pub orphans: u32,
     /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
     pub latches_lost: bool,
     former: [Option<u64>; FORMER_MAX],
@@ -36,6 +40,8 @@ impl Peer {
             links_up: 0,
             queue: List::new(),
             unresolved: List::new(),
+            undone: List::new(),
+            orphans: 0,
             latches_lost,
             former: [None; FORMER_MAX],
             former_next: 0,
@@ -51,8 +57,8 @@ impl Peer {
         self.incarnation = incarnation;
     }
 
-    /// Whether nothing here would be lost with it.
+    /// Whether nothing would be lost with it that anybody waits for.
     pub const fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.unresolved.is_empty()
+        self.queue.is_empty() && self.undone.is_empty() && self.unresolved.len() == self.orphans
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use crate::{node::Mode, payloads::Payloads};
+use crate::{ExchangeId, node::Mode, payloads::Payloads};
 
 /// Index of a transaction in its pool.
 pub(crate) type Index = u32;
@@ -19,6 +19,10 @@ pub(crate) struct Transaction {
     pub wanted: bool,
     /// The caller was told that it is in doubt and not yet how it ended.
     pub in_doubt: bool,
+    /// The name by which the caller may ask for it: the one that it had when it was in doubt for the first time.
+    pub name: Option<ExchangeId>,
+    /// Nobody waits for it, but it has a name and no path to its end, so it is kept for whoever asks.
+    pub orphan: bool,
     /// Link and slot that it took, while it is open or unresolved.
     pub link: usize,
     pub slot: u8,
@@ -139,10 +143,10 @@ impl List {
     }
 
     /// Drops those that `keep` does not want out of the list and the pool.
-    pub fn retain(&mut self, pool: &mut Pool, mut keep: impl FnMut(&Transaction) -> bool) {
+    pub fn retain(&mut self, pool: &mut Pool, mut keep: impl FnMut(&mut Transaction) -> bool) {
         let mut rest = core::mem::replace(self, Self::new());
         while let Some(index) = rest.pop_front(pool) {
-            if keep(&pool[index]) {
+            if keep(&mut pool[index]) {
                 self.push_back(pool, index);
             } else {
                 pool.release(index);
@@ -161,6 +165,8 @@ impl Pool {
             mode: Mode::OnePhase,
             wanted: false,
             in_doubt: false,
+            name: None,
+            orphan: false,
             link: 0,
             slot: 0,
             unresolved: None,
@@ -195,6 +201,8 @@ impl Pool {
         entry.mode = mode;
         entry.wanted = true;
         entry.in_doubt = false;
+        entry.name = None;
+        entry.orphan = false;
         entry.unresolved = None;
         entry.asked = None;
         entry.len = payload.len() as u16;

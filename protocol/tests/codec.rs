@@ -7,6 +7,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
     verb::{
         self, DecodeError, MultiCommit, RegionInfo, Reply, Request, Status, Verb, Word,
+        doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, Submit},
     },
     wire::{
@@ -329,13 +330,20 @@ fn replies_and_envelopes_read_as_they_were_written() {
         CompletionOutcome::Refused(Refusal::OutOfBounds),
         CompletionOutcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(ExchangeId {
-            peer: 0x1122_3344_5566_7788,
-            port: 0x99aa,
-            epoch: 0xbbcc_ddee,
-            slot: 0xff,
-            sequence: 0x1020_3040,
+        CompletionOutcome::InDoubt(ExchangeName {
+            id: ExchangeId {
+                peer: 0x1122_3344_5566_7788,
+                port: 0x99aa,
+                epoch: 0xbbcc_ddee,
+                slot: 0xff,
+                sequence: 0x1020_3040,
+            },
+            note: 3,
+            seal: 0x5ea1,
         }),
+        CompletionOutcome::Undone,
+        CompletionOutcome::NeverSeen,
+        CompletionOutcome::Forgotten,
         CompletionOutcome::Malformed,
     ] {
         let completion = Completion {

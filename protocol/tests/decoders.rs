@@ -8,6 +8,7 @@ use covalent_protocol::{
     DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
     verb::{
         self, MultiCommit, RegionInfo, Reply, Request, Verb, Word,
+        doubt::ExchangeName,
         envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
     },
     wire::{
@@ -276,19 +277,26 @@ fn submissions() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn completions() -> impl Strategy<Value = Vec<u8>> {
-    (0..6u8, any::<(u64, u8)>(), replies()).prop_map(|(outcome, (user_data, refusal), reply)| {
+    (0..9u8, any::<(u64, u8)>(), replies()).prop_map(|(outcome, (user_data, refusal), reply)| {
         let outcome = match outcome {
             0 => CompletionOutcome::Committed(&reply),
             1 => CompletionOutcome::Refused(Refusal::from_byte(refusal)),
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
-            4 => CompletionOutcome::InDoubt(ExchangeId {
-                peer: user_data.rotate_left(8),
-                port: user_data as u16,
-                epoch: (user_data >> 32) as u32,
-                slot: refusal,
-                sequence: user_data as u32,
+            4 => CompletionOutcome::InDoubt(ExchangeName {
+                id: ExchangeId {
+                    peer: user_data.rotate_left(8),
+                    port: user_data as u16,
+                    epoch: (user_data >> 32) as u32,
+                    slot: refusal,
+                    sequence: user_data as u32,
+                },
+                note: !refusal,
+                seal: !user_data as u32,
             }),
+            5 => CompletionOutcome::Undone,
+            6 => CompletionOutcome::NeverSeen,
+            7 => CompletionOutcome::Forgotten,
             _ => CompletionOutcome::Malformed,
         };
         let completion = Completion { user_data, outcome };

@@ -3,7 +3,7 @@
 
 mod support;
 
-use covalent_protocol::{MAX_PAYLOAD_BYTES, Mode, Refusal};
+use covalent_protocol::{DownReason, MAX_PAYLOAD_BYTES, Mode, Refusal};
 use support::{A, B, Bench, Ending};
 
 const PAYLOAD: &[u8] = b"take 5 from 1, give them to 2";
@@ -479,6 +479,13 @@ fn a_long_exchange_is_all_or_nothing_at_every_frame() {
             bench.settle();
             bench.sides[B].host.reply_bytes = None;
             assert_healthy(&mut bench);
+            for side in &bench.sides {
+                let downs = side.host.downs();
+                assert!(
+                    !downs.contains(&DownReason::Violation),
+                    "what was here or written in part is forgotten: {downs:?}, {what}"
+                );
+            }
         }
         // And a ball of each side, for there are more records than may go unreflected.
         let frames = if mode == Mode::OnePhase { 8 } else { 10 };

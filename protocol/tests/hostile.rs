@@ -133,11 +133,21 @@ fn what_no_peer_says_fails_the_link_and_nothing_else() {
         ("half an answer", vec![0; 7], |header| {
             header.kind = Kind::Resolved
         }),
-        ("half a question", vec![0; 3], |header| {
+        ("half a question", vec![0; 7], |header| {
             header.kind = Kind::Resolve
         }),
-        ("a question about no slot", vec![0; 4], |header| {
+        ("a question about no slot", vec![0; 8], |header| {
             header.kind = Kind::Resolve;
+            header.slot = 255;
+        }),
+        ("half a question to pass on", vec![0; 20], |header| {
+            header.kind = Kind::Relay
+        }),
+        ("an answer through it to nothing", vec![0; 8], |header| {
+            header.kind = Kind::Relayed
+        }),
+        ("an answer from no place", vec![0; 8], |header| {
+            header.kind = Kind::Relayed;
             header.slot = 255;
         }),
     ];
@@ -385,7 +395,7 @@ fn more_questions_than_slots_are_not_remembered() {
     let mut bench = Bench::up(1);
     for slot in 0..5 {
         assert!(bench.sides[A].host.downs().is_empty());
-        say(&mut bench, &[0, 0, 0, 0], |header| {
+        say(&mut bench, &[0; 8], |header| {
             header.kind = Kind::Resolve;
             header.slot = slot % 4;
             header.slot_sequence = 1;
@@ -467,6 +477,45 @@ fn a_peer_that_owes_nothing_has_answered_everything() {
     );
 }
 
+/// Of a message that is departing still the peer has heard a part: that it owes nothing for it is no evidence.
+#[test]
+fn a_peer_owes_nothing_for_half_a_message() {
+    let mut bench = Bench::up_with_slots(1, 4);
+    // Three long messages fit into the window, and a part of the fourth.
+    for token in 0..4 {
+        bench.submit(A, Mode::OnePhase, &[7; 2_500], token);
+    }
+    bench.send(A);
+    let frames = bench.cables[0][B].iter();
+    let last = frames.flat_map(|frame| headers(frame)).last().unwrap();
+    assert!(last.shape.more, "the window is full");
+    while bench.deliver(B, 0) {}
+    bench.send(B);
+    while bench.deliver(A, 0) {}
+    assert_eq!(bench.sides[A].host.completed.len(), 3);
+    say(&mut bench, &ball(false), |header| {
+        header.yours = last.mine_at(22)
+    });
+    assert_eq!(bench.sides[A].host.downs(), []);
+    bench.pull(0);
+    bench.plug(0);
+    assert_reconverges(&mut bench);
+    let executed = bench.sides[B].host.executed.iter();
+    assert_eq!(
+        executed
+            .filter(|(_, payload)| payload.len() == 2_500)
+            .count(),
+        4
+    );
+    for side in &bench.sides {
+        assert_eq!(
+            side.host.downs(),
+            [DownReason::CarrierLost],
+            "the rest of it is not said in another epoch"
+        );
+    }
+}
+
 #[test]
 fn a_jump_of_the_record_sequence_fails_the_link() {
     for jump in [1, 100, i32::MAX as u32] {
@@ -489,7 +538,7 @@ fn slots_that_disagree_find_together() {
     for sequence in [100, 0x7fff_ffff, 0xffff_fff0] {
         let mut bench = Bench::up(1);
         for slot in 0..4 {
-            say(&mut bench, &[0, 0, 0, 0], |header| {
+            say(&mut bench, &[0; 8], |header| {
                 header.kind = Kind::Resolve;
                 (header.slot, header.slot_sequence) = (slot, sequence);
             });

@@ -10,6 +10,7 @@ use covalent_pipe::app;
 use covalent_protocol::verb::{
     self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Status,
     VERB_BYTES_MAX,
+    doubt::Ask,
     envelope::{
         COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
     },
@@ -18,6 +19,7 @@ use covalent_protocol::verb::{
 use crate::{
     device::{Device, Stage, broken, foreign},
     error::{Error, Result},
+    in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     remote::RemoteRegion,
     tx::wait_for_room,
@@ -272,6 +274,59 @@ impl<'d> Verbs<'d> {
             room.commit();
             Some(())
         });
+        self.publish(id, written)
+    }
+
+    /// Asks what became of a verb that was in doubt, by the name in [`Outcome::InDoubt`], also of one that another program of
+    /// the same user posted. The completion says it as that of the verb would have, or [`Outcome::Undone`],
+    /// [`Outcome::NeverSeen`], [`Outcome::Forgotten`]; while no path leads to the other node it is [`Outcome::InDoubt`] once
+    /// more, and another one follows when one returns. Does not block.
+    ///
+    /// Whoever posted the verb and still is there is told as ever, and what was reversed is applied afresh for it: then the
+    /// answer here waits for the end of that.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`], [`Error::DaemonGone`], and [`Error::Invalid`] for bytes that were never a name. Nothing was asked
+    /// then.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent_verbs::{Device, InDoubtId, Outcome};
+    ///
+    /// // An earlier run of this program wrote down what it was told in `Outcome::InDoubt`, and ended.
+    /// let written: [u8; InDoubtId::BYTES] = std::fs::read("in-doubt")?.try_into().expect("a name");
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut verbs = device.verbs()?;
+    /// let id = verbs.ask(&InDoubtId::from_bytes(&written), 0)?;
+    /// match verbs.wait(id)?.outcome {
+    ///     Outcome::Undone | Outcome::NeverSeen => println!("it was not executed: post it again"),
+    ///     Outcome::Forgotten => println!("nobody can tell: look at what it would have changed"),
+    ///     executed => println!("it was executed once: {executed:?}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ask(&mut self, name: &InDoubtId, user_data: u64) -> Result<VerbId> {
+        let posted = Posted {
+            user_data,
+            answer: name.answer()?,
+        };
+        let Some(id) = self.outstanding.open(posted) else {
+            return Err(self.full());
+        };
+        let ask = Ask {
+            user_data: id.number(),
+            name: name.name(),
+        };
+        let written = self.submit.reserve(Ask::BYTES).ok().and_then(|mut room| {
+            ask.encode(&mut room).ok()?;
+            room.commit();
+            Some(())
+        });
+        self.publish(id, written)
+    }
+
+    /// Shows the daemon what was written, if it was, under the number `id`.
+    fn publish(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
         if written.is_none() {
             self.outstanding.abandon(id);
             return Err(self.full());
@@ -641,7 +696,10 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
         CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
         CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(_) => Outcome::InDoubt,
+        CompletionOutcome::InDoubt(name) => Outcome::InDoubt(InDoubtId::new(*name, answer)),
+        CompletionOutcome::Undone => Outcome::Undone,
+        CompletionOutcome::NeverSeen => Outcome::NeverSeen,
+        CompletionOutcome::Forgotten => Outcome::Forgotten,
         CompletionOutcome::Malformed => Outcome::Malformed,
     })
 }

@@ -2,6 +2,8 @@
 
 use covalent_api::guid::Guid;
 
+use crate::in_doubt::InDoubtId;
+
 pub use covalent_protocol::{
     Mode, Refusal,
     verb::{MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, WRITE_BYTES_MAX},
@@ -161,14 +163,22 @@ pub enum Outcome {
     /// It was not executed: the daemon could not read the request.
     Malformed,
     /// *Not final.* The link was lost and no path leads to the other node now, so nobody here knows whether it was
-    /// executed. Another completion with the same id and user data follows as soon as a path returns.
-    InDoubt,
+    /// executed. Another completion with the same id and user data follows as soon as a path returns. Who will not be
+    /// there then keeps the name, for [`Verbs::ask`](crate::Verbs::ask).
+    InDoubt(InDoubtId),
+    /// What was [asked for](crate::Verbs::ask) was not executed and will not be: the other node reversed it.
+    Undone,
+    /// What was [asked for](crate::Verbs::ask) was not executed and will not be: it never reached the other node.
+    NeverSeen,
+    /// Nobody can tell what became of what was [asked for](crate::Verbs::ask). It was executed at most once. One of the
+    /// two daemons started afresh since, or more verbs were in doubt than are remembered, or the name is another user's.
+    Forgotten,
 }
 
 impl Outcome {
     /// Whether nothing more will come for the verb.
     #[must_use]
     pub const fn is_final(&self) -> bool {
-        !matches!(self, Self::InDoubt)
+        !matches!(self, Self::InDoubt(_))
     }
 }

@@ -183,7 +183,7 @@ impl Client {
                 "a completion for job {job}, which is idle: {outcome:?}"
             ));
         }
-        if *outcome == Outcome::InDoubt {
+        if !outcome.is_final() {
             self.doubted[job] = true;
             self.in_doubt += 1;
             self.in_doubt_seen += 1;
@@ -535,6 +535,8 @@ const fn words(bytes: [u8; 16]) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use covalent_verbs::InDoubtId;
+
     use super::*;
 
     const ACCOUNTS: u32 = 8;
@@ -648,7 +650,8 @@ mod tests {
                 let (number, user_data, outcome) =
                     executed.swap_remove(random.below(executed.len() as u64) as usize);
                 if random.below(20) == 0 {
-                    clients[number].completed(user_data, &Outcome::InDoubt);
+                    let in_doubt = InDoubtId::from_bytes(&[0; InDoubtId::BYTES]);
+                    clients[number].completed(user_data, &Outcome::InDoubt(in_doubt));
                     assert_eq!(clients[number].in_doubt(), 1);
                 }
                 clients[number].completed(user_data, &outcome);

@@ -5,14 +5,18 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque},
+    hash::{BuildHasher, RandomState},
     time::Instant,
 };
 
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
-    verb::envelope::{Completion, CompletionOutcome},
+    Answer, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    verb::{
+        doubt::ExchangeName,
+        envelope::{Completion, CompletionOutcome},
+    },
 };
 
 use super::{
@@ -47,8 +51,10 @@ pub struct Core {
     pub completion: Box<[u8]>,
     /// The reply to a verb on a region of this node's own.
     pub reply: Reply,
-    /// Verbs under way at other nodes.
+    /// Verbs under way at other nodes, and what was asked about earlier ones.
     pub pending: PendingTable,
+    /// With which names of exchanges are sealed: who does not have it cannot ask for another user's, nor for those of an earlier life.
+    pub seals: RandomState,
     /// Counts of verbs that local applications submitted.
     pub submitted: u64,
     /// Counts of verbs whose end was told, or whose application is gone.
@@ -208,6 +214,30 @@ impl Core {
         }
     }
 
+    /// What the name of an exchange bears that was told to the user `uid`.
+    pub fn seal(&self, id: &ExchangeId, uid: u32) -> u32 {
+        self.seals.hash_one((id, uid)) as u32
+    }
+
+    /// Ends what is under way elsewhere under `token`.
+    fn end_pending(&mut self, token: u64, outcome: CompletionOutcome<'_>) {
+        let Some(pending) = self.pending.remove(token) else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(pending.session) {
+            session.outstanding -= 1;
+        }
+        self.completed += 1;
+        self.failovers.completed(pending.peer);
+        self.tell(
+            pending.session,
+            &Completion {
+                user_data: pending.user_data,
+                outcome,
+            },
+        );
+    }
+
     /// Puts one message into the completion pipe of the session in slot `session`. Room was kept when its verb was taken.
     pub fn tell(&mut self, session: usize, completion: &Completion<'_>) {
         let Some(slot) = self
@@ -240,26 +270,23 @@ impl Host for Core {
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
-        let Some(pending) = self.pending.remove(token) else {
-            return;
-        };
-        if let Some(session) = self.sessions.get_mut(pending.session) {
-            session.outstanding -= 1;
-        }
-        self.completed += 1;
-        self.failovers.completed(pending.peer);
         let outcome = match outcome {
             Outcome::Committed(reply) => CompletionOutcome::Committed(reply),
             Outcome::Refused(refusal) => CompletionOutcome::Refused(refusal),
             Outcome::PeerRestarted => CompletionOutcome::PeerRestarted,
         };
-        self.tell(
-            pending.session,
-            &Completion {
-                user_data: pending.user_data,
-                outcome,
-            },
-        );
+        self.end_pending(token, outcome);
+    }
+
+    fn answered(&mut self, token: u64, answer: Answer<'_>) {
+        let outcome = match answer {
+            Answer::Committed(reply) => CompletionOutcome::Committed(reply),
+            Answer::Refused(refusal) => CompletionOutcome::Refused(refusal),
+            Answer::Undone => CompletionOutcome::Undone,
+            Answer::NeverSeen => CompletionOutcome::NeverSeen,
+            Answer::Forgotten => CompletionOutcome::Forgotten,
+        };
+        self.end_pending(token, outcome);
     }
 
     fn in_doubt(&mut self, token: u64, id: &ExchangeId) {
@@ -271,11 +298,19 @@ impl Host for Core {
             return;
         }
         let (session, user_data) = (pending.session, pending.user_data);
+        let Some(uid) = self.sessions.get(session).map(|session| session.uid) else {
+            return;
+        };
+        let name = ExchangeName {
+            id: *id,
+            note: 0,
+            seal: self.seal(id, uid),
+        };
         self.tell(
             session,
             &Completion {
                 user_data,
-                outcome: CompletionOutcome::InDoubt(*id),
+                outcome: CompletionOutcome::InDoubt(name),
             },
         );
     }

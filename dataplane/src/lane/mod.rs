@@ -160,6 +160,7 @@ impl Lane {
             completion: Box::new([0; COMPLETION_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
+            seals: std::hash::RandomState::new(),
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),

@@ -7,7 +7,10 @@
 
 use covalent_protocol::{
     Reply, SubmitError,
-    verb::envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
+    verb::{
+        doubt::{Ask, Submission},
+        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
+    },
 };
 
 use covalent_pipe::nic;
@@ -87,12 +90,15 @@ impl Lane {
                 return Ok(false);
             }
         };
-        match Submit::decode(copied) {
+        match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
-            Ok(submit) if submit.target == 0 || submit.target == self.settings.guid => {
+            Ok(Submission::Verb(submit))
+                if submit.target == 0 || submit.target == self.settings.guid =>
+            {
                 self.execute_here(session, submit.user_data, submit.request);
             }
-            Ok(submit) => self.submit_to_peer(session, &submit)?,
+            Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
+            Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
             Err(_) => core.end_malformed(session, copied),
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
@@ -145,6 +151,42 @@ impl Lane {
                 };
                 core.end(session, user_data, outcome);
             }
+        }
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Asks for the end of an exchange that was in doubt, if its name was told to the user who asks.
+    fn ask(&mut self, session: usize, ask: &Ask) -> Result<(), Served> {
+        let core = &mut self.core;
+        let id = ask.name.id;
+        let uid = core.sessions.get(session).map(|session| session.uid);
+        if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
+            core.end(session, ask.user_data, CompletionOutcome::Forgotten);
+            return Ok(());
+        }
+        let pending = Pending {
+            session,
+            user_data: ask.user_data,
+            peer: id.peer,
+            doubted: false,
+        };
+        let Some(token) = core.pending.insert(pending) else {
+            return Err(Served::Blocked);
+        };
+        // Counted first: the answer may come from inside the call.
+        if let Some(session) = core.sessions.get_mut(session) {
+            session.outstanding += 1;
+        }
+        core.submitted += 1;
+        if self.node.ask(&id, token, core).is_err() {
+            core.submitted -= 1;
+            core.pending.remove(token);
+            if let Some(session) = core.sessions.get_mut(session) {
+                session.outstanding -= 1;
+            }
+            return Err(Served::Blocked);
         }
         Ok(())
     }

@@ -73,6 +73,8 @@ pub(crate) struct Attachment {
 pub(crate) struct Verdict {
     /// The port of the initiator whose exchange is asked about.
     pub port: u16,
+    /// The epoch that it was open in.
+    pub epoch: u32,
     pub slot: u8,
     pub sequence: u32,
 }

@@ -111,7 +111,11 @@ impl Node {
             let asked = self.transactions[transaction].asked;
             asked.is_some_and(|asked| link.feedback.is_reflected(asked.record_sequence))
         };
-        if link.outbound.iter().any(waits) || link.asked.iter().any(asks) {
+        let relayed = |record| link.feedback.is_reflected(record);
+        if link.outbound.iter().any(waits)
+            || link.asked.iter().any(asks)
+            || self.relays[at].waits().any(relayed)
+        {
             return Err(DownReason::Unanswered);
         }
         Ok(())

@@ -6,6 +6,8 @@ use crate::{
     event::{DownReason, LinkEvent},
     latch::Standing,
     link::{Attachment, outbound::Progress},
+    names::Answer,
+    peer::Peer,
     transaction::{Index, Unresolved},
 };
 
@@ -13,11 +15,11 @@ impl Node {
     /// Declares a link failed, if it is up, and tells the callers of the exchanges that cannot be resolved now.
     #[cold]
     pub(super) fn fail(&mut self, link: usize, reason: DownReason, host: &mut impl Host) {
-        let Some(attachment) = self.links[link].attachment else {
+        if self.links[link].attachment.is_none() {
             return;
-        };
+        }
         self.take_down(link, reason, host);
-        self.tell_doubt(attachment.peer, host);
+        self.seek_paths(host);
     }
 
     /// Declares a link failed, if it is up: its epoch is over, and what was open on it waits to be asked about.
@@ -26,6 +28,7 @@ impl Node {
             return;
         };
         self.detach(at);
+        self.break_relays(at);
         self.reverse_tentative(attachment, host);
         let Self {
             links,
@@ -84,8 +87,8 @@ impl Node {
         }
     }
 
-    /// Tells the callers of a peer's unresolved exchanges, if there is no path to ask.
-    fn tell_doubt(&mut self, peer: usize, host: &mut impl Host) {
+    /// Tells the callers of a peer's unresolved exchanges, if no link leads to it.
+    pub(super) fn tell_doubt(&mut self, peer: usize, host: &mut impl Host) {
         if self.peers[peer].links_up > 0 {
             return;
         }
@@ -101,7 +104,7 @@ impl Node {
         peers[peer]
             .unresolved
             .for_each(transactions, |transaction| {
-                if transaction.in_doubt {
+                if transaction.in_doubt || transaction.orphan {
                     return;
                 }
                 transaction.in_doubt = true;
@@ -116,31 +119,64 @@ impl Node {
                         slot: transaction.slot,
                         sequence: unresolved.sequence,
                     };
-                    host.in_doubt(transaction.token, &id);
+                    // It may have been applied afresh since its caller got a name for it.
+                    let name = *transaction.name.get_or_insert(id);
+                    host.in_doubt(transaction.token, &name);
                 }
             });
     }
 
-    /// Drops the unresolved exchanges with a peer whose ends nobody wants to know, if there is no path to ask: the peer
-    /// may never return. Their slots need not be kept from the peer either, for the next request in a slot tells it
-    /// that the one before is over.
+    /// Drops the unresolved exchanges with a peer whose ends nobody wants to know, if no link leads to it: the peer may
+    /// never return. Their slots need not be kept from the peer either, for the next request in a slot tells it that the
+    /// one before is over. As many as [`Self::orphans_max`] of those that have a name are kept for whoever asks.
     pub(super) fn drop_unwanted(&mut self, peer: usize) {
+        let orphans_max = self.orphans_max();
         let Self {
             links,
             peers,
             transactions,
             in_doubt,
+            orphans,
+            names,
             ..
         } = self;
-        if peers[peer].links_up > 0 {
+        let peer = &mut peers[peer];
+        if peer.links_up > 0 {
             return;
         }
-        peers[peer].unresolved.retain(transactions, |transaction| {
+        let Peer {
+            unresolved,
+            orphans: of_peer,
+            ..
+        } = peer;
+        unresolved.retain(transactions, |transaction| {
+            if transaction.wanted || transaction.orphan {
+                return true;
+            }
+            *in_doubt -= u64::from(transaction.in_doubt);
+            transaction.in_doubt = false;
+            if transaction.name.is_some() && *orphans < orphans_max {
+                transaction.orphan = true;
+                *orphans += 1;
+                *of_peer += 1;
+                return true;
+            }
+            if let Some(name) = &transaction.name {
+                names.note(name, Answer::Forgotten);
+            }
+            links[transaction.link]
+                .outbound
+                .settle(transaction.slot, false);
+            false
+        });
+        peer.undone.retain(transactions, |transaction| {
             if !transaction.wanted {
+                if let Some(name) = &transaction.name {
+                    names.note(name, Answer::Undone);
+                }
                 links[transaction.link]
                     .outbound
                     .settle(transaction.slot, false);
-                *in_doubt -= u64::from(transaction.in_doubt);
             }
             transaction.wanted
         });

@@ -89,7 +89,7 @@ impl Node {
         }
         let known = self.peer_of(hello.guid);
         let Some(peer) =
-            known.or_else(|| self.meet_peer(at, hello.guid, hello.incarnation, hello.name))
+            known.or_else(|| self.meet_peer(at, hello.guid, hello.incarnation, hello.name, host))
         else {
             self.links[at].counters.drops.no_room += 1;
             return;
@@ -104,6 +104,7 @@ impl Node {
         self.attach(at, peer, hello, source, host);
         self.enter_epoch(at, peer);
         self.peers[peer].links_up += 1;
+        self.recall(peer);
         host.link_event(LinkEvent::Up {
             port: self.links[at].port,
             peer: hello.guid,
@@ -111,6 +112,8 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
+        // Whoever is there now may have a path to those who are not.
+        self.forget_dead_ends(host);
     }
 
     /// The two ends of a link hold the same epoch. The slots of unresolved exchanges with this very peer stay unused.
@@ -139,6 +142,7 @@ impl Node {
             .filter(|set| set.owner.is_some_and(|(owner, _)| owner == peer))
             .for_each(|set| set.clear());
         self.peers[peer].reincarnate(incarnation);
+        self.recall(peer);
         while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
             let link = self.settle_slot(transaction);
             self.links[link].counters.forgotten += 1;

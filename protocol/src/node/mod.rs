@@ -9,12 +9,16 @@
 //! | `transmit` | what goes into the next frame |
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
+//! | `relay` | the same through a neighbour |
+//! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
 
+mod ask;
 mod conclude;
 mod failure;
 mod greet;
 mod receive;
+mod relay;
 mod resolve;
 mod serve;
 mod tables;
@@ -24,13 +28,18 @@ mod view;
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use self::view::{LinkView, PeerView};
+use self::relay::Relays;
+pub use self::{
+    ask::AskError,
+    view::{LinkView, PeerView},
+};
 pub use crate::link::LinkState;
 use crate::{
     Host, Name, Reply,
     event::DownReason,
     latch::LatchSet,
     link::Link,
+    names::{Answer, Names},
     peer::Peer,
     transaction::{Index, Pool},
     wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
@@ -40,6 +49,9 @@ use crate::{
 const SETS_PER_LINK: usize = 2;
 /// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
 const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
+
+/// Most exchanges whose names are kept when nobody waits for them any more.
+const NAMES_MAX: usize = 64;
 
 /// What a node is told about itself.
 #[derive(Debug, Clone, Copy)]
@@ -119,17 +131,29 @@ pub enum SubmitError {
     Empty,
 }
 
+/// Exchanges whose names are kept when nobody waits for them any more.
+fn names_max(config: &NodeConfig) -> usize {
+    (config.transactions_max / 4).min(NAMES_MAX)
+}
+
 /// All links of one lane. See the crate's page for a picture.
 ///
 /// One owner, one thread: it is `Send` and has no interior mutability.
 pub struct Node {
     config: NodeConfig,
     links: Vec<Link>,
+    /// What each link passes on for resolution, by the link's index.
+    relays: Vec<Relays>,
     peers: Vec<Peer>,
     latches: Vec<LatchSet>,
     transactions: Pool,
     /// Transactions whose caller was told that they are in doubt.
     in_doubt: u64,
+    /// Transactions that are kept only because they have a name, and how many these may be.
+    orphans: u32,
+    names_max: u32,
+    /// Exchanges that were in doubt, and who asks for them.
+    names: Names,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
     /// A peer had to make room in the table for another.
@@ -158,10 +182,17 @@ impl Node {
         Self {
             config,
             links: Vec::new(),
+            relays: Vec::new(),
             peers: Vec::new(),
             latches: Vec::new(),
-            transactions: Pool::new(config.transactions_max, message_bytes_max),
+            transactions: Pool::new(
+                config.transactions_max + names_max(&config),
+                message_bytes_max,
+            ),
             in_doubt: 0,
+            orphans: 0,
+            names_max: names_max(&config) as u32,
+            names: Names::new(names_max(&config), message_bytes_max),
             takes: 0,
             peers_lost: false,
             frames_without_link: 0,
@@ -187,6 +218,12 @@ impl Node {
             usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES,
             self.config.first_sequence,
         ));
+        self.relays.push(Relays::new(
+            usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES,
+        ));
+        for relays in &mut self.relays {
+            relays.grow(PEERS_PER_LINK * self.links.len());
+        }
         for _ in 0..SETS_PER_LINK {
             self.latches.push(LatchSet::new(
                 self.config.slots,
@@ -251,6 +288,10 @@ impl Node {
                 }
             }
         }
+        self.forget_dead_ends(host);
+        let transactions = &self.transactions;
+        let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
+        self.names.tell(lives, host);
     }
 
     /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to
@@ -271,6 +312,9 @@ impl Node {
             return Err(SubmitError::Empty);
         }
         let peer = self.peer_of(peer).ok_or(SubmitError::NoSuchPeer)?;
+        if self.room() == 0 {
+            return Err(SubmitError::Full);
+        }
         let max = self.message_bytes_max(peer);
         if payload.len() > max {
             return Err(SubmitError::TooLong {
@@ -288,9 +332,11 @@ impl Node {
         Ok(())
     }
 
-    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts. Those that are not under way
-    /// vanish, and so do those in doubt; the others run to their end in silence.
+    /// Nobody wants to know any more how the exchanges end whose token `filter` accepts, or waits for what was asked for
+    /// with such a token. Those that are not under way vanish; the others run to their end in silence. Those in doubt may
+    /// still be asked for with [`Node::ask`].
     pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
+        self.names.cancel(&mut filter);
         for transaction in self
             .transactions
             .live_mut()
@@ -301,7 +347,13 @@ impl Node {
         for peer in 0..self.peers.len() {
             self.peers[peer]
                 .queue
-                .retain(&mut self.transactions, |transaction| transaction.wanted);
+                .retain(&mut self.transactions, |transaction| {
+                    if let (false, Some(name)) = (transaction.wanted, &transaction.name) {
+                        // It waited to be applied afresh.
+                        self.names.note(name, Answer::Undone);
+                    }
+                    transaction.wanted
+                });
             self.drop_unwanted(peer);
         }
     }
@@ -315,7 +367,9 @@ impl Node {
     /// Exchanges that [`Node::submit`] would still take.
     #[must_use]
     pub const fn room(&self) -> u32 {
-        self.transactions.free()
+        // The rest is for those that are kept for their names.
+        let reserved = self.orphans_max() - self.orphans;
+        self.transactions.free().saturating_sub(reserved)
     }
 
     /// The clock of Lamport, wrapping. Each message of an epoch that is sent or accepted makes it greater, and so does one
@@ -343,12 +397,26 @@ impl Node {
     /// Ends a transaction that is in no list and holds no slot.
     #[inline]
     fn finish(&mut self, transaction: Index, outcome: crate::Outcome<'_>, host: &mut impl Host) {
+        let entry = &self.transactions[transaction];
+        if entry.wanted {
+            host.complete(entry.token, outcome);
+        }
+        self.release(transaction, Answer::from(outcome), host);
+    }
+
+    /// Gives back a transaction whose caller knows how it ended, or does not want to; others may ask.
+    #[inline]
+    fn release(&mut self, transaction: Index, answer: Answer<'_>, host: &mut impl Host) {
         self.clear_doubt(transaction);
         let entry = &self.transactions[transaction];
-        let told = entry.wanted.then_some(entry.token);
+        let name = entry.name;
+        if entry.orphan {
+            self.orphans -= 1;
+            self.peers[entry.peer].orphans -= 1;
+        }
         self.transactions.release(transaction);
-        if let Some(token) = told {
-            host.complete(token, outcome);
+        if let Some(name) = name {
+            self.names.end(&name, answer, host);
         }
     }
 

@@ -140,10 +140,10 @@ impl Node {
             Kind::Request | Kind::Tentative | Kind::Commit | Kind::Resolve => {
                 self.commit_slot(at, header.rider, None, host)
             }
-            Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved => {
+            Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved | Kind::Relayed => {
                 self.kept(at, header.rider)
             }
-            Kind::Ball | Kind::Init => Err(DownReason::Violation),
+            Kind::Ball | Kind::Init | Kind::Relay => Err(DownReason::Violation),
         }
     }
 
@@ -165,6 +165,8 @@ impl Node {
             Kind::Refused => self.on_refused(at, header, payload, host),
             Kind::Resolve => self.on_resolve(at, header, payload, host),
             Kind::Resolved => self.on_resolved(at, header, payload, host),
+            Kind::Relay => self.on_relay(at, header, payload, host),
+            Kind::Relayed => self.on_relayed(at, header, payload, host),
             Kind::Ball => self.on_ball(at, payload),
             Kind::Init => Ok(()),
         }

@@ -1,11 +1,12 @@
 //! Resolution: after a link failed, the initiator asks over any link to the same peer how each open exchange ended.
 //!
-//! A question names the initiator's port, the slot and its sequence. The responder *latches* its answer: what it called
-//! undone will never be executed, though the request itself may still be under way on the failed link. So a question may
-//! be asked again over any link, and needs no slot of its own.
+//! A question names the initiator's port, the epoch, the slot and its sequence. The responder *latches* its answer: what
+//! it called undone will never be executed, though the request itself may still be under way on the failed link. So a
+//! question may be asked again over any link, and needs no slot of its own. Where no link leads to the peer a neighbour
+//! is asked to pass it on ([`super::relay`]).
 //!
 //! ```text
-//!  question  ├ port u16 ┼ commit u8 ┼ 0 ┤
+//!  question  ├ port u16 ┼ commit u8 ┼ 0 ┼ epoch u32 ┤
 //!  answer    ├ port u16 ┼ ending u8 ┼ refusal u8 ┼ sequence the slot stands at, u32 ┼ reply… ┤
 //! ```
 
@@ -15,26 +16,31 @@ use crate::{
     event::DownReason,
     latch::{LatchSet, Standing},
     link::Verdict,
+    names::Answer,
     transaction::Index,
     wire::record::Header,
 };
 
-pub(super) const QUESTION_BYTES: usize = 4;
-/// Bytes of an answer before the reply.
+pub(super) const QUESTION_BYTES: usize = 8;
 pub(super) const ANSWER_BYTES: usize = 8;
 
 /// How an exchange ended, on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Ending {
-    /// Never seen, or reversed: nothing was executed and nothing will be.
+pub(super) enum Ending {
+    /// Reversed: nothing was executed and nothing will be.
     Undone = 0,
     /// Executed; the reply follows.
     Committed = 1,
     /// Refused at message 1.
     Refused = 2,
-    /// The responder no longer knows, or holds another sequence for the slot.
+    /// The responder no longer knows, or holds another exchange for the slot.
     Forgotten = 3,
+    /// It never came: nothing was executed and nothing will be.
+    NeverSeen = 4,
+    /// The neighbour that was asked has no way to the responder now, or the responder does not know the initiator yet.
+    /// Tells nothing of the exchange.
+    NoPath = 5,
 }
 
 impl Ending {
@@ -44,15 +50,54 @@ impl Ending {
             1 => Self::Committed,
             2 => Self::Refused,
             3 => Self::Forgotten,
+            4 => Self::NeverSeen,
+            5 => Self::NoPath,
             _ => return None,
         })
     }
 }
 
-/// Writes the question about an exchange that was open on the port `port`.
-pub(super) fn question(port: u16, commit: bool) -> [u8; QUESTION_BYTES] {
-    let [low, high] = port.to_le_bytes();
-    [low, high, u8::from(commit), 0]
+/// What is asked about an exchange of a known initiator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Question {
+    /// The exchange.
+    pub verdict: Verdict,
+    /// The initiator received message 2: the responder must commit what it still holds.
+    pub commit: bool,
+}
+
+impl Question {
+    /// What [`Kind::Resolve`](crate::wire::slice::Kind::Resolve) says besides slot and sequence.
+    pub const fn to_bytes(self) -> [u8; QUESTION_BYTES] {
+        let [low, high] = self.verdict.port.to_le_bytes();
+        let [e0, e1, e2, e3] = self.verdict.epoch.to_le_bytes();
+        [low, high, self.commit as u8, 0, e0, e1, e2, e3]
+    }
+}
+
+/// An answer as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub port: u16,
+    pub ending: Ending,
+    pub refusal: u8,
+    /// The sequence that the slot stands at.
+    pub current: u32,
+    pub reply: &'a [u8],
+}
+
+impl<'a> Said<'a> {
+    fn read(payload: &'a [u8]) -> Option<Self> {
+        let (&[port_low, port_high, ending, refusal, ref current @ ..], reply) =
+            payload.split_first_chunk::<ANSWER_BYTES>()?;
+        Some(Self {
+            port: u16::from_le_bytes([port_low, port_high]),
+            ending: Ending::from_byte(ending)?,
+            refusal,
+            current: u32::from_le_bytes(*current),
+            reply,
+        })
+    }
 }
 
 impl Node {
@@ -67,56 +112,74 @@ impl Node {
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let slots = usize::from(self.links[at].slots());
-        let (number, sequence) = (header.slot, header.slot_sequence);
-        // As many questions may be under way as the peer has slots here.
-        let &[port_low, port_high, commit, _] = payload else {
+        let &[port_low, port_high, commit, _, ref epoch @ ..] = payload else {
             return Err(DownReason::Violation);
         };
-        if usize::from(number) >= slots || self.links[at].verdicts.len() >= slots {
+        let question = Question {
+            verdict: Verdict {
+                port: u16::from_le_bytes([port_low, port_high]),
+                epoch: u32::from_le_bytes(epoch.try_into().map_err(|_| DownReason::Violation)?),
+                slot: header.slot,
+                sequence: header.slot_sequence,
+            },
+            commit: commit != 0,
+        };
+        // As many questions may be under way as the peer has slots here.
+        if usize::from(header.slot) >= slots || self.links[at].verdicts.len() >= slots {
             return Err(DownReason::Violation);
         }
-        let port = u16::from_le_bytes([port_low, port_high]);
-        let commit = commit != 0;
-        let reply_bytes_max = self.message_bytes_max(attachment.peer);
-        if let Some(set) = self.remembered_set(attachment.peer, port) {
-            let Self {
-                links,
-                peers,
-                latches,
-                reply,
-                ..
-            } = self;
-            let set = &mut latches[set];
-            let latch = &mut set.latches[usize::from(number)];
-            if !commit && latch.never_saw(sequence) {
-                latch.sequence = sequence;
+        self.settle(at, attachment.peer, question, host);
+        self.links[at].verdicts.push_back(question.verdict);
+        Ok(())
+    }
+
+    /// Settles the exchange of `peer` that a question of the link `at` names, for good: it is committed if that is the
+    /// question, or else will never be executed. The slot must exist.
+    pub(super) fn settle(
+        &mut self,
+        at: usize,
+        peer: usize,
+        question: Question,
+        host: &mut impl Host,
+    ) {
+        let Question { verdict, commit } = question;
+        let reply_bytes_max = self.message_bytes_max(peer);
+        let Some(set) = self.remembered_set(peer, verdict.port) else {
+            return;
+        };
+        let Self {
+            links,
+            peers,
+            latches,
+            reply,
+            ..
+        } = self;
+        let set = &mut latches[set];
+        let latch = &mut set.latches[usize::from(verdict.slot)];
+        if !commit && latch.never_saw(verdict.sequence) {
+            latch.sequence = verdict.sequence;
+            latch.epoch = verdict.epoch;
+            latch.standing = Standing::NeverSeen;
+        } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
+            let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
+            if commit {
+                reply.begin(reply_bytes_max);
+                host.execute(&id, set.bytes(verdict.slot), reply);
+                set.commit(verdict.slot, reply, true);
+                links[at].counters.executed += 1;
+            } else {
                 latch.standing = Standing::Undone;
-            } else if latch.sequence == sequence && latch.standing == Standing::Tentative {
-                let id = latch.id(peers[attachment.peer].guid, port, number);
-                if commit {
-                    reply.begin(reply_bytes_max);
-                    host.execute(&id, set.bytes(number), reply);
-                    set.commit(number, reply, true);
-                    links[at].counters.executed += 1;
-                } else {
-                    latch.standing = Standing::Undone;
-                    host.reverse(&id, set.bytes(number));
-                }
+                host.reverse(&id, set.bytes(verdict.slot));
             }
         }
-        self.links[at].verdicts.push_back(Verdict {
-            port,
-            slot: number,
-            sequence,
-        });
-        Ok(())
     }
 
     /// What the answer to a question says before the reply, and the reply.
     pub(super) fn answer(set: Option<&LatchSet>, verdict: Verdict) -> ([u8; ANSWER_BYTES], &[u8]) {
         let latch = set.and_then(|set| set.latches.get(usize::from(verdict.slot)));
         let (ending, refusal) = match latch {
-            Some(latch) if latch.sequence == verdict.sequence => match latch.standing {
+            Some(latch) if latch.is_of(&verdict) => match latch.standing {
+                Standing::NeverSeen => (Ending::NeverSeen, 0),
                 Standing::Undone => (Ending::Undone, 0),
                 Standing::Committed { .. } => (Ending::Committed, 0),
                 Standing::Refused(refusal) => (Ending::Refused, refusal.to_byte()),
@@ -129,16 +192,25 @@ impl Node {
         let current = latch
             .filter(|latch| !latch.is_blank())
             .map_or(verdict.sequence, |latch| latch.sequence);
-        let mut head = [0; ANSWER_BYTES];
-        head[0..2].copy_from_slice(&verdict.port.to_le_bytes());
-        head[2] = ending as u8;
-        head[3] = refusal;
-        head[4..8].copy_from_slice(&current.to_le_bytes());
         let reply = match (ending, set) {
             (Ending::Committed, Some(set)) => set.bytes(verdict.slot),
             _ => &[],
         };
-        (head, reply)
+        (
+            Self::answer_header(verdict.port, ending, refusal, current),
+            reply,
+        )
+    }
+
+    pub(super) const fn answer_header(
+        port: u16,
+        ending: Ending,
+        refusal: u8,
+        current: u32,
+    ) -> [u8; ANSWER_BYTES] {
+        let [low, high] = port.to_le_bytes();
+        let [c0, c1, c2, c3] = current.to_le_bytes();
+        [low, high, ending as u8, refusal, c0, c1, c2, c3]
     }
 
     /// An answer arrived: the exchange has ended, or starts afresh.
@@ -150,70 +222,105 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let Some((&[port_low, port_high, ending, refusal, ref current @ ..], reply)) =
-            payload.split_first_chunk::<ANSWER_BYTES>()
-        else {
-            return Err(DownReason::Violation);
-        };
-        let ending = Ending::from_byte(ending).ok_or(DownReason::Violation)?;
-        if reply.len() > usize::from(self.config.message_bytes_max) {
-            return Err(DownReason::Violation);
-        }
-        let current = u32::from_le_bytes(*current);
+        let said = self.read_answer(payload).ok_or(DownReason::Violation)?;
+        let (slot, sequence) = (header.slot, header.slot_sequence);
         let transaction = self
-            .asked(
-                at,
-                u16::from_le_bytes([port_low, port_high]),
-                header.slot,
-                header.slot_sequence,
-            )
+            .asked(at, said.port, slot, sequence)
+            .filter(|_| said.ending != Ending::NoPath)
             .ok_or(DownReason::Violation)?;
         self.withdraw_question(transaction);
+        if said.ending == Ending::Forgotten {
+            // Exchanges of this slot must come after whatever the responder holds for it. Not while another peer is
+            // cabled there, who counts on the sequence to advance by one.
+            let entry = &self.transactions[transaction];
+            let subject = &mut self.links[entry.link];
+            let is_free = subject
+                .attachment
+                .is_none_or(|attachment| attachment.peer == entry.peer);
+            if is_free {
+                subject.outbound.advance(slot, said.current);
+            }
+        }
+        if matches!(said.ending, Ending::Undone | Ending::NeverSeen) {
+            self.apply_afresh(transaction, said.ending, host);
+        } else {
+            self.resolve(transaction, &said, host);
+        }
+        Ok(())
+    }
+
+    /// `None` when no node says it.
+    pub(super) fn read_answer<'a>(&self, payload: &'a [u8]) -> Option<Said<'a>> {
+        Said::read(payload)
+            .filter(|said| said.reply.len() <= usize::from(self.config.message_bytes_max))
+    }
+
+    /// The responder says that it did not execute an exchange, and never will.
+    fn apply_afresh(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
+        if !self.transactions[transaction].wanted {
+            self.give_up(transaction, ending, host);
+            return;
+        }
+        let link = self.settle_slot(transaction);
+        self.links[link]
+            .counters
+            .note_undone(ending == Ending::NeverSeen);
+        self.clear_doubt(transaction);
+        // It is older than everything that was never sent.
+        let peer = self.transactions[transaction].peer;
+        self.peers[peer]
+            .queue
+            .push_front(&mut self.transactions, transaction);
+    }
+
+    /// An exchange that nobody waits for was not executed, so it has ended.
+    pub(super) fn give_up(&mut self, transaction: Index, ending: Ending, host: &mut impl Host) {
+        let link = self.settle_slot(transaction);
+        self.links[link]
+            .counters
+            .note_undone(ending == Ending::NeverSeen);
+        let answer = if ending == Ending::NeverSeen {
+            Answer::NeverSeen
+        } else {
+            Answer::Undone
+        };
+        self.release(transaction, answer, host);
+    }
+
+    /// An exchange ended as the responder, or who asked it, says.
+    pub(super) fn resolve(&mut self, transaction: Index, said: &Said<'_>, host: &mut impl Host) {
         let link = self.settle_slot(transaction);
         let counters = &mut self.links[link].counters;
         counters.resolved += 1;
-        match ending {
-            Ending::Undone => {
-                counters.reversed += 1;
-                self.clear_doubt(transaction);
-                let peer = self.transactions[transaction].peer;
-                if self.transactions[transaction].wanted {
-                    // It is older than everything that was never sent.
-                    self.peers[peer]
-                        .queue
-                        .push_front(&mut self.transactions, transaction);
-                } else {
-                    self.transactions.release(transaction);
-                }
-            }
+        match said.ending {
             Ending::Committed => {
                 counters.committed += 1;
-                self.finish(transaction, Outcome::Committed(reply), host);
+                self.finish(transaction, Outcome::Committed(said.reply), host);
             }
             Ending::Refused => {
                 counters.refused += 1;
-                self.finish(
-                    transaction,
-                    Outcome::Refused(Refusal::from_byte(refusal)),
-                    host,
-                );
+                let refusal = Refusal::from_byte(said.refusal);
+                self.finish(transaction, Outcome::Refused(refusal), host);
             }
-            Ending::Forgotten => {
+            _ => {
                 counters.forgotten += 1;
-                // Exchanges of this slot must come after whatever the responder holds for it. Not while another peer is
-                // cabled there, who counts on the sequence to advance by one.
-                let peer = self.transactions[transaction].peer;
-                let subject = &mut self.links[link];
-                if subject
-                    .attachment
-                    .is_none_or(|attachment| attachment.peer == peer)
-                {
-                    subject.outbound.advance(header.slot, current);
-                }
                 self.finish(transaction, Outcome::PeerRestarted, host);
             }
         }
-        Ok(())
+    }
+
+    /// The question about an unresolved transaction.
+    pub(super) fn question(&self, transaction: Index) -> Option<Question> {
+        let entry = &self.transactions[transaction];
+        entry.unresolved.map(|unresolved| Question {
+            verdict: Verdict {
+                port: self.links[entry.link].port,
+                epoch: unresolved.epoch,
+                slot: entry.slot,
+                sequence: unresolved.sequence,
+            },
+            commit: unresolved.commit,
+        })
     }
 
     /// The transaction that was asked about on the link `at` and is named by the rest.

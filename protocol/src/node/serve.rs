@@ -37,7 +37,9 @@ impl Node {
             return Err(DownReason::Violation);
         }
         if !latch.is_news(sequence) {
-            if sequence == latch.sequence && latch.standing == Standing::Undone {
+            if sequence == latch.sequence
+                && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
+            {
                 // The initiator saw the link fail before this side did, asked over another, and was told "undone". What
                 // it had sent before arrives now.
                 link.counters.drops.late += 1;

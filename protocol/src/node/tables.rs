@@ -43,6 +43,7 @@ impl Node {
         guid: u64,
         incarnation: u64,
         name: Name,
+        host: &mut impl Host,
     ) -> Option<usize> {
         if self.peers.len() < PEERS_PER_LINK * self.links.len() {
             self.peers
@@ -69,8 +70,11 @@ impl Node {
             (of_others, taken_at)
         };
         let at = (0..self.peers.len())
-            .filter(|&at| self.peers[at].is_idle() && !cabled(at))
+            .filter(|&at| {
+                self.peers[at].is_idle() && !self.is_asked_of_neighbours(at) && !cabled(at)
+            })
             .min_by_key(order)?;
+        self.forget_orphans(at, host);
         // Whoever is met from now on may have been known before.
         self.peers_lost = true;
         let loser = self.peers[at].guid;
@@ -80,6 +84,9 @@ impl Node {
             }
         }
         self.void_agreements(link, |guid| guid == Some(loser));
+        for relays in &mut self.relays {
+            relays.forget_peer(at);
+        }
         self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
         Some(at)
     }

@@ -1,7 +1,7 @@
 //! What goes into the next frame.
 //!
-//! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; new
-//! exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
+//! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; what
+//! is passed on for neighbours; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
 //! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
 use super::{LinkState, Mode, Node, resolve};
@@ -19,16 +19,17 @@ use crate::{
 };
 
 /// The next message does not fit into this frame or into the window.
-struct Blocked;
+pub(super) struct Blocked;
 
 impl Node {
     /// Whether [`Node::poll_transmit`] would give a frame for `port`.
     #[inline]
     #[must_use]
     pub fn has_work(&self, port: u16) -> bool {
-        let Some(link) = self.link_of(port).map(|at| &self.links[at]) else {
+        let Some(at) = self.link_of(port) else {
             return false;
         };
+        let link = &self.links[at];
         if link.state != LinkState::Down && link.handshake.due {
             return true;
         }
@@ -47,6 +48,8 @@ impl Node {
             Some(head.len() + reply.len())
         } else if !peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment) {
             Some(resolve::QUESTION_BYTES)
+        } else if let Some(bytes) = self.relay_bytes(at) {
+            Some(bytes)
         } else if let Some(transaction) = self.next_request(link, &peer.queue) {
             Some(self.transactions.payload_bytes(transaction))
         } else if !link.commits.is_empty() || !link.reflections.is_empty() {
@@ -114,6 +117,7 @@ impl Node {
         self.write_answers(at, attachment, writer)?;
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
+        self.write_relays(at, attachment, writer)?;
         self.write_requests(at, attachment, writer)?;
         self.write_commits(at, writer)?;
         self.write_reflections(at, attachment, writer)
@@ -138,7 +142,7 @@ impl Node {
 
     /// What is left of a message that was loaded, with a rider on each of its fragments.
     #[inline]
-    fn write_departing(
+    pub(super) fn write_departing(
         &mut self,
         at: usize,
         attachment: Attachment,
@@ -226,9 +230,11 @@ impl Node {
                     (Kind::Refused, Some(&refusal[..]))
                 }
                 // Nobody listens here for it any longer.
-                Standing::Tentative | Standing::Undone | Standing::Virgin | Standing::Forgotten => {
-                    continue;
-                }
+                Standing::Tentative
+                | Standing::Undone
+                | Standing::NeverSeen
+                | Standing::Virgin
+                | Standing::Forgotten => continue,
             };
             if bytes > FRAME_PAYLOAD_BYTES_MAX {
                 link.departing
@@ -290,20 +296,20 @@ impl Node {
             self.peers[attachment.peer]
                 .unresolved
                 .pop_front(&self.transactions);
-            let entry = &mut self.transactions[transaction];
-            let Some(unresolved) = entry.unresolved else {
+            let Some(question) = self.question(transaction) else {
                 continue;
             };
-            let question = resolve::question(self.links[entry.link].port, unresolved.commit);
+            let bytes = question.to_bytes();
             let link = &mut self.links[at];
             let rider = link.take_commit();
+            let verdict = question.verdict;
             let part = Part {
                 rider,
-                ..Part::whole(Kind::Resolve, entry.slot, unresolved.sequence, &question)
+                ..Part::whole(Kind::Resolve, verdict.slot, verdict.sequence, &bytes)
             };
             let record_sequence = link.write(writer, &mut self.clock, &part);
             link.outbound.committing(rider, record_sequence);
-            entry.asked = Some(Asked {
+            self.transactions[transaction].asked = Some(Asked {
                 link: at,
                 place: link.asked.len(),
                 record_sequence,
@@ -424,7 +430,7 @@ impl Node {
         let link = &mut self.links[at];
         if link.ball_due && writer.records() == 0 && link.feedback.may_send_ball() {
             let ball = Ball {
-                owes: link.owes(),
+                owes: link.owes() || self.relays[at].owes(),
                 slots: self.config.slots,
                 port: link.port,
                 guid: self.config.guid,

@@ -37,7 +37,7 @@ pub struct PeerView<'a> {
     pub links_up: u32,
     /// Exchanges that wait for a link or a slot.
     pub queued: u32,
-    /// Exchanges of failed links that wait to be asked about.
+    /// Exchanges of failed links that wait to be asked about, or asked about once more.
     pub unresolved: u32,
 }
 
@@ -69,7 +69,7 @@ impl Node {
             name: &peer.name,
             links_up: peer.links_up,
             queued: peer.queue.len(),
-            unresolved: peer.unresolved.len(),
+            unresolved: peer.unresolved.len() + peer.undone.len(),
         })
     }
 }

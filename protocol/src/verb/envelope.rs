@@ -3,24 +3,22 @@
 //! ```text
 //!  submit    ├ user data u64 ┼ target GUID u64 ┼ mode u8 ┼ 0 ×7 ┼ verb request… ┤
 //!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×6 ┼ verb reply, or the name of an exchange in doubt… ┤
-//!  name      ├ peer u64 ┼ port u16 ┼ slot u8 ┼ 0 ┼ epoch u32 ┼ sequence u32 ┼ 0 ×4 ┤
 //! ```
 
 use core::fmt;
 
-use super::{BufferTooShort, VERB_BYTES_MAX, space, u64_at};
-use crate::{ExchangeId, Mode, Refusal};
+use super::{BufferTooShort, VERB_BYTES_MAX, doubt::ExchangeName, space, u64_at};
+use crate::{Mode, Refusal};
 
-const SUBMIT_HEADER_BYTES: usize = 24;
+pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
 const COMPLETION_HEADER_BYTES: usize = 16;
-const EXCHANGE_BYTES: usize = 24;
 
 /// Longest submission, in bytes.
 pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + VERB_BYTES_MAX;
 /// Longest completion, in bytes.
 pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + VERB_BYTES_MAX;
 /// Bytes of a completion that tells of doubt.
-pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + EXCHANGE_BYTES;
+pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + ExchangeName::BYTES;
 
 /// What an application writes into its verb submission pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +54,15 @@ pub enum CompletionOutcome<'a> {
     /// No link ever led to the target.
     NoSuchPeer,
     /// The outcome of this exchange cannot be learned now. A final completion with the same user data follows.
-    InDoubt(ExchangeId),
+    InDoubt(ExchangeName),
     /// The submission could not be read; nothing was done.
     Malformed,
+    /// What was asked for was reversed: nothing was executed and nothing will be.
+    Undone,
+    /// What was asked for was never seen by the target: nothing was executed and nothing will be.
+    NeverSeen,
+    /// Nobody can tell what became of what was asked for. It was executed at most once.
+    Forgotten,
 }
 
 /// Why bytes are not an envelope.
@@ -127,7 +131,7 @@ impl<'a> Completion<'a> {
         COMPLETION_HEADER_BYTES
             + match self.outcome {
                 CompletionOutcome::Committed(reply) => reply.len(),
-                CompletionOutcome::InDoubt(_) => EXCHANGE_BYTES,
+                CompletionOutcome::InDoubt(_) => ExchangeName::BYTES,
                 _ => 0,
             }
     }
@@ -149,11 +153,14 @@ impl<'a> Completion<'a> {
             CompletionOutcome::Refused(refusal) => (1, refusal.to_byte()),
             CompletionOutcome::PeerRestarted => (2, 0),
             CompletionOutcome::NoSuchPeer => (3, 0),
-            CompletionOutcome::InDoubt(id) => {
-                space.copy_from_slice(&exchange_to_bytes(&id));
+            CompletionOutcome::InDoubt(name) => {
+                space.copy_from_slice(&name.to_bytes());
                 (4, 0)
             }
             CompletionOutcome::Malformed => (5, 0),
+            CompletionOutcome::Undone => (6, 0),
+            CompletionOutcome::NeverSeen => (7, 0),
+            CompletionOutcome::Forgotten => (8, 0),
         };
         header[8] = outcome;
         header[9] = refusal;
@@ -175,9 +182,13 @@ impl<'a> Completion<'a> {
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
             4 => {
-                CompletionOutcome::InDoubt(exchange_from_bytes(reply).ok_or(EnvelopeError::Length)?)
+                let name = reply.try_into().map_err(|_| EnvelopeError::Length)?;
+                CompletionOutcome::InDoubt(ExchangeName::from_bytes(name))
             }
             5 => CompletionOutcome::Malformed,
+            6 => CompletionOutcome::Undone,
+            7 => CompletionOutcome::NeverSeen,
+            8 => CompletionOutcome::Forgotten,
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
         Ok(Self {
@@ -185,29 +196,6 @@ impl<'a> Completion<'a> {
             outcome,
         })
     }
-}
-
-fn exchange_to_bytes(id: &ExchangeId) -> [u8; EXCHANGE_BYTES] {
-    let mut bytes = [0; EXCHANGE_BYTES];
-    bytes[0..8].copy_from_slice(&id.peer.to_le_bytes());
-    bytes[8..10].copy_from_slice(&id.port.to_le_bytes());
-    bytes[10] = id.slot;
-    bytes[12..16].copy_from_slice(&id.epoch.to_le_bytes());
-    bytes[16..20].copy_from_slice(&id.sequence.to_le_bytes());
-    bytes
-}
-
-fn exchange_from_bytes(bytes: &[u8]) -> Option<ExchangeId> {
-    let bytes: &[u8; EXCHANGE_BYTES] = bytes.try_into().ok()?;
-    let (words, _) = bytes.as_chunks::<4>();
-    let [port_low, port_high, slot, _] = words[2];
-    Some(ExchangeId {
-        peer: u64_at(bytes, 0),
-        port: u16::from_le_bytes([port_low, port_high]),
-        epoch: u32::from_le_bytes(words[3]),
-        slot,
-        sequence: u32::from_le_bytes(words[4]),
-    })
 }
 
 impl fmt::Display for EnvelopeError {

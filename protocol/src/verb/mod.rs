@@ -18,6 +18,7 @@
 //! A request is decoded exactly: flags that are not zero, bytes behind the operands and offsets of atomics that are not a
 //! multiple of 8 are errors. Decoding arbitrary bytes never panics.
 
+pub mod doubt;
 pub mod envelope;
 mod reply;
 mod request;

@@ -22,7 +22,7 @@
 //! A rider of a record that speaks as the initiator ([`slice::Kind::Request`], [`slice::Kind::Tentative`],
 //! [`slice::Kind::Commit`], [`slice::Kind::Resolve`]) is message 3 of the slot that it names, a rider of one that speaks
 //! as the responder ([`slice::Kind::Reflecting`], [`slice::Kind::Committed`], [`slice::Kind::Refused`],
-//! [`slice::Kind::Resolved`]) is message 2 of a 2PC. So on a busy link the confirm of one exchange costs no record.
+//! [`slice::Kind::Resolved`], [`slice::Kind::Relayed`]) is message 2 of a 2PC. So on a busy link the confirm of one exchange costs no record.
 //!
 //! A record's CRC covers everything since the record before it ended; the first one's covers the Ethernet header and the
 //! number of records too. So a frame that was cut short at the end of a record is none.

@@ -29,11 +29,15 @@ pub enum Kind {
     Resolve = 8,
     /// Answers [`Kind::Resolve`].
     Resolved = 9,
+    /// Asks a neighbour to ask one of its own how an exchange of a failed link ended.
+    Relay = 10,
+    /// Answers [`Kind::Relay`].
+    Relayed = 11,
 }
 
 impl Kind {
     /// Every kind, by its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Init,
         Self::Ball,
         Self::Request,
@@ -44,6 +48,8 @@ impl Kind {
         Self::Refused,
         Self::Resolve,
         Self::Resolved,
+        Self::Relay,
+        Self::Relayed,
     ];
 
     #[inline]
@@ -65,7 +71,9 @@ impl Kind {
         };
         // A flow unit starts at the full depth of eight slices; an answer has counted it down to "complete".
         let depth = match self {
-            Self::Reflecting | Self::Committed | Self::Refused | Self::Resolved => Depth::Complete,
+            Self::Reflecting | Self::Committed | Self::Refused | Self::Resolved | Self::Relayed => {
+                Depth::Complete
+            }
             _ => Depth::Eight,
         };
         Opcode {

@@ -98,6 +98,9 @@
 // Most words of one multi-commit.
 #define COVALENT_COMMIT_WORDS_MAX 27
 
+// Bytes of the name of a verb in doubt.
+#define COVALENT_EXCHANGE_BYTES 24
+
 // One round trip: the other node executes when the request arrives. Exactly once.
 #define COVALENT_ONE_PHASE 1
 
@@ -174,8 +177,14 @@ enum covalent_outcome
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
     // It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
-    // Not final: no path leads to the other node now. Another completion with the same id follows.
+    // Not final: no path leads to the other node now. Another completion with the same id follows; `name` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
+    // What was asked for was not executed and will not be: the other node reversed it.
+    COVALENT_OUTCOME_UNDONE = 9,
+    // What was asked for was not executed and will not be: it never reached the other node.
+    COVALENT_OUTCOME_NEVER_SEEN = 10,
+    // Nobody can tell what became of what was asked for. It was executed at most once.
+    COVALENT_OUTCOME_FORGOTTEN = 11,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -491,6 +500,12 @@ typedef struct covalent_verb {
     size_t words_count;
 } covalent_verb;
 
+// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
+typedef struct covalent_exchange {
+    // Opaque.
+    uint8_t bytes[COVALENT_EXCHANGE_BYTES];
+} covalent_exchange;
+
 // One completion.
 typedef struct covalent_completion {
     // What was given to covalent_verb_queue_post.
@@ -509,6 +524,8 @@ typedef struct covalent_completion {
     uint32_t data_length_bytes;
     // They.
     uint8_t data[COVALENT_DATA_BYTES_MAX];
+    // By what to ask for a verb in doubt; zeros for others.
+    struct covalent_exchange name;
 } covalent_completion;
 
 #ifdef __cplusplus
@@ -1080,6 +1097,17 @@ int covalent_verb_queue_post(struct covalent_verb_queue queue,
                              uint32_t mode,
                              uint64_t user_data,
                              uint64_t *id);
+
+// Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the
+// asking (`id` may be null), with which it is waited for or polled as a verb is. The completion says what that of the verb would have, or that the verb was undone or
+// never seen, which both mean that it was not executed, or that it is forgotten. Does not wait: COVALENT_FULL as when posting.
+//
+// # Safety
+// `name` points to a name; `id` is null or may be written.
+int covalent_verb_queue_ask(struct covalent_verb_queue queue,
+                            const struct covalent_exchange *name,
+                            uint64_t user_data,
+                            uint64_t *id);
 
 // Takes completions, up to `capacity` of them. `timeout_ns`: 0 does not wait, and then `count` may be 0, as it is when nothing is under way; negative waits
 // for ever; else COVALENT_DEADLINE when there was none in time. A completion with COVALENT_OUTCOME_IN_DOUBT is followed by another one for the same verb.

@@ -1,6 +1,6 @@
 //! Verbs and their completions as C has them.
 
-use covalent_verbs::{CommitWord, Completion, Mode, Outcome, Refusal, Verb};
+use covalent_verbs::{CommitWord, Completion, InDoubtId, Mode, Outcome, Refusal, Verb};
 
 use crate::{
     argument::{value, values},
@@ -12,6 +12,10 @@ pub const COVALENT_DATA_BYTES_MAX: usize = 512;
 /// Most words of one multi-commit.
 pub const COVALENT_COMMIT_WORDS_MAX: usize = 27;
 
+/// Bytes of the name of a verb in doubt.
+pub const COVALENT_EXCHANGE_BYTES: usize = 24;
+
+const _: () = assert!(COVALENT_EXCHANGE_BYTES == InDoubtId::BYTES);
 const _: () = assert!(
     COVALENT_DATA_BYTES_MAX == covalent_verbs::READ_BYTES_MAX
         && COVALENT_DATA_BYTES_MAX == covalent_verbs::WRITE_BYTES_MAX
@@ -96,8 +100,14 @@ pub enum covalent_outcome {
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
     /// It was not executed: the daemon could not read it.
     COVALENT_OUTCOME_MALFORMED = 7,
-    /// Not final: no path leads to the other node now. Another completion with the same id follows.
+    /// Not final: no path leads to the other node now. Another completion with the same id follows; `name` is for covalent_verb_queue_ask, later or from another program.
     COVALENT_OUTCOME_IN_DOUBT = 8,
+    /// What was asked for was not executed and will not be: the other node reversed it.
+    COVALENT_OUTCOME_UNDONE = 9,
+    /// What was asked for was not executed and will not be: it never reached the other node.
+    COVALENT_OUTCOME_NEVER_SEEN = 10,
+    /// Nobody can tell what became of what was asked for. It was executed at most once.
+    COVALENT_OUTCOME_FORGOTTEN = 11,
 }
 
 /// Why a verb was not executed.
@@ -120,6 +130,14 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_UNSUPPORTED = 6,
 }
 
+/// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_exchange {
+    /// Opaque.
+    pub bytes: [u8; COVALENT_EXCHANGE_BYTES],
+}
+
 /// One completion.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +158,8 @@ pub struct covalent_completion {
     pub data_length_bytes: u32,
     /// They.
     pub data: [u8; COVALENT_DATA_BYTES_MAX],
+    /// By what to ask for a verb in doubt; zeros for others.
+    pub name: covalent_exchange,
 }
 
 impl covalent_completion {
@@ -154,6 +174,9 @@ impl covalent_completion {
             index: 0,
             data_length_bytes: 0,
             data: [0; COVALENT_DATA_BYTES_MAX],
+            name: covalent_exchange {
+                bytes: [0; COVALENT_EXCHANGE_BYTES],
+            },
         };
         told.outcome = match &completion.outcome {
             Outcome::Done => COVALENT_OUTCOME_DONE,
@@ -179,7 +202,13 @@ impl covalent_completion {
             Outcome::PeerRestarted => COVALENT_OUTCOME_PEER_RESTARTED,
             Outcome::NoSuchPeer => COVALENT_OUTCOME_NO_SUCH_NODE,
             Outcome::Malformed => COVALENT_OUTCOME_MALFORMED,
-            Outcome::InDoubt => COVALENT_OUTCOME_IN_DOUBT,
+            Outcome::InDoubt(name) => {
+                told.name.bytes = name.to_bytes();
+                COVALENT_OUTCOME_IN_DOUBT
+            }
+            Outcome::Undone => COVALENT_OUTCOME_UNDONE,
+            Outcome::NeverSeen => COVALENT_OUTCOME_NEVER_SEEN,
+            Outcome::Forgotten => COVALENT_OUTCOME_FORGOTTEN,
         };
         told
     }

@@ -5,17 +5,17 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Completion, Target, VerbId, Verbs};
+use covalent_verbs::{Completion, InDoubtId, Target, VerbId, Verbs};
 
 use crate::{
-    argument::{Out, Outs, optional_text, text},
+    argument::{Out, Outs, optional_text, text, value},
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
     remote_region::{covalent_remote_region, remote},
     status::{Result, call},
     timeout::{Timeout, deadline},
-    verb::{NO_WORDS, covalent_completion, covalent_verb, mode, verb},
+    verb::{NO_WORDS, covalent_completion, covalent_exchange, covalent_verb, mode, verb},
 };
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
@@ -157,6 +157,31 @@ pub unsafe extern "C" fn covalent_verb_queue_post(
         })?;
         if let Some(mut out) = out {
             out.set(posted.number());
+        }
+        Ok(())
+    })
+}
+
+/// Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the
+/// asking (`id` may be null), with which it is waited for or polled as a verb is. The completion says what that of the verb would have, or that the verb was undone or
+/// never seen, which both mean that it was not executed, or that it is forgotten. Does not wait: COVALENT_FULL as when posting.
+///
+/// # Safety
+/// `name` points to a name; `id` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_ask(
+    queue: covalent_verb_queue,
+    name: *const covalent_exchange,
+    user_data: u64,
+    id: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (name, out) = unsafe { (value(name, "name")?, Out::optional(id, "id")?) };
+        let name = InDoubtId::from_bytes(&name.bytes);
+        let asked = with(queue, |verbs| Ok(verbs.ask(&name, user_data)?))?;
+        if let Some(mut out) = out {
+            out.set(asked.number());
         }
         Ok(())
     })

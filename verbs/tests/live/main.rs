@@ -1,4 +1,4 @@
-//! The library against running daemons: two nodes in this process, joined by in-memory cables. Needs no privilege.
+//! The library against running daemons: nodes in this process, joined by in-memory cables. Needs no privilege.
 #![allow(clippy::unwrap_used)]
 
 mod bytes;
@@ -9,5 +9,6 @@ mod queue;
 mod regions;
 mod scale;
 mod sets;
+mod triangle;
 mod tuning;
 mod verbs;

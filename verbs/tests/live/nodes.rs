@@ -78,7 +78,8 @@ impl Nodes {
     }
 }
 
-fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> Config {
+/// The configuration of a node that lives in `directory` and has these cables.
+pub fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> Config {
     let at = directory.path().display();
     let mut text = format!(
         "[node]\nname = \"{name}\"\nruntime_dir = \"{at}/{name}\"\nstate_dir = \"{at}/{name}-state\"\n\

@@ -1,0 +1,214 @@
+//! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, end by way of `c`.
+
+use std::time::{Duration, Instant};
+
+use covalent_dataplane::Daemon;
+use covalent_verbs::{
+    Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Verb, Verbs,
+};
+use tempfile::TempDir;
+
+use crate::nodes::{config, eventually, soon};
+
+const ADD: Verb<'_> = Verb::FetchAdd {
+    offset_bytes: 0,
+    delta: 1,
+};
+/// Verbs under way when the cable is pulled.
+const BATCH: u64 = 48;
+
+struct Triangle {
+    _daemons: Vec<Daemon>,
+    directory: TempDir,
+}
+
+impl Triangle {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let cables = [
+            ("a", ["ab", "ac"]),
+            ("b", ["ab", "cb"]),
+            ("c", ["ac", "cb"]),
+        ];
+        let daemons = cables
+            .iter()
+            .map(|(name, cables)| Daemon::start(config(&directory, name, cables, "")).unwrap())
+            .collect();
+        let triangle = Self {
+            _daemons: daemons,
+            directory,
+        };
+        for (name, _) in cables {
+            triangle.await_links(name, &["up", "up"]);
+        }
+        triangle
+    }
+
+    fn client(&self, node: &str) -> Client {
+        let socket = self.directory.path().join(node).join("covalentd.sock");
+        Client::connect(socket, "test").unwrap()
+    }
+
+    fn attach(&self, node: &str) -> Device {
+        let socket = self.directory.path().join(node).join("covalentd.sock");
+        Device::attach(socket, "test").unwrap()
+    }
+
+    /// Plugs or pulls a cable at a node.
+    fn set_port(&self, node: &str, cable: &str, enabled: bool) {
+        self.client(node).set_port(cable, enabled).unwrap();
+    }
+
+    fn await_links(&self, node: &str, states: &[&str]) {
+        let mut client = self.client(node);
+        eventually("the links stand as wanted", || {
+            let links = client.status().unwrap().links;
+            links
+                .iter()
+                .map(|link| &link.state[..])
+                .eq(states.iter().copied())
+        });
+    }
+}
+
+fn post(verbs: &mut Verbs<'_>, counter: &RemoteRegion, round: u64) {
+    for number in 0..BATCH {
+        let mode = if number % 2 == 0 {
+            Mode::OnePhase
+        } else {
+            Mode::TwoPhase
+        };
+        verbs
+            .post(counter, ADD, mode, round * BATCH + number)
+            .unwrap();
+    }
+}
+
+/// Takes what comes until nothing has come for a while.
+fn take_what_comes(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>) {
+    let mut completions = vec![Completion::default(); 16];
+    let pause = Duration::from_millis(150);
+    while let Ok(came @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
+        taken.extend_from_slice(&completions[..came]);
+    }
+}
+
+#[test]
+fn what_was_executed_is_learned_over_the_neighbour() {
+    let nodes = Triangle::start();
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    let mut taken = Vec::new();
+    for round in 0..6 {
+        post(&mut verbs, &counter, round);
+        nodes.set_port("a", "ab", false);
+        nodes.await_links("a", &["down", "up"]);
+        take_what_comes(&mut verbs, &mut taken);
+        // No link leads to b, and yet what it executed is known here, to the last one.
+        assert_eq!(own.load(0).unwrap(), taken.len() as u64, "round {round}");
+        assert!(
+            taken
+                .iter()
+                .all(|completion| matches!(completion.outcome, Outcome::Old(_))),
+            "nobody was in doubt"
+        );
+        nodes.set_port("a", "ab", true);
+        while taken.len() as u64 != (round + 1) * BATCH {
+            let mut completions = vec![Completion::default(); 16];
+            let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            taken.extend_from_slice(&completions[..came]);
+        }
+        assert_eq!(own.load(0).unwrap(), (round + 1) * BATCH, "exactly once");
+        nodes.await_links("a", &["up", "up"]);
+        nodes.await_links("b", &["up", "up"]);
+    }
+    let mut numbers: Vec<_> = taken
+        .iter()
+        .map(|completion| completion.user_data)
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..6 * BATCH).collect::<Vec<_>>());
+}
+
+#[test]
+fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
+    let nodes = Triangle::start();
+    let host = nodes.attach("b");
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let (mut asked, mut executed) = (0, 0);
+    for round in 0..8 {
+        let before = own.load(0).unwrap();
+        let device = nodes.attach("a");
+        let mut verbs = device.verbs().unwrap();
+        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        post(&mut verbs, &counter, 0);
+        nodes.set_port("c", "cb", false);
+        nodes.set_port("a", "ab", false);
+        nodes.await_links("a", &["down", "up"]);
+        let mut taken = Vec::new();
+        take_what_comes(&mut verbs, &mut taken);
+        let is_name = |completion: &Completion| match completion.outcome {
+            Outcome::InDoubt(name) => Some(name.to_bytes()),
+            _ => None,
+        };
+        let names: Vec<_> = taken.iter().filter_map(is_name).collect();
+        let known = (taken.len() - names.len()) as u64;
+        drop(verbs);
+        drop(device);
+
+        let device = nodes.attach("a");
+        let mut verbs = device.verbs().unwrap();
+        for name in &names {
+            verbs.ask(&InDoubtId::from_bytes(name), 7).unwrap();
+        }
+        let mut answers = Vec::new();
+        take_what_comes(&mut verbs, &mut answers);
+        assert_eq!(answers.len(), names.len(), "round {round}");
+        for answer in &answers {
+            assert!(matches!(answer.outcome, Outcome::InDoubt(_)), "{answer:?}");
+        }
+        // The path that returns is the one over the neighbour.
+        nodes.set_port("c", "cb", true);
+        answers.clear();
+        while answers.len() != names.len() {
+            let mut completions = vec![Completion::default(); 16];
+            let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            answers.extend_from_slice(&completions[..came]);
+        }
+        let mut done = 0;
+        for answer in answers {
+            match answer.outcome {
+                Outcome::Old(_) => done += 1,
+                Outcome::Undone | Outcome::NeverSeen => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(own.load(0).unwrap() - before, known + done, "round {round}");
+        asked += names.len() as u64;
+        executed += done;
+        nodes.set_port("a", "ab", true);
+        for node in ["a", "b", "c"] {
+            nodes.await_links(node, &["up", "up"]);
+        }
+        assert_eq!(own.load(0).unwrap() - before, known + done, "nothing later");
+    }
+    println!("{asked} asked for, {executed} of them executed");
+    assert!(asked > 0, "no cut met a verb under way");
+}
+
+#[test]
+fn nobody_asks_for_what_was_not_told_to_him() {
+    let nodes = Triangle::start();
+    let device = nodes.attach("a");
+    let mut verbs = device.verbs().unwrap();
+    let mut name = [0; InDoubtId::BYTES];
+    name[11] = 1;
+    let id = verbs.ask(&InDoubtId::from_bytes(&name), 0).unwrap();
+    let completion = verbs.wait_deadline(id, soon()).unwrap();
+    assert_eq!(completion.outcome, Outcome::Forgotten);
+    name[11] = 9;
+    assert!(verbs.ask(&InDoubtId::from_bytes(&name), 0).is_err());
+    assert_eq!(verbs.outstanding(), 0);
+}
