@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A one-phase exchange ends at point 4. [`all`] is complete within its bounds: every mode, point, damage, way to notice
-//! it, fate of what is under way, number of links and kind of load. Where there is a second link it is cut as well, behind
+//! it, fate of what is under way, other path and kind of load. Where there is a second link it is cut as well, behind
 //! each step of the recovery.
 
 use std::fmt;
@@ -18,6 +18,8 @@ use crate::{ask::Ask, book::Ended, plan::Plan, report::Report, world::World};
 /// The initiator and the responder.
 const A: usize = 0;
 const B: usize = 1;
+/// The neighbour of both.
+const C: usize = 2;
 /// Steps of a recovery behind which the second link is cut.
 const RECOVERY_STEPS: usize = 8;
 /// Requests and replies of the exchange that is watched: short, and in three frames.
@@ -43,12 +45,23 @@ pub struct Case {
     pub point: usize,
     /// What happens then.
     pub damage: Damage,
-    /// A second link leads to the peer.
-    pub second_link: bool,
+    /// What else leads to the peer.
+    pub path: Path,
     /// What else is going on.
     pub load: Load,
     /// Bytes of its request and its reply: what one record holds, or what takes several frames.
     pub message_bytes: usize,
+}
+
+/// What leads to the peer besides the link that is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Nothing.
+    None,
+    /// A second link.
+    Link,
+    /// A neighbour that has links to both.
+    Neighbour,
 }
 
 /// What happens to the link, or to a node.
@@ -110,16 +123,16 @@ pub fn all() -> impl Iterator<Item = Case> {
         .flat_map(|(mode, steps)| (0..=steps).map(move |point| (mode, point)));
     exchanges.flat_map(|(mode, point)| {
         let loads = [Load::None, Load::Initiator, Load::Both];
-        let places = [false, true]
+        let places = [Path::None, Path::Link, Path::Neighbour]
             .into_iter()
-            .flat_map(move |second_link| loads.into_iter().map(move |load| (second_link, load)));
-        places.flat_map(move |(second_link, load)| {
-            damages(second_link).into_iter().flat_map(move |damage| {
+            .flat_map(move |path| loads.into_iter().map(move |load| (path, load)));
+        places.flat_map(move |(path, load)| {
+            damages(path).into_iter().flat_map(move |damage| {
                 MESSAGE_BYTES.map(|message_bytes| Case {
                     mode,
                     point,
                     damage,
-                    second_link,
+                    path,
                     load,
                     message_bytes,
                 })
@@ -128,7 +141,7 @@ pub fn all() -> impl Iterator<Item = Case> {
     })
 }
 
-fn damages(second_link: bool) -> Vec<Damage> {
+fn damages(path: Path) -> Vec<Damage> {
     let mut damages = vec![Damage::Crash { node: A }, Damage::Crash { node: B }];
     for end in [A, B] {
         for paces in [2, 6] {
@@ -145,7 +158,7 @@ fn damages(second_link: bool) -> Vec<Damage> {
                     again: None,
                 });
             }
-            if second_link {
+            if path == Path::Link {
                 damages.extend((0..=RECOVERY_STEPS).map(|step| Damage::Cut {
                     towards,
                     noticed: [true, true],
@@ -163,12 +176,12 @@ fn damages(second_link: bool) -> Vec<Damage> {
 /// # Errors
 /// What was broken.
 pub fn walk(case: &Case) -> Result<Report, String> {
-    let cables = if case.second_link {
-        vec![[A, B], [A, B]]
-    } else {
-        vec![[A, B]]
+    let (nodes, cables) = match case.path {
+        Path::None => (2, vec![[A, B]]),
+        Path::Link => (2, vec![[A, B], [A, B]]),
+        Path::Neighbour => (3, vec![[A, B], [A, C], [C, B]]),
     };
-    let mut world = World::led(Plan::led(2, cables), 1);
+    let mut world = World::led(Plan::led(nodes, cables), 1);
     world.pass_paces(2);
     start_load(&mut world, case.load);
     let count = Ask::Count { delta: 1 };
@@ -195,9 +208,14 @@ pub fn walk(case: &Case) -> Result<Report, String> {
     }
     damage(&mut world, case);
     let survives = !matches!(case.damage, Damage::Crash { .. });
-    let path = case.second_link && !matches!(case.damage, Damage::Cut { again: Some(_), .. });
-    if survives && path && ended(&world, token) != Some(Ended::Committed) {
-        return Err("it did not end over the second link while the first was damaged".into());
+    let resolved = match case.path {
+        Path::None => false,
+        Path::Link => !matches!(case.damage, Damage::Cut { again: Some(_), .. }),
+        // What was undone waits for a link to be applied afresh.
+        Path::Neighbour => executed(&world, token) && matches!(case.damage, Damage::Cut { .. }),
+    };
+    if survives && resolved && ended(&world, token) != Some(Ended::Committed) {
+        return Err("it did not end over the other path while its link was damaged".into());
     }
     let report = world
         .conclude()
@@ -206,6 +224,11 @@ pub fn walk(case: &Case) -> Result<Report, String> {
         return Err(format!("it ended as {:?}", ended(&world, token)));
     }
     Ok(report)
+}
+
+fn executed(world: &World, token: u64) -> bool {
+    let exchange = world.witness().book.exchange(token);
+    exchange.is_some_and(|exchange| exchange.executed.is_some())
 }
 
 fn ended(world: &World, token: u64) -> Option<Ended> {
