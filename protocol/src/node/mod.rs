@@ -211,16 +211,15 @@ impl Node {
         if self.link_of(port).is_some() {
             return Err(AddLinkError::PortTaken);
         }
+        let answer_bytes_max = usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES;
         self.links.push(Link::new(
             port,
             mac,
             self.config.slots,
-            usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES,
+            answer_bytes_max.max(relay::RELAY_BYTES),
             self.config.first_sequence,
         ));
-        self.relays.push(Relays::new(
-            usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES,
-        ));
+        self.relays.push(Relays::new(answer_bytes_max));
         for relays in &mut self.relays {
             relays.grow(PEERS_PER_LINK * self.links.len());
         }

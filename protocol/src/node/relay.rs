@@ -38,7 +38,8 @@ use crate::{
 
 /// Questions under way in each direction of a link.
 pub(super) const RELAYS_MAX: usize = 8;
-const RELAY_BYTES: usize = 44;
+/// Bytes of a question.
+pub(super) const RELAY_BYTES: usize = 44;
 
 /// A question and who asks whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
