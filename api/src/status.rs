@@ -188,6 +188,10 @@ pub struct LinkStatus {
     pub peer_name: Option<String>,
     /// The neighbour's port index, once known.
     pub peer_port: Option<u16>,
+    /// Version of the link protocol that the neighbour speaks, if it is another one and the link was not up since: why it
+    /// stays in `init`. Absent from a daemon that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_version: Option<u8>,
     /// Epoch in force.
     pub epoch: u32,
     /// Slots with an open transaction that this side started.

@@ -153,6 +153,14 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         "[link]\nsilent_paces_max = 1",
         &["`link.silent_paces_max`", "from 2 to 1000"],
     ),
+    (
+        "[link]\nevent_ratio = 3",
+        &["`link.event_ratio`", "expected 4 to 100000, or 0 for never"],
+    ),
+    (
+        "[link]\nevent_ratio = 100001",
+        &["`link.event_ratio`", "from 0 to 100000"],
+    ),
     // Choices.
     (
         "[dataplane]\nidle = \"adaptative\"",

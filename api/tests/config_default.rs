@@ -47,6 +47,7 @@ fn documented() -> Config {
             slots: 64,
             idle_pace_ms: 20,
             silent_paces_max: 10,
+            event_ratio: 32,
         },
         steer: Vec::new(),
         control: ControlConfig {
@@ -197,6 +198,7 @@ fn every_kind() -> Config {
             slots: 255,
             idle_pace_ms: 1000,
             silent_paces_max: 2,
+            event_ratio: 4,
         },
         steer: vec![
             rule(

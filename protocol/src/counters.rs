@@ -46,6 +46,11 @@ impl LinkCounters {
         self.reversed += 1;
         self.never_seen += u64::from(never_seen);
     }
+
+    /// Exchanges of either side that ended in an outcome.
+    pub(crate) const fn exchanges_ended(&self) -> u64 {
+        self.committed + self.refused + self.executed
+    }
 }
 
 macro_rules! drop_counters {

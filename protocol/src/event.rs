@@ -44,6 +44,10 @@ pub enum DownReason {
     TransmitFailed,
     /// Nothing was heard for too many paces.
     PeerSilent,
+    /// Other links made too many round trips while the ball of this one did not come back.
+    Outpaced,
+    /// The peer's balls come, and reflect nothing of what was said: it does not hear this side.
+    Unreflected,
     /// The peer left the epoch: it saw evidence that this side did not.
     PeerReinitialised,
     /// The peer lost its memory.
@@ -58,12 +62,14 @@ pub enum DownReason {
 
 impl DownReason {
     /// Every reason, in the order of [`crate::FailureCounters::iter`].
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::CarrierLost,
         Self::SequenceGap,
         Self::ReflectionMismatch,
         Self::TransmitFailed,
         Self::PeerSilent,
+        Self::Outpaced,
+        Self::Unreflected,
         Self::PeerReinitialised,
         Self::PeerRestarted,
         Self::PeerMoved,
@@ -80,6 +86,8 @@ impl DownReason {
             Self::ReflectionMismatch => "reflection_mismatch",
             Self::TransmitFailed => "transmit_failed",
             Self::PeerSilent => "peer_silent",
+            Self::Outpaced => "outpaced",
+            Self::Unreflected => "unreflected",
             Self::PeerReinitialised => "peer_reinitialised",
             Self::PeerRestarted => "peer_restarted",
             Self::PeerMoved => "peer_moved",
@@ -97,6 +105,8 @@ impl fmt::Display for DownReason {
             Self::ReflectionMismatch => "reflection mismatch",
             Self::TransmitFailed => "transmit failed",
             Self::PeerSilent => "peer silent",
+            Self::Outpaced => "outpaced by other links",
+            Self::Unreflected => "not heard by the peer",
             Self::PeerReinitialised => "peer re-initialised",
             Self::PeerRestarted => "peer restarted",
             Self::PeerMoved => "peer moved",

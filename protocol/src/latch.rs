@@ -54,6 +54,25 @@ impl Latch {
         len: 0,
     };
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.sequence = draw.sequence();
+        self.epoch = draw.sequence();
+        self.standing = [
+            Standing::Virgin,
+            Standing::Forgotten,
+            Standing::Tentative,
+            Standing::Committed { two_phase: true },
+            Standing::Committed { two_phase: false },
+            Standing::Refused(Refusal::NoResources),
+            Standing::Undone,
+            Standing::NeverSeen,
+        ][draw.below(8) as usize];
+        self.used_in_epoch = draw.flag();
+        self.answer_due = draw.flag();
+        self.len = draw.below(40) as u16;
+    }
+
     /// The name of the exchange, which `peer` started in slot `slot` of its port `port`.
     #[inline]
     pub const fn id(&self, peer: u64, port: u16, slot: u8) -> ExchangeId {
@@ -81,7 +100,7 @@ impl Latch {
         }
     }
 
-    /// Whether a request with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
+    /// Whether the exchange with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
     #[inline]
     pub const fn is_news(&self, sequence: u32) -> bool {
         self.is_blank() || is_later(sequence, self.sequence)
@@ -108,10 +127,15 @@ impl Latch {
     }
 }
 
-/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982).
+/// Whether `a` comes after `b` in the circle of 32-bit sequences (RFC 1982). Of two that lie exactly opposite, which RFC 1982
+/// leaves open, the larger number does: of any two that differ one is the later one, and both ends say the same of them.
 #[inline]
 pub(crate) const fn is_later(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
+    const OPPOSITE: u32 = 1 << 31;
+    match a.wrapping_sub(b) {
+        OPPOSITE => a > b,
+        ahead => ahead.cast_signed() > 0,
+    }
 }
 
 /// The latches of all slots of one port of one peer.
@@ -178,5 +202,22 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_later;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn of_two_sequences_one_is_later(a in any::<u32>(), ahead in prop_oneof![any::<u32>(), (1 << 31) - 2..=(1 << 31) + 2u32]) {
+            let b = a.wrapping_add(ahead);
+            prop_assert_eq!(is_later(b, a), ahead != 0 && !is_later(a, b));
+            if (1..1 << 31).contains(&ahead) {
+                prop_assert!(is_later(b, a));
+            }
+        }
     }
 }

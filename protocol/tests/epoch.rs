@@ -3,8 +3,11 @@
 
 mod support;
 
-use covalent_protocol::{DownReason, LinkEvent, LinkState, Mode, wire::slice::Kind};
-use support::{A, B, Bench, Ending, GUIDS, kinds};
+use covalent_protocol::{
+    DownReason, LinkEvent, LinkState, Mode,
+    wire::{VERSION, slice::Kind},
+};
+use support::{A, B, Bench, Ending, GUIDS, forge, kinds};
 
 #[test]
 fn both_ends_start_at_once() {
@@ -36,6 +39,45 @@ fn one_end_starts_late() {
     bench.carrier_at(B, 0, true);
     bench.settle();
     bench.assert_up();
+}
+
+/// A neighbour of another release: nothing comes of it, and the operator can see why.
+#[test]
+fn a_handshake_of_another_version_is_seen_for_what_it_is() {
+    let mut bench = Bench::new(1);
+    bench.carrier(0, true);
+    bench.send(A);
+    let frame = bench.cables[0][B].pop_front().unwrap();
+    assert_eq!(bench.link(B, 0).other_version, None);
+    let records = (frame.len() - 14) / 64;
+    for version in [VERSION + 1, VERSION + 2] {
+        let mut other = frame.clone();
+        for record in 0..records {
+            forge(&mut other, record, |bytes| {
+                bytes[2] = bytes[2] & 0x0f | version << 4
+            });
+        }
+        let drops = bench.link(B, 0).counters.drops.version;
+        bench.inject(B, 0, &other);
+        assert_eq!(bench.link(B, 0).counters.drops.version, drops + 1);
+        assert_eq!(bench.link(B, 0).other_version, Some(version));
+        assert_eq!(bench.link(B, 0).state, LinkState::Init);
+    }
+    // It was updated.
+    bench.inject(B, 0, &frame);
+    bench.settle();
+    bench.assert_up();
+    assert_eq!(bench.link(B, 0).other_version, None);
+    bench.inject(B, 0, &{
+        let mut other = frame;
+        forge(&mut other, 0, |bytes| bytes[2] ^= 0xf0);
+        other
+    });
+    assert_eq!(
+        bench.link(B, 0).other_version,
+        None,
+        "late, and no reason for anything"
+    );
 }
 
 /// Loses each handshake frame once, and each pair of them. The ticks bring the link up.

@@ -535,7 +535,14 @@ fn a_jump_of_the_record_sequence_fails_the_link() {
 /// The peer forged its slots far ahead: this side's exchanges look old to it. The slots catch up.
 #[test]
 fn slots_that_disagree_find_together() {
-    for sequence in [100, 0x7fff_ffff, 0xffff_fff0] {
+    for sequence in [
+        100,
+        0x7fff_ffff,
+        0x8000_0000,
+        0x8000_0001,
+        0x8000_0002,
+        0xffff_fff0,
+    ] {
         let mut bench = Bench::up(1);
         for slot in 0..4 {
             say(&mut bench, &[0; 8], |header| {
@@ -555,6 +562,48 @@ fn slots_that_disagree_find_together() {
             "each ended, if only as unknown"
         );
         assert_reconverges(&mut bench);
+    }
+}
+
+/// Both ends propose epochs that lie opposite in the circle of sequences, and their handshakes cross each time.
+#[test]
+fn epochs_that_lie_opposite_find_together() {
+    for distance in [0x7fff_ffff, 0x8000_0000, 0x8000_0001u32] {
+        for side in [A, B] {
+            let mut bench = Bench::new(1);
+            bench.carrier(0, true);
+            // What the end heard last pretends that the other one is so far ahead, or behind.
+            bench.send(1 - side);
+            let mut lie = bench.cables[0][side].pop_front().unwrap();
+            for record in 0..2 {
+                forge(&mut lie, record, |record| {
+                    let epoch = u32::from_le_bytes(record[8..12].try_into().unwrap());
+                    record[8..12].copy_from_slice(&epoch.wrapping_add(distance).to_le_bytes());
+                });
+            }
+            bench.lose(0);
+            bench.inject(side, 0, &lie);
+            let before = bench.sides.each_ref().map(|side| {
+                let link = side.node.links().next().unwrap();
+                link.counters.tx_frames
+            });
+            // Frames cross: each end says what it has to say before it hears anything.
+            for _ in 0..8 {
+                bench.tick();
+                for _ in 0..4 {
+                    bench.send(A);
+                    bench.send(B);
+                    while bench.deliver(A, 0) {}
+                    while bench.deliver(B, 0) {}
+                }
+            }
+            bench.assert_up();
+            for (at, before) in before.into_iter().enumerate() {
+                assert!(bench.link(at, 0).counters.tx_frames <= before + 16);
+            }
+            assert_eq!(bench.link(A, 0).epoch, bench.link(B, 0).epoch);
+            assert_reconverges(&mut bench);
+        }
     }
 }
 

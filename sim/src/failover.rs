@@ -14,6 +14,8 @@ use crate::{ask::Ask, book::Book, plan::Plan, world::World};
 pub const ROUND_TRIP_UNITS: u32 = 2;
 /// Units of one pace: 100 round trips.
 pub const PACE_UNITS: u32 = 100 * ROUND_TRIP_UNITS;
+/// Round trips of the other link after which a link that does not answer is dead.
+const EVENT_RATIO: u32 = 3;
 /// Units after which nobody waits any longer.
 const UNITS_MAX: u32 = 40 * PACE_UNITS;
 
@@ -65,6 +67,7 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
     let mut rng = Rng::with_seed(seed);
     let mut plan = Plan::led(2, vec![[A, B], [A, B]]);
     plan.slots = 8;
+    plan.event_ratio = EVENT_RATIO;
     plan.silent_paces_max = 10;
     let mut world = World::led(plan, seed);
     world.follow();

@@ -35,6 +35,8 @@ pub struct Plan {
     pub transactions_max: usize,
     /// Silent paces after which a link is dead.
     pub silent_paces_max: u32,
+    /// Round trips of other links that declare a link dead which does not answer; 0 for never.
+    pub event_ratio: u32,
     /// Longest payload, in bytes.
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
@@ -164,6 +166,7 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             transactions_max: [4, 16, 80][rng.usize(..3)],
             silent_paces_max: rng.u32(2..=8),
+            event_ratio: [0, 3, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
             swap,
@@ -236,6 +239,7 @@ impl Plan {
             slots: 4,
             transactions_max: 64,
             silent_paces_max: 4,
+            event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
             swap: None,

@@ -21,7 +21,7 @@ pub struct Content {
     pub records: usize,
     /// It is a handshake, which needs no credit.
     pub handshake: bool,
-    /// It carries a ball, which may go beyond the window.
+    /// Its last record is a ball, which may go beyond the window.
     pub ball: bool,
 }
 
@@ -37,7 +37,10 @@ impl Content {
             epoch: header.epoch,
             records: (frame.len() - ETHERNET_HEADER_BYTES) / RECORD_BYTES,
             handshake: header.kind == Kind::Init,
-            ball: header.kind == Kind::Ball,
+            ball: frame
+                .last_chunk::<RECORD_BYTES>()
+                .and_then(|last| Header::read(last).ok())
+                .is_some_and(|last| last.kind == Kind::Ball),
         })
     }
 }

@@ -8,6 +8,9 @@ use crate::rule::{ETHERTYPE_MIN, VLAN_ETHERTYPES};
 /// EtherTypes that carry the traffic of the host itself: ARP, IPv4, IPv6.
 const HOST_ETHERTYPES: [u16; 3] = [0x0806, 0x0800, 0x86dd];
 
+/// Least event ratio but 0: a link asks for the ball after two round trips of the others.
+const EVENT_RATIO_MIN: u32 = 4;
+
 /// What all links share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LinkConfig {
@@ -20,6 +23,9 @@ pub struct LinkConfig {
     /// Idle paces without a word from the peer after which the link is declared dead, 2 to 1000. Default 10.
     /// It only declares death; it never re-sends.
     pub silent_paces_max: u32,
+    /// Round trips of another link, while a link with something open does not answer, after which that one is declared
+    /// dead, 4 to 100000; 0 for never. Default 32.
+    pub event_ratio: u32,
 }
 
 impl LinkConfig {
@@ -35,6 +41,16 @@ impl LinkConfig {
             );
             table.refuse("ethertype", message);
         }
+        let event_ratio = table
+            .integer("event_ratio", 0..=100_000, "")
+            .unwrap_or(default.event_ratio);
+        if (1..EVENT_RATIO_MIN).contains(&event_ratio) {
+            let message = format!(
+                "{event_ratio} round trips of one link may pass while another one is merely slower; \
+                 expected {EVENT_RATIO_MIN} to 100000, or 0 for never"
+            );
+            table.refuse("event_ratio", message);
+        }
         Self {
             ethertype,
             slots: table.integer("slots", 1..=255, "").unwrap_or(default.slots),
@@ -44,6 +60,7 @@ impl LinkConfig {
             silent_paces_max: table
                 .integer("silent_paces_max", 2..=1000, "")
                 .unwrap_or(default.silent_paces_max),
+            event_ratio,
         }
     }
 }
@@ -55,6 +72,7 @@ impl Default for LinkConfig {
             slots: 64,
             idle_pace_ms: 20,
             silent_paces_max: 10,
+            event_ratio: 32,
         }
     }
 }

@@ -89,6 +89,7 @@ pub fn status() -> NodeStatus {
             peer: Some(guid()),
             peer_name: Some("b".into()),
             peer_port: Some(1),
+            other_version: Some(3),
             epoch: 7,
             open_transactions: 1,
             ups: 2,

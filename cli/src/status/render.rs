@@ -188,7 +188,15 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
         };
         table.add_row([
             Cell::new(&link.port),
-            theme.cell(&link.state, colour),
+            theme.cell(
+                &match link.other_version {
+                    None => link.state.clone(),
+                    Some(version) => {
+                        format!("{}: the neighbour speaks version {version}", link.state)
+                    }
+                },
+                colour,
+            ),
             Cell::new(match (&link.peer_name, link.peer) {
                 (Some(name), Some(guid)) => format!("{name} ({guid})"),
                 (_, guid) => or_dash(guid),
@@ -425,6 +433,7 @@ mod tests {
                 peer: Guid::new(0xdef),
                 peer_name: Some("b".into()),
                 peer_port: Some(1),
+                other_version: None,
                 epoch: 7,
                 open_transactions: 0,
                 ups: 2,
@@ -466,6 +475,16 @@ mod tests {
             events: 0,
             omitted: 0,
         }
+    }
+
+    #[test]
+    fn a_neighbour_of_another_version_is_shown_as_the_reason() {
+        let mut status = sample();
+        let why = "init: the neighbour speaks version 3";
+        status.links[0].state = "init".into();
+        assert!(!render(&status, Theme::PLAIN).contains(why));
+        status.links[0].other_version = Some(3);
+        assert!(render(&status, Theme::PLAIN).contains(why));
     }
 
     #[test]

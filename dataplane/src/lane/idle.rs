@@ -21,6 +21,10 @@ const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
 /// answer. A yield to an application that only waits costs two context switches, and just then the answer would come.
 const ROUNDS_PER_YIELD: u32 = 64;
 
+/// Fruitless rounds after which the links are told that all is quiet: some ten microseconds, longer than a neighbour's answer takes, so
+/// that the balls by which a link finds out what was lost never go along with exchanges that are answered.
+const ROUNDS_PER_QUIET: u32 = 256;
+
 /// Fruitless rounds for each look at the clock.
 const ROUNDS_PER_LOOK: u32 = 4;
 
@@ -64,6 +68,15 @@ impl Idler {
         }
     }
 
+    /// Whether the links should be told, after the round that ends now, that all is quiet.
+    const fn is_quiet(&self, found_work: bool) -> bool {
+        !found_work
+            && self
+                .fruitless
+                .wrapping_add(1)
+                .is_multiple_of(ROUNDS_PER_QUIET)
+    }
+
     /// How long a lane spins without work before it sleeps.
     pub(super) const fn spin(&self) -> Duration {
         match self.policy {
@@ -98,10 +111,15 @@ impl Lane {
         // A sleep takes longer than the kernel's timer slack; what is due sooner is waited for awake.
         let due_soon = self.idler.policy == Idle::Adaptive
             && self.paced_for().is_some_and(|wait| wait <= self.idler.spin);
+        if self.idler.is_quiet(found_work) {
+            self.node.on_quiet();
+        }
         if due_soon || !self.idler.is_tired(self.core.now, found_work) {
             self.idler.pause(found_work, drained);
             return;
         }
+        // Who sleeps does not look any more.
+        self.node.on_quiet();
         let mut ports_prepared = 0;
         let mut may_sleep = true;
         for session in self.core.sessions.items_mut() {
@@ -217,6 +235,20 @@ const fn readable(fd: RawFd) -> libc::pollfd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_is_quiet_after_many_fruitless_rounds() {
+        let mut idler = Idler::new(Idle::Poll, Duration::MAX);
+        let mut quiet = Vec::new();
+        for round in 1..=1000 {
+            let found_work = round == 300;
+            if idler.is_quiet(found_work) {
+                quiet.push(round);
+            }
+            idler.pause(found_work, false);
+        }
+        assert_eq!(quiet, [256, 556, 812]);
+    }
 
     #[test]
     fn a_lane_spins_as_long_as_its_policy_says_and_then_is_tired() {

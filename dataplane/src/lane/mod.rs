@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::{Config, Idle};
+use covalent_api::config::{Config, Idle, PortKind};
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
     verb::{
@@ -63,6 +63,9 @@ use crate::{
 
 /// Exchanges that one lane may have open or waiting at other nodes.
 const TRANSACTIONS_MAX: usize = 2048;
+
+/// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
+const HANDSHAKE_FRAMES: u32 = 16;
 
 /// What a lane is told once.
 #[derive(Debug)]
@@ -145,6 +148,9 @@ impl Lane {
                     .map_err(|error: AddLinkError| {
                         LaneError::Protocol(format!("port `{}`: {error}", port.info().name))
                     })?;
+                if let Some(records) = window_records(&config.port[usize::from(index)].kind) {
+                    node.set_window(index, records);
+                }
             }
             slots.push(PortSlot::new(index, port, link, &settings.policy)?);
         }
@@ -282,6 +288,16 @@ impl LaneSettings {
     }
 }
 
+/// Records that a neighbour may have under way to a port, so that its frames have room though each holds a single one; `None`
+/// where no ring limits them. Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length.
+fn window_records(kind: &PortKind) -> Option<u16> {
+    let (PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. }) = kind else {
+        return None;
+    };
+    let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
+    Some(u16::try_from(records).unwrap_or(u16::MAX))
+}
+
 fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneError> {
     Ok(NodeConfig {
         guid: identity.guid.bits(),
@@ -297,8 +313,29 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
         })?,
         silent_paces_max: config.link.silent_paces_max,
         message_bytes_max: VERB_BYTES_MAX as u16,
+        event_ratio: config.link.event_ratio,
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_issues_what_its_ring_has_room_for() {
+        let cable = |ring_slots| PortKind::Cable {
+            path: "/x".into(),
+            ring_slots,
+        };
+        assert_eq!(window_records(&cable(64)), Some(48));
+        assert_eq!(window_records(&cable(32_768)), Some(32_752));
+        let pcap = PortKind::Pcap {
+            input: None,
+            output: None,
+        };
+        assert_eq!(window_records(&pcap), None);
+    }
 }

@@ -146,6 +146,7 @@ impl Lane {
             peer: link.peer.and_then(Guid::new),
             peer_name: link.peer_name.map(ToString::to_string),
             peer_port: link.peer_port,
+            other_version: link.other_version,
             epoch: link.epoch,
             open_transactions: link.open_transactions,
             ups: counters.ups,

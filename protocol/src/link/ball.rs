@@ -5,17 +5,22 @@
 //! while an exchange that it heard of is unanswered.
 //!
 //! ```text
-//!  0      1       2      4      12            20
-//!  ├ owes ┼ slots ┼ port ┼ guid ┼ incarnation ┤
+//!  0       1       2      4      12            20
+//!  ├ flags ┼ grant ┼ port ┼ guid ┼ incarnation ┤
 //! ```
+
+const OWES: u8 = 0b01;
+const ASKS: u8 = 0b10;
 
 /// What a ball says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ball {
     /// Messages wait for transmission behind it.
     pub owes: bool,
-    /// Slots that the sender lets the peer use.
-    pub slots: u8,
+    /// The sender wants a ball in return, at once.
+    pub asks: bool,
+    /// Slots that the sender lets the peer use from now on: its live grant.
+    pub grant: u8,
     /// The sender's index of its port.
     pub port: u16,
     pub guid: u64,
@@ -27,8 +32,8 @@ impl Ball {
 
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[0] = u8::from(self.owes);
-        bytes[1] = self.slots;
+        bytes[0] = if self.owes { OWES } else { 0 } | if self.asks { ASKS } else { 0 };
+        bytes[1] = self.grant;
         bytes[2..4].copy_from_slice(&self.port.to_le_bytes());
         bytes[4..12].copy_from_slice(&self.guid.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.incarnation.to_le_bytes());
@@ -38,9 +43,12 @@ impl Ball {
     /// Reads the payload of a message of kind [`crate::wire::slice::Kind::Ball`]; `None` when it is not a ball's.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = payload.try_into().ok()?;
+        let flags = bytes[0];
+        (flags & !(OWES | ASKS) == 0).then_some(())?;
         Some(Self {
-            owes: bytes[0] != 0,
-            slots: bytes[1],
+            owes: flags & OWES != 0,
+            asks: flags & ASKS != 0,
+            grant: bytes[1],
             port: u16::from_le_bytes([bytes[2], bytes[3]]),
             guid: u64::from_le_bytes(*bytes[4..].first_chunk()?),
             incarnation: u64::from_le_bytes(*bytes[12..].first_chunk()?),
@@ -55,17 +63,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_ball_reads_as_it_was_said((owes, slots, port, guid, incarnation) in any::<(bool, u8, u16, u64, u64)>()) {
-            let ball = Ball { owes, slots, port, guid, incarnation };
+        fn a_ball_reads_as_it_was_said((owes, asks, grant, port, guid, incarnation) in any::<(bool, bool, u8, u16, u64, u64)>()) {
+            let ball = Ball { owes, asks, grant, port, guid, incarnation };
             prop_assert_eq!(Ball::read(&ball.to_bytes()), Some(ball));
         }
 
         #[test]
-        fn a_ball_has_one_length(payload in vec(any::<u8>(), 0..=32)) {
+        fn a_ball_has_one_length(flags in 0..8u8, rest in vec(any::<u8>(), 0..=31)) {
+            let payload = [&[flags][..], &rest].concat();
             let ball = Ball::read(&payload);
-            prop_assert_eq!(ball.is_some(), payload.len() == Ball::BYTES);
+            prop_assert_eq!(ball.is_some(), payload.len() == Ball::BYTES && flags < 4);
             if let Some(ball) = ball {
-                prop_assert_eq!(&ball.to_bytes()[1..], &payload[1..]);
+                prop_assert_eq!(&ball.to_bytes()[..], &payload[..]);
                 prop_assert_eq!(Ball::read(&ball.to_bytes()), Some(ball));
             }
         }

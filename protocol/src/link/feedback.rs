@@ -1,16 +1,27 @@
 //! Perfect information feedback: every record reflects the last one heard, and every reflection is compared with what
 //! was said.
 //!
-//! The reflection also is the credit of the cable: at most [`WINDOW`] records are under way unreflected, so the eight
-//! bits of the liveness byte name a record without doubt and the receiver's rings cannot overflow.
+//! The reflection also is the credit of the cable: at most so many records are under way unreflected as the receiver issued
+//! in its handshake, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
+//! could name two records.
 
-use crate::wire::{record::Header, slice};
+use crate::wire::{FRAME_RECORDS_MAX, record::Header, slice};
 
-/// Most records under way and not reflected.
-pub(crate) const WINDOW: u32 = 192;
-/// Balls may go beyond the window, because they carry the reflection that the peer may be waiting for; but never so far
-/// that a liveness byte could name two records.
-const BALL_WINDOW: u32 = 250;
+/// Most records that a receiver may issue: so few that a liveness byte cannot name two records.
+pub(crate) const WINDOW_RECORDS_MAX: u16 = 250;
+/// Fewest that it may issue: a frame of messages must fit into what is left for them.
+pub(crate) const WINDOW_RECORDS_MIN: u16 = 32;
+
+/// How many of the records that a receiver issued messages may take. The rest is for balls, because they carry the reflection
+/// that the peer may be waiting for.
+pub(crate) const fn message_window(window_records: u16) -> u32 {
+    window_records as u32 * 192 / 250
+}
+
+const _: () = assert!(
+    message_window(WINDOW_RECORDS_MIN) as usize >= FRAME_RECORDS_MAX,
+    "the longest message of one frame can be sent"
+);
 
 /// The peer reflects something that was never said, or no longer can be the last that it heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +41,10 @@ pub(crate) struct Feedback {
     heard: u32,
     /// Sequence of the next record to hear.
     expected: u32,
+    /// Sequence of the first record of the epoch, said or heard.
+    first: u32,
+    /// Records that the receiver has room for.
+    window_records: u16,
     /// Records heard since this side last said something.
     unreflected: u32,
 }
@@ -46,8 +61,8 @@ pub(crate) enum Arrival {
 }
 
 impl Feedback {
-    /// Nothing said and nothing heard; both directions count from `first`.
-    pub const fn new(first: u32) -> Self {
+    /// Nothing said and nothing heard; both directions count from `first`. The receiver has room for `window_records`.
+    pub const fn new(first: u32, window_records: u16) -> Self {
         Self {
             said: [0; 256],
             next: first,
@@ -55,6 +70,8 @@ impl Feedback {
             reflected_anything: false,
             heard: 0,
             expected: first,
+            first,
+            window_records,
             unreflected: 0,
         }
     }
@@ -95,12 +112,12 @@ impl Feedback {
     /// Whether `records` more may be under way.
     #[inline]
     pub const fn may_send(&self, records: usize) -> bool {
-        self.outstanding() as usize + records <= WINDOW as usize
+        self.outstanding() as usize + records <= message_window(self.window_records) as usize
     }
 
     /// Whether a ball may be under way.
     pub const fn may_send_ball(&self) -> bool {
-        self.outstanding() < BALL_WINDOW
+        self.outstanding() < self.window_records as u32
     }
 
     /// Notes the mine half of the record just written.
@@ -129,17 +146,40 @@ impl Feedback {
         self.unreflected = self.unreflected.saturating_add(records as u32);
     }
 
-    /// Compares what the peer reflects with what was said.
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.said.fill_with(|| draw.half());
+        self.next = draw.sequence();
+        self.reflected = draw.sequence();
+        self.reflected_anything = draw.flag();
+        self.heard = draw.half();
+        self.expected = draw.sequence();
+        self.unreflected = draw.below(100);
+        self.first = draw.sequence();
+        self.window_records = draw.below(u32::from(WINDOW_RECORDS_MAX) + 1) as u16;
+    }
+
+    /// Records accepted in this epoch.
+    pub const fn records_heard(&self) -> u32 {
+        self.expected.wrapping_sub(self.first)
+    }
+
+    /// Whether something was said that the peer is not known to have heard.
+    pub const fn awaits_reflection(&self) -> bool {
+        self.outstanding() > 0
+    }
+
+    /// Compares what the peer reflects with what was said; tells whether it reflects something new.
     ///
     /// # Errors
     /// It is none of the records between the last one reflected and the last one said.
     #[inline]
-    pub fn check(&mut self, yours: u32) -> Result<(), ReflectionError> {
+    pub fn check(&mut self, yours: u32) -> Result<bool, ReflectionError> {
         if yours == 0 {
             return if self.reflected_anything {
                 Err(ReflectionError)
             } else {
-                Ok(())
+                Ok(false)
             };
         }
         // The earliest record that the peer may still name is the last one that it named.
@@ -154,9 +194,9 @@ impl Feedback {
         if self.said[(named & 0xff) as usize] != yours {
             return Err(ReflectionError);
         }
-        self.reflected = named.wrapping_add(1);
+        let before = core::mem::replace(&mut self.reflected, named.wrapping_add(1));
         self.reflected_anything = true;
-        Ok(())
+        Ok(self.reflected != before)
     }
 }
 
@@ -169,18 +209,18 @@ mod tests {
     #[test]
     fn the_last_sequence_before_the_wrap_may_be_reflected_again() {
         let mine = |sequence| slice::mine(Kind::Ball, sequence, 0);
-        let mut feedback = Feedback::new(u32::MAX - 1);
-        assert_eq!(feedback.check(0), Ok(()));
+        let mut feedback = Feedback::new(u32::MAX - 1, WINDOW_RECORDS_MAX);
+        assert_eq!(feedback.check(0), Ok(false));
         for sequence in [u32::MAX - 1, u32::MAX] {
             feedback.said(mine(sequence));
         }
-        assert_eq!(feedback.check(0), Ok(()));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
+        assert_eq!(feedback.check(0), Ok(false));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(true));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
         assert_eq!(feedback.check(0), Err(ReflectionError));
         assert_eq!(feedback.check(mine(u32::MAX - 1)), Err(ReflectionError));
         feedback.said(mine(0));
-        assert_eq!(feedback.check(mine(u32::MAX)), Ok(()));
-        assert_eq!(feedback.check(mine(0)), Ok(()));
+        assert_eq!(feedback.check(mine(u32::MAX)), Ok(false));
+        assert_eq!(feedback.check(mine(0)), Ok(true));
     }
 }

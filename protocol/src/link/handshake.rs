@@ -1,10 +1,11 @@
-//! The handshake that starts an epoch: stop-and-wait, re-sent on ticks only.
+//! The handshake that starts an epoch: stop-and-wait, said again on ticks, and some times when other links go on meanwhile.
 //!
 //! Each end proposes the highest epoch that it has seen plus one and takes over a higher proposal. An end is up when it
 //! hears its own proposal and its own incarnation echoed together with the same proposal of the peer, so each end knows
 //! that the other has seen it. A handshake says `asks` while its sender still lacks the echo; an end that is up already
 //! answers those, which makes the loss of the last handshake harmless.
 
+use super::feedback::WINDOW_RECORDS_MIN;
 use crate::{
     Name,
     wire::{
@@ -19,12 +20,16 @@ const HEARD: u8 = 0b01;
 const ASKS: u8 = 0b10;
 /// Handshakes sent between two ticks at most. An epoch takes two or three of each end.
 const SENT_PER_TICK_MAX: u8 = 8;
+/// Round trips of other links after which a handshake that nobody answered is said again.
+const REPEAT_AFTER: u8 = 4;
+/// Times that this is done for each failure of an epoch that was good for something. Then the ticks do it.
+const REPEATS_MAX: u8 = 4;
 
 /// One handshake message, with the proposed epoch in its header.
 ///
 /// ```text
-///  0        8              16            24           28     30      31      32
-///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ name, 1 to 32 bytes ┤
+///  0        8              16            24           28     30      31      32              34      35    40
+///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ window records┼ grant ┼ 0 ──┼ name, 1 to 32 bytes ┤
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -34,8 +39,12 @@ pub(crate) struct Hello {
     /// The incarnation and the proposal last heard from the peer.
     pub heard: Option<(u64, u32)>,
     pub port: u16,
-    /// Slots that the sender lets the peer use.
+    /// Slots that the sender has.
     pub slots: u8,
+    /// Slots that the sender lets the peer use now, at most all of them.
+    pub grant: u8,
+    /// Records that the sender has room for.
+    pub window_records: u16,
     /// The sender has not yet heard its own proposal echoed.
     pub asks: bool,
     pub name: Name,
@@ -43,7 +52,7 @@ pub(crate) struct Hello {
 
 impl Hello {
     /// Bytes before the name.
-    const FIXED_BYTES: usize = 32;
+    const FIXED_BYTES: usize = 40;
     const BYTES_MAX: usize = Self::FIXED_BYTES + Name::BYTES_MAX;
 
     /// Writes the message.
@@ -58,6 +67,8 @@ impl Hello {
         payload[30] = self.slots;
         payload[31] =
             if self.heard.is_some() { HEARD } else { 0 } | if self.asks { ASKS } else { 0 };
+        payload[32..34].copy_from_slice(&self.window_records.to_le_bytes());
+        payload[34] = self.grant;
         let name = self.name.as_bytes();
         let bytes = Self::FIXED_BYTES + name.len();
         payload[Self::FIXED_BYTES..bytes].copy_from_slice(name);
@@ -98,10 +109,16 @@ impl Hello {
             },
             port: u16::from_le_bytes(*fixed[28..].first_chunk()?),
             slots: fixed[30],
+            grant: fixed[34],
+            window_records: u16::from_le_bytes(*fixed[32..].first_chunk()?),
             asks: flags & ASKS != 0,
             name: Name::from_bytes(name).ok()?,
         };
-        (hello.guid != 0 && flags & !(HEARD | ASKS) == 0).then_some(hello)
+        let makes_sense = hello.guid != 0
+            && flags & !(HEARD | ASKS) == 0
+            && hello.grant <= hello.slots
+            && hello.window_records >= WINDOW_RECORDS_MIN;
+        makes_sense.then_some(hello)
     }
 }
 
@@ -114,9 +131,14 @@ pub(crate) struct Handshake {
     pub guid: u64,
     /// A handshake waits for transmission.
     pub due: bool,
-    /// Failures of the link since the last tick. The first starts the next handshake at once, later ones wait for the
-    /// tick: a peer that fails the link over and over is answered at the pace of the ticks, not of the wire.
+    /// Failures of the link since the last tick, or since the last epoch that was good for something. The first starts the
+    /// next handshake at once, later ones wait for the tick: a peer that fails the link over and over is answered at the
+    /// pace of the ticks, not of the wire.
     failures_since_tick: u8,
+    /// Times that a handshake will still be said again because of what other links do.
+    repeats_left: u8,
+    /// Round trips of other links since anything was said or heard here.
+    outpaced: u8,
     /// Handshakes sent since the last tick.
     sent_since_tick: u8,
     /// Another node than before was heard since the last tick.
@@ -132,10 +154,27 @@ impl Handshake {
             guid: 0,
             due: false,
             failures_since_tick: 0,
+            repeats_left: 0,
+            outpaced: 0,
             sent_since_tick: 0,
             changed_since_tick: false,
             said: None,
         }
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
+        self.heard = draw.flag().then(|| (draw.long(), draw.sequence()));
+        if draw.below(4) == 0 {
+            self.guid = draw.long();
+        }
+        self.due = draw.flag();
+        self.failures_since_tick = draw.below(4) as u8;
+        self.repeats_left = draw.below(256) as u8;
+        self.outpaced = draw.below(256) as u8;
+        self.sent_since_tick = draw.below(12) as u8;
+        self.changed_since_tick = draw.flag();
+        self.said = draw.flag().then(|| (draw.sequence(), self.heard));
     }
 
     /// Starts over with a new proposal.
@@ -146,10 +185,33 @@ impl Handshake {
         self.answer();
     }
 
-    /// The link failed: starts over.
-    pub const fn fail(&mut self) {
-        self.failures_since_tick = self.failures_since_tick.saturating_add(1);
+    /// The link failed: starts over. If its epoch was good for something, at once.
+    pub const fn fail(&mut self, progressed: bool) {
+        if progressed {
+            self.failures_since_tick = 0;
+            self.sent_since_tick = 0;
+            self.repeats_left = REPEATS_MAX;
+        } else {
+            self.failures_since_tick = self.failures_since_tick.saturating_add(1);
+        }
+        self.outpaced = 0;
         self.restart();
+    }
+
+    /// Whether a handshake may be said again before the tick.
+    pub const fn is_eager(&self) -> bool {
+        self.repeats_left > 0
+    }
+
+    /// A round trip of another link ended. When some did and nothing was heard here, what was said last is taken for lost
+    /// and said again: handshakes are stop-and-wait.
+    pub const fn outpace(&mut self) {
+        self.outpaced = self.outpaced.saturating_add(1);
+        if self.outpaced >= REPEAT_AFTER && self.is_eager() {
+            self.outpaced = 0;
+            self.repeats_left -= 1;
+            self.answer();
+        }
     }
 
     /// A tick passed.
@@ -185,6 +247,7 @@ impl Handshake {
 
     /// Notes what was heard and makes a handshake due if it would say something new.
     pub fn hear(&mut self, hello: &Hello, epoch: u32) {
+        self.outpaced = 0;
         self.heard = Some((hello.incarnation, hello.epoch));
         if self.said != Some((epoch, self.heard)) {
             self.answer();
@@ -199,6 +262,7 @@ impl Handshake {
     /// Notes what was sent.
     pub const fn sent(&mut self, epoch: u32) {
         self.due = false;
+        self.outpaced = 0;
         self.sent_since_tick = self.sent_since_tick.saturating_add(1);
         self.said = Some((epoch, self.heard));
     }
@@ -213,17 +277,25 @@ mod tests {
     fn hellos() -> impl Strategy<Value = Hello> {
         (
             any::<(u32, u64, u64, u16, u8, bool)>(),
+            any::<(u8, u16)>(),
             any::<Option<(u64, u32)>>(),
             "[a-zA-Z0-9._-]{1,32}",
         )
             .prop_map(
-                |((epoch, guid, incarnation, port, slots, asks), heard, name)| Hello {
+                |(
+                    (epoch, guid, incarnation, port, slots, asks),
+                    (grant, window_records),
+                    heard,
+                    name,
+                )| Hello {
                     epoch,
                     guid: guid.max(1),
                     incarnation,
                     heard,
                     port,
                     slots,
+                    grant: grant.min(slots),
+                    window_records: window_records.max(WINDOW_RECORDS_MIN),
                     asks,
                     name: Name::new(&name).expect("the pattern has names only"),
                 },
@@ -244,6 +316,12 @@ mod tests {
         Hello::read(&message)
     }
 
+    /// The bytes of the name in a frame: from the fortieth byte of the payload on, in the second record.
+    fn hello_name(frame: &[u8]) -> &[u8] {
+        let bytes = usize::from(frame[14 + 21]) - (Hello::FIXED_BYTES - 28);
+        &frame[14 + 64 + 20..][..bytes]
+    }
+
     proptest! {
         #[test]
         fn a_handshake_reads_as_it_was_said(hello in hellos()) {
@@ -251,6 +329,13 @@ mod tests {
             prop_assert_eq!(read(&frame[..len]), Some(hello));
             let (frame, len) = frame_of(&Hello { guid: 0, ..hello });
             prop_assert_eq!(read(&frame[..len]), None, "0 is nobody");
+            if let Some(grant) = hello.slots.checked_add(1) {
+                let (frame, len) = frame_of(&Hello { grant, ..hello });
+                prop_assert_eq!(read(&frame[..len]), None, "more than there is");
+            }
+            let window_records = WINDOW_RECORDS_MIN - 1;
+            let (frame, len) = frame_of(&Hello { window_records, ..hello });
+            prop_assert_eq!(read(&frame[..len]), None, "too few for a message");
         }
 
         // Up to three bytes are replaced and the CRCs fit again: flags, lengths and names that nobody says.
@@ -270,8 +355,7 @@ mod tests {
                 prop_assert_eq!(again[14 + 64 + 8 + 3], flags, "no flag is passed over");
                 prop_assert_eq!(read_first.heard.is_some(), flags & HEARD != 0);
                 // The name, to the last byte that counts; what lies behind it is nobody's.
-                let bytes = usize::from(frame[14 + 21]) - 4;
-                prop_assert_eq!(read_first.name.as_bytes(), &frame[14 + 64 + 12..][..bytes]);
+                prop_assert_eq!(read_first.name.as_bytes(), hello_name(frame));
             }
         }
     }

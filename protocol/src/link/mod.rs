@@ -5,6 +5,7 @@ pub(crate) mod ball;
 pub(crate) mod departing;
 pub(crate) mod feedback;
 pub(crate) mod handshake;
+pub(crate) mod liveness;
 pub(crate) mod outbound;
 
 use alloc::{collections::VecDeque, vec::Vec};
@@ -12,8 +13,9 @@ use alloc::{collections::VecDeque, vec::Vec};
 use self::{
     arriving::Arriving,
     departing::Departing,
-    feedback::{Feedback, ReflectionError},
+    feedback::{Feedback, ReflectionError, WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN, message_window},
     handshake::Handshake,
+    liveness::Liveness,
     outbound::Outbound,
 };
 use crate::{
@@ -27,9 +29,11 @@ use crate::{
     },
 };
 
-/// Records accepted and not yet reflected after which a ball goes out although nothing else does. Well below
-/// [`feedback::WINDOW`], so that a peer that only listens never stalls one that only talks.
-const REFLECT_EVERY: u32 = 64;
+/// A ball goes out although nothing else does when this part of what the peer's messages may take was accepted and not
+/// yet reflected, so that an end that only listens never stalls one that only talks.
+const REFLECT_PART: u32 = 3;
+/// Records accepted in an epoch that show it to be good for something although no exchange ended.
+const PROGRESS_RECORDS: u32 = 64;
 
 /// Where a link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +68,12 @@ pub(crate) struct Attachment {
     /// The peer's index of its port.
     pub port: u16,
     pub mac: [u8; 6],
-    /// Slots that the peer lets this side use.
+    /// Slots that the peer has.
+    pub slots: u8,
+    /// Slots that the peer lets this side use now.
     pub granted: u8,
+    /// Records that the peer has room for.
+    pub window_records: u16,
 }
 
 /// An answer to a resolution that waits for transmission.
@@ -85,12 +93,17 @@ pub(crate) struct Link {
     pub port: u16,
     pub mac: [u8; 6],
     pub state: LinkState,
+    /// Slots that this side lets the peer use now.
+    pub grant: u8,
+    /// Records that this side has room for.
+    pub window_records: u16,
     /// The epoch in force, or proposed while in handshake.
     pub epoch: u32,
     pub handshake: Handshake,
     /// The peer, exactly while the link is up.
     pub attachment: Option<Attachment>,
     pub feedback: Feedback,
+    pub liveness: Liveness,
     pub outbound: Outbound,
     /// Slots of this side whose message 3 is due.
     pub commits: VecDeque<u8>,
@@ -109,7 +122,11 @@ pub(crate) struct Link {
     /// Something other than the ball was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
+    /// Version of the link protocol that was last heard since the link was up, if it was another.
+    pub other_version: Option<u8>,
     pub counters: LinkCounters,
+    /// Exchanges that had ended when the epoch in force began.
+    ended_before_epoch: u64,
 }
 
 impl Link {
@@ -126,10 +143,13 @@ impl Link {
             port,
             mac,
             state: LinkState::Down,
+            grant: slots,
+            window_records: WINDOW_RECORDS_MAX,
             epoch: first_sequence.wrapping_add(1),
             handshake: Handshake::new(),
             attachment: None,
-            feedback: Feedback::new(first_sequence),
+            feedback: Feedback::new(first_sequence, WINDOW_RECORDS_MAX),
+            liveness: Liveness::new(first_sequence),
             outbound: Outbound::new(slots, first_sequence),
             commits: VecDeque::with_capacity(slots_len),
             reflections: VecDeque::with_capacity(slots_len),
@@ -141,7 +161,9 @@ impl Link {
             silent_paces: 0,
             sent_since_tick: false,
             ball_due: false,
+            other_version: None,
             counters: LinkCounters::default(),
+            ended_before_epoch: 0,
         }
     }
 
@@ -154,22 +176,32 @@ impl Link {
     /// Enters an epoch: nothing was said and nothing heard in it. Its records count from `first_sequence`.
     pub fn enter_epoch(&mut self, first_sequence: u32) {
         self.state = LinkState::Up;
-        self.feedback = Feedback::new(first_sequence);
+        let (granted, window_records) = self
+            .attachment
+            .map_or((0, WINDOW_RECORDS_MIN), |attachment| {
+                (attachment.granted, attachment.window_records)
+            });
+        self.feedback = Feedback::new(first_sequence, window_records);
+        self.liveness = Liveness::new(first_sequence);
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
+        self.other_version = None;
         self.counters.ups += 1;
-        let granted = self.attachment.map_or(0, |attachment| attachment.granted);
+        self.ended_before_epoch = self.counters.exchanges_ended();
         self.outbound.enter_epoch(granted);
     }
 
-    /// Notes that the records of a message were accepted and what they reflect.
+    /// Notes that the records of a message were accepted and what they reflect; tells whether that is something new.
+    ///
+    /// # Errors
+    /// They reflect what was not said.
     #[inline]
-    pub fn accept(&mut self, header: &Header, records: usize) -> Result<(), ReflectionError> {
+    pub fn accept(&mut self, header: &Header, records: usize) -> Result<bool, ReflectionError> {
         self.silent_paces = 0;
         self.counters.rx_records += records as u64;
         self.feedback.accept(header, records);
-        if self.feedback.unreflected() >= REFLECT_EVERY {
+        if self.feedback.unreflected() >= message_window(self.window_records) / REFLECT_PART {
             self.ball_due = true;
         }
         self.feedback.check(header.yours)
@@ -240,6 +272,23 @@ impl Link {
         self.arriving.clear();
         self.departing.clear();
         self.ball_due = false;
+    }
+
+    /// Whether an exchange or a question of this side waits for the peer.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.state == LinkState::Up && (self.outbound.busy() > 0 || !self.asked.is_empty())
+    }
+
+    /// Whether a handshake is under way whose loss is to be found out by the round trips of other links.
+    pub fn awaits_handshake(&self) -> bool {
+        self.state == LinkState::Init && self.handshake.is_eager()
+    }
+
+    /// Whether the epoch in force was good for something: an exchange ended, or some traffic passed.
+    pub fn has_progressed(&self) -> bool {
+        self.feedback.records_heard() >= PROGRESS_RECORDS
+            || self.counters.exchanges_ended() > self.ended_before_epoch
     }
 
     /// Whether exchanges wait for this side: a ball says so, because the peer may then not conclude anything from it.

@@ -43,6 +43,8 @@ pub(crate) struct Outbound {
     open: u32,
     /// Slots whose message 1 of a 2PC was sent and message 2 has not come.
     tentative: u32,
+    /// Exchanges under way in the epoch in force.
+    busy: u32,
 }
 
 impl Outbound {
@@ -60,6 +62,7 @@ impl Outbound {
             granted: 0,
             open: 0,
             tentative: 0,
+            busy: 0,
         }
     }
 
@@ -73,12 +76,63 @@ impl Outbound {
         self.open
     }
 
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble(&mut self, granted: u8, draw: &mut crate::node::arbitrary::Draw) {
+        self.enter_epoch(granted);
+        for slot in &mut self.slots {
+            slot.sequence = draw.sequence();
+        }
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_slot(
+        &mut self,
+        number: u8,
+        transaction: Index,
+        progress: Progress,
+        draw: &mut crate::node::arbitrary::Draw,
+    ) {
+        self.scramble_unresolved(number);
+        self.busy += 1;
+        self.tentative += u32::from(progress == Progress::Tentative);
+        let slot = &mut self.slots[usize::from(number)];
+        slot.progress = progress;
+        slot.transaction = transaction;
+        slot.record_sequence = draw.sequence();
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_unresolved(&mut self, number: u8) {
+        self.withhold(number);
+        self.open += 1;
+    }
+
+    /// Exchanges that are under way in the epoch in force.
+    #[inline]
+    pub const fn busy(&self) -> u32 {
+        self.busy
+    }
+
     /// Sets the peer's grant and frees every slot within it.
     pub fn enter_epoch(&mut self, granted: u8) {
+        self.busy = 0;
         self.granted = granted.min(self.slots());
         self.tentative = 0;
         self.free.clear();
         self.free.extend((0..self.granted).rev());
+    }
+
+    /// The peer grants another number of slots. What is open goes on; slots that come within the grant are free if there is
+    /// no exchange in them.
+    pub fn set_grant(&mut self, granted: u8) {
+        let before = self.granted;
+        self.granted = granted.min(self.slots());
+        self.free.retain(|&number| number < granted);
+        for number in before..self.granted {
+            if self.slots[usize::from(number)].progress == Progress::Free {
+                self.free.push(number);
+            }
+        }
     }
 
     /// Keeps a free slot from being taken: an exchange of it with the peer of this epoch is unresolved, and what the
@@ -102,6 +156,7 @@ impl Outbound {
         slot.transaction = transaction;
         self.open += 1;
         self.tentative += u32::from(progress == Progress::Tentative);
+        self.busy += 1;
         Some((number, slot.sequence))
     }
 
@@ -111,6 +166,7 @@ impl Outbound {
         let slot = &mut self.slots[usize::from(number)];
         self.tentative -= u32::from(slot.progress == Progress::Tentative);
         slot.progress = Progress::Free;
+        self.busy -= 1;
         self.settle(number, true);
     }
 

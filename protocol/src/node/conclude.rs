@@ -82,21 +82,38 @@ impl Node {
     }
 
     /// The ball. Its sender must be the one of the handshake, and if it owes nothing it must have answered everything
-    /// that it heard.
+    /// that it heard. `reflects` tells whether it reflects something new.
     ///
     /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
     /// the other does not know of would otherwise wait for ever on a link that is up.
-    pub(super) fn on_ball(&mut self, at: usize, payload: &[u8]) -> Result<(), DownReason> {
+    pub(super) fn on_ball(
+        &mut self,
+        at: usize,
+        payload: &[u8],
+        reflects: bool,
+    ) -> Result<(), DownReason> {
         let ball = Ball::read(payload).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
-        if (ball.guid, ball.port, ball.slots) != (peer.guid, attachment.port, attachment.granted) {
+        if (ball.guid, ball.port) != (peer.guid, attachment.port) {
             return Err(DownReason::PeerMoved);
+        }
+        if ball.grant > attachment.slots {
+            return Err(DownReason::Violation);
         }
         if ball.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
         }
-        let link = &self.links[at];
+        if ball.grant != attachment.granted {
+            self.on_grant(at, attachment.peer, ball.grant);
+        }
+        let link = &mut self.links[at];
+        if ball.asks {
+            link.liveness.answer();
+        }
+        if !reflects && link.feedback.awaits_reflection() && link.liveness.unreflected_ball() {
+            return Err(DownReason::Unreflected);
+        }
         // Of a message that is still departing the peer has heard a part at most.
         if ball.owes || link.departing.is_under_way() {
             return Ok(());

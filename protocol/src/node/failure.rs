@@ -61,7 +61,7 @@ impl Node {
         link.clear();
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);
-        link.handshake.fail();
+        link.handshake.fail(link.has_progressed());
         link.counters.failures.count(reason);
         peer.links_up -= 1;
         host.link_event(LinkEvent::Down {

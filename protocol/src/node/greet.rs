@@ -116,14 +116,10 @@ impl Node {
         self.forget_dead_ends(host);
     }
 
-    /// The two ends of a link hold the same epoch. The slots of unresolved exchanges with this very peer stay unused.
+    /// The two ends of a link hold the same epoch.
     fn enter_epoch(&mut self, at: usize, peer: usize) {
-        let link = &mut self.links[at];
-        link.enter_epoch(self.config.first_sequence);
-        self.transactions
-            .live()
-            .filter(|entry| entry.unresolved.is_some() && (entry.link, entry.peer) == (at, peer))
-            .for_each(|entry| link.outbound.withhold(entry.slot));
+        self.links[at].enter_epoch(self.config.first_sequence);
+        self.withhold_unresolved(at, peer);
     }
 
     /// A peer lives anew, as its handshake proved: it forgot the exchanges that it started and the

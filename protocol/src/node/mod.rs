@@ -6,15 +6,20 @@
 //! | `greet` | handshakes: who is at the other end, which epoch |
 //! | `serve` | the responder's half of an exchange |
 //! | `conclude` | the initiator's half of an exchange |
+//! | `watch` | which links still answer, measured by the others |
 //! | `transmit` | what goes into the next frame |
+//! | `credit` | how much may be under way |
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `relay` | the same through a neighbour |
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
 
+#[cfg(feature = "arbitrary-state")]
+pub(crate) mod arbitrary;
 mod ask;
 mod conclude;
+mod credit;
 mod failure;
 mod greet;
 mod receive;
@@ -24,6 +29,7 @@ mod serve;
 mod tables;
 mod transmit;
 mod view;
+mod watch;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -68,6 +74,9 @@ pub struct NodeConfig {
     pub silent_paces_max: u32,
     /// Longest request and reply, in bytes: 1 to [`MAX_PAYLOAD_BYTES`], others are taken for the nearer bound.
     pub message_bytes_max: u16,
+    /// Round trips of another link, while the ball of a link with something open does not come back, after which that
+    /// link is declared dead; 0 for never.
+    pub event_ratio: u32,
     /// EtherType of link frames.
     pub ethertype: u16,
     /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
@@ -78,7 +87,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`],
+    /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`], 32 round trips,
     /// [`DEFAULT_ETHERTYPE`], 1024 transactions.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
@@ -89,6 +98,7 @@ impl NodeConfig {
             slots: 64,
             silent_paces_max: 10,
             message_bytes_max: MAX_PAYLOAD_BYTES as u16,
+            event_ratio: 32,
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
@@ -156,6 +166,8 @@ pub struct Node {
     names: Names,
     /// Counts the times that a link took a latch set, to find the one not used for longest.
     takes: u64,
+    /// A link made a round trip since the caller was last quiet.
+    round_trips: bool,
     /// A peer had to make room in the table for another.
     peers_lost: bool,
     /// Frames of ports without a link.
@@ -194,6 +206,7 @@ impl Node {
             names_max: names_max(&config) as u32,
             names: Names::new(names_max(&config), message_bytes_max),
             takes: 0,
+            round_trips: false,
             peers_lost: false,
             frames_without_link: 0,
             clock: 0,
@@ -268,8 +281,8 @@ impl Node {
         }
     }
 
-    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle, and declares dead those that were
-    /// silent for too long. Nothing else depends on it: no exchange is ever re-sent.
+    /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
+    /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
@@ -291,6 +304,7 @@ impl Node {
         let transactions = &self.transactions;
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
         self.names.tell(lives, host);
+        self.on_quiet();
     }
 
     /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to

@@ -46,11 +46,17 @@ impl Node {
             let (message, rest) = match Message::split(records) {
                 Ok(split) => split,
                 Err(error) => {
-                    let drops = &mut self.links[link].counters.drops;
-                    *match error {
-                        RecordError::Version(_) => &mut drops.version,
-                        RecordError::Malformed => &mut drops.malformed,
-                    } += 1;
+                    let link = &mut self.links[link];
+                    let drops = &mut link.counters.drops;
+                    match error {
+                        RecordError::Version(version) => {
+                            drops.version += 1;
+                            if link.state != LinkState::Up {
+                                link.other_version = Some(version);
+                            }
+                        }
+                        RecordError::Malformed => drops.malformed += 1,
+                    }
                     return;
                 }
             };
@@ -98,8 +104,12 @@ impl Node {
             }
             Arrival::Gap => return Err(DownReason::SequenceGap),
         }
-        link.accept(header, records)
+        let reflects = link
+            .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
+        if reflects && link.liveness.reflected(&link.feedback) {
+            self.on_round_trip(at, host);
+        }
         // The clock of Lamport: what happens from here on comes after what the peer did before it said this.
         let heard = header.clock;
         if is_later(heard, self.clock) {
@@ -114,14 +124,14 @@ impl Node {
             && header.shape.is_whole()
             && let Some(payload) = message.payload_in_place()
         {
-            return self.dispatch(at, header, payload, host);
+            return self.dispatch(at, header, payload, reflects, host);
         }
         match link.arriving.take(message) {
             Err(Disorder) => Err(DownReason::Violation),
             Ok(Arrived::Part) => Ok(()),
             Ok(Arrived::Whole(bytes)) => {
                 let buffer = link.arriving.lend();
-                let result = self.dispatch(at, header, &buffer[..bytes], host);
+                let result = self.dispatch(at, header, &buffer[..bytes], reflects, host);
                 self.links[at].arriving.give_back(buffer);
                 result
             }
@@ -154,6 +164,7 @@ impl Node {
         at: usize,
         header: &Header,
         payload: &[u8],
+        reflects: bool,
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         match header.kind {
@@ -167,7 +178,7 @@ impl Node {
             Kind::Resolved => self.on_resolved(at, header, payload, host),
             Kind::Relay => self.on_relay(at, header, payload, host),
             Kind::Relayed => self.on_relayed(at, header, payload, host),
-            Kind::Ball => self.on_ball(at, payload),
+            Kind::Ball => self.on_ball(at, payload, reflects),
             Kind::Init => Ok(()),
         }
     }

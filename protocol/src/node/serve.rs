@@ -36,22 +36,20 @@ impl Node {
         if !(1..=request_bytes_max).contains(&payload.len()) || latch.answer_due {
             return Err(DownReason::Violation);
         }
-        if !latch.is_news(sequence) {
-            if sequence == latch.sequence
-                && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
-            {
-                // The initiator saw the link fail before this side did, asked over another, and was told "undone". What
-                // it had sent before arrives now.
-                link.counters.drops.late += 1;
-                return Ok(());
-            }
-            return Err(DownReason::Violation);
+        if sequence == latch.sequence
+            && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
+        {
+            // The initiator saw the link fail before this side did, or before this side saw it come up, asked over another,
+            // and was told "undone". What it had sent before arrives now.
+            link.counters.drops.late += 1;
+            return Ok(());
         }
-        // A slot serves one exchange at a time, and a tentative one is settled before its slot or its link is used anew.
-        if latch.standing == Standing::Tentative {
-            return Err(DownReason::Violation);
-        }
-        if latch.used_in_epoch && sequence != latch.sequence.wrapping_add(1) {
+        // What else comes first in an epoch is new, whatever its number: what was sent before it is of another epoch. So slots
+        // that disagree, for whatever reason, find together. Then a slot serves one exchange at a time, and a tentative one
+        // is settled before its slot is used anew.
+        if latch.used_in_epoch
+            && (sequence != latch.sequence.wrapping_add(1) || latch.standing == Standing::Tentative)
+        {
             return Err(DownReason::Violation);
         }
         latch.sequence = sequence;

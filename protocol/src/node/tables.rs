@@ -5,7 +5,7 @@ use crate::{
     Host, Name,
     event::DownReason,
     latch::LatchSet,
-    link::{Attachment, handshake::Hello},
+    link::{Attachment, feedback::WINDOW_RECORDS_MAX, handshake::Hello},
     peer::Peer,
     wire::frame::BROADCAST,
 };
@@ -119,7 +119,9 @@ impl Node {
             set,
             port: hello.port,
             mac,
-            granted: hello.slots,
+            slots: hello.slots,
+            granted: hello.grant,
+            window_records: hello.window_records.min(WINDOW_RECORDS_MAX),
         });
     }
 

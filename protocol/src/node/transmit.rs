@@ -60,7 +60,7 @@ impl Node {
         first.is_some_and(|bytes| {
             let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
             link.feedback.may_send(records)
-        }) || (link.ball_due && link.feedback.may_send_ball())
+        }) || ((link.ball_due || link.liveness.ball_due()) && link.feedback.may_send_ball())
     }
 
     /// The latches that an answer to a resolution tells of.
@@ -133,6 +133,8 @@ impl Node {
             heard: link.handshake.heard,
             port: link.port,
             slots: self.config.slots,
+            grant: link.grant,
+            window_records: link.window_records,
             asks: link.state != LinkState::Up,
             name: self.config.name,
         }
@@ -276,7 +278,7 @@ impl Node {
     }
 
     fn may_ask(&self, asked: usize, attachment: Attachment) -> bool {
-        asked < usize::from(attachment.granted.min(self.config.slots))
+        asked < usize::from(attachment.slots.min(self.config.slots))
     }
 
     #[inline]
@@ -424,24 +426,28 @@ impl Node {
         Ok(())
     }
 
-    /// The ball, if it is due and nothing else is said: whatever is said reflects as well as it does.
+    /// The ball, if it asks or was asked for; or if it is due and nothing else is said, for whatever is said reflects as
+    /// well as it does.
     #[inline]
     fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &mut self.links[at];
-        if link.ball_due && writer.records() == 0 && link.feedback.may_send_ball() {
+        let due = link.liveness.ball_due() || (link.ball_due && writer.records() == 0);
+        if due && writer.room() > 0 && link.feedback.may_send_ball() {
             let ball = Ball {
                 owes: link.owes() || self.relays[at].owes(),
-                slots: self.config.slots,
+                asks: link.liveness.ask_due(),
+                grant: link.grant,
                 port: link.port,
                 guid: self.config.guid,
                 incarnation: self.config.incarnation,
             };
             let payload = ball.to_bytes();
-            link.write(
+            let sequence = link.write(
                 writer,
                 &mut self.clock,
                 &Part::whole(Kind::Ball, 0, 0, &payload),
             );
+            link.liveness.said_ball(sequence);
         }
     }
 }

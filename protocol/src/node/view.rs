@@ -16,6 +16,9 @@ pub struct LinkView<'a> {
     pub peer_name: Option<&'a Name>,
     /// The peer's index of its port while the link is up.
     pub peer_port: Option<u16>,
+    /// The version of the link protocol that the other end speaks, if it is another and the link was not up since: why it
+    /// does not come up.
+    pub other_version: Option<u8>,
     /// The epoch in force, or the proposed one while the link is not up.
     pub epoch: u32,
     /// Slots with an exchange that this side started, unresolved ones among them.
@@ -54,6 +57,7 @@ impl Node {
                 peer: peer.map(|peer| peer.guid),
                 peer_name: peer.map(|peer| &peer.name),
                 peer_port: link.attachment.map(|attachment| attachment.port),
+                other_version: link.other_version,
                 epoch: link.epoch,
                 open_transactions: link.outbound.open(),
                 counters: &link.counters,

@@ -18,6 +18,8 @@ pub struct Evidence {
     injured: Vec<bool>,
     /// The epoch in which each end of each cable is up.
     up: Vec<[Option<u32>; 2]>,
+    /// The epoch in which each cable last brought a record to an end that was not up.
+    unheard: Vec<Option<u32>>,
     /// Times that the world came to rest.
     rests: u32,
 }
@@ -29,6 +31,7 @@ impl Evidence {
         Self {
             injured: vec![false; cables],
             up: vec![[None; 2]; cables],
+            unheard: vec![None; cables],
             rests: 0,
         }
     }
@@ -45,10 +48,12 @@ impl Checker for Evidence {
                 self.injured[from.cable] = true;
             }
             Fact::Heard { at, frame, .. } => {
-                let lost = Content::of(frame).is_some_and(|content| {
-                    !content.handshake && self.up[at.cable][at.end] != Some(content.epoch)
-                });
-                self.injured[at.cable] |= lost;
+                if let Some(content) = Content::of(frame).filter(|content| !content.handshake)
+                    && self.up[at.cable][at.end] != Some(content.epoch)
+                {
+                    self.injured[at.cable] = true;
+                    self.unheard[at.cable] = Some(content.epoch);
+                }
             }
             Fact::Link {
                 at,
@@ -67,7 +72,11 @@ impl Checker for Evidence {
             Fact::Rested { .. } => {
                 self.rests += 1;
                 if self.rests >= 2 {
-                    self.injured.fill(false);
+                    for (cable, injured) in self.injured.iter_mut().enumerate() {
+                        // What this epoch lost before both ends were up in it shows with the next record.
+                        let unheard = self.unheard[cable];
+                        *injured = unheard.is_some() && self.up[cable].contains(&unheard);
+                    }
                 }
             }
             Fact::Link {

@@ -440,6 +440,7 @@ impl World {
             slots: self.plan.slots,
             silent_paces_max: self.plan.silent_paces_max,
             transactions_max: self.plan.transactions_max,
+            event_ratio: self.plan.event_ratio,
             message_bytes_max: self.plan.message_bytes_max(),
             first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)

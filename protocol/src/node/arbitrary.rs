@@ -1,0 +1,208 @@
+//! Registers with arbitrary contents, for the proof that a link finds back from anywhere.
+//!
+//! What lies in registers is drawn anew. What one structure says of another stays true, as it does in a program whose memory is its
+//! own: indices lead somewhere, a transaction is in one list, a slot with an exchange knows its transaction.
+
+use fastrand::Rng;
+
+use super::Node;
+use crate::{
+    ExchangeId, Host, Mode,
+    latch::Standing,
+    link::{LinkState, Verdict, outbound::Progress},
+    transaction::{Asked, Unresolved},
+    wire::slice::{self, Kind},
+};
+
+/// Draws the contents of registers.
+pub(crate) struct Draw {
+    rng: Rng,
+    /// A number that the registers of both ends are near to more often than chance would have it.
+    common: u32,
+}
+
+impl Draw {
+    pub fn flag(&mut self) -> bool {
+        self.rng.bool()
+    }
+
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.rng.u32(..end)
+    }
+
+    pub fn long(&mut self) -> u64 {
+        self.rng.u64(..)
+    }
+
+    /// A serial number: near to those of the other end, opposite to them, or anywhere.
+    pub fn sequence(&mut self) -> u32 {
+        let near = self.common.wrapping_add(self.below(5)).wrapping_sub(2);
+        match self.below(8) {
+            0 => self.rng.u32(..),
+            1 => near.wrapping_add(1 << 31),
+            _ => near,
+        }
+    }
+
+    /// A half of slice 1.
+    pub fn half(&mut self) -> u32 {
+        match self.below(4) {
+            0 => 0,
+            1 => self.rng.u32(..),
+            _ => {
+                let kind = Kind::ALL[self.below(Kind::ALL.len() as u32) as usize];
+                slice::mine(kind, self.sequence(), self.sequence())
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Draws the registers of all links, of all that is known of the peers, and of the exchanges that wait for a link, from
+    /// `seed`. Serial numbers are often near to `common`. Carriers stay as they are; what the exchanges want, and how
+    /// it is told, too.
+    ///
+    /// Tentative exchanges of peers that are drawn are told to `host` as admitted; its answer is passed over.
+    pub fn scramble(&mut self, seed: u64, common: u32, host: &mut impl Host) {
+        let mut draw = Draw {
+            rng: Rng::with_seed(seed),
+            common,
+        };
+        let draw = &mut draw;
+        self.peers_lost = draw.flag();
+        self.round_trips = draw.flag();
+        for peer in &mut self.peers {
+            if draw.below(4) == 0 {
+                peer.incarnation = draw.long();
+            }
+            peer.latches_lost = draw.flag();
+        }
+        for at in 0..self.links.len() {
+            if self.links[at].attachment.is_some() && draw.below(4) == 0 {
+                self.forget_peer(at);
+            }
+            let link = &mut self.links[at];
+            link.epoch = draw.sequence();
+            link.handshake.scramble(draw);
+            link.silent_paces = draw.below(self.config.silent_paces_max);
+            link.sent_since_tick = draw.flag();
+            link.ball_due = draw.flag();
+            if link.state == LinkState::Up {
+                self.scramble_epoch(at, draw);
+            }
+        }
+        for set in 0..self.latches.len() {
+            if self.latches[set].owner.is_some() {
+                self.scramble_latches(set, draw, host);
+            }
+        }
+    }
+
+    /// The link is in a handshake and was never up, as far as it knows.
+    fn forget_peer(&mut self, at: usize) {
+        if let Some(attachment) = self.links[at].attachment {
+            self.detach(at);
+            self.peers[attachment.peer].links_up -= 1;
+            self.links[at].state = LinkState::Init;
+        }
+    }
+
+    fn scramble_epoch(&mut self, at: usize, draw: &mut Draw) {
+        let Self {
+            links,
+            peers,
+            transactions,
+            in_doubt,
+            latches,
+            ..
+        } = self;
+        let link = &mut links[at];
+        let Some(attachment) = &mut link.attachment else {
+            return;
+        };
+        if draw.below(8) == 0 {
+            attachment.port = draw.below(4) as u16;
+            latches[attachment.set].owner = Some((attachment.peer, attachment.port));
+        }
+        attachment.slots = draw.below(u32::from(link.outbound.slots()) + 1) as u8;
+        attachment.granted = draw.below(u32::from(attachment.slots) + 1) as u8;
+        link.feedback.scramble(draw);
+        link.liveness.scramble(draw);
+        link.outbound.scramble(attachment.granted, draw);
+        let slots = link.outbound.slots();
+        let peer = &mut peers[attachment.peer];
+        for number in 0..slots {
+            if draw.flag()
+                && let Some(transaction) = peer.queue.pop_front(transactions)
+            {
+                let progress = [
+                    Progress::Executing,
+                    Progress::Tentative,
+                    Progress::CommitDue,
+                    Progress::Committing,
+                ][draw.below(4) as usize];
+                link.outbound
+                    .scramble_slot(number, transaction, progress, draw);
+                if progress == Progress::CommitDue {
+                    link.commits.push_back(number);
+                }
+                let entry = &mut transactions[transaction];
+                (entry.link, entry.slot) = (at, number);
+            } else if draw.below(4) == 0
+                && let Some(transaction) = peer.queue.pop_front(transactions)
+            {
+                link.outbound.scramble_unresolved(number);
+                let entry = &mut transactions[transaction];
+                (entry.link, entry.slot) = (at, number);
+                entry.unresolved = Some(Unresolved {
+                    sequence: draw.sequence(),
+                    epoch: draw.sequence(),
+                    commit: draw.flag(),
+                });
+                entry.in_doubt = draw.flag();
+                *in_doubt += u64::from(entry.in_doubt);
+                if draw.flag() {
+                    entry.asked = Some(Asked {
+                        link: at,
+                        place: link.asked.len(),
+                        record_sequence: draw.sequence(),
+                    });
+                    link.asked.push(transaction);
+                } else {
+                    peer.unresolved.push_back(transactions, transaction);
+                }
+            }
+            if draw.below(4) == 0 {
+                if draw.flag() {
+                    link.answers.push_back(number);
+                } else {
+                    link.reflections.push_back(number);
+                }
+            }
+            if draw.below(4) == 0 {
+                link.verdicts.push_back(Verdict {
+                    port: draw.below(4) as u16,
+                    slot: number,
+                    epoch: draw.sequence(),
+                    sequence: draw.sequence(),
+                });
+            }
+        }
+    }
+
+    fn scramble_latches(&mut self, set: usize, draw: &mut Draw, host: &mut impl Host) {
+        let Some((peer, port)) = self.latches[set].owner else {
+            return;
+        };
+        let guid = self.peers[peer].guid;
+        let set = &mut self.latches[set];
+        for slot in 0..set.latches.len() as u8 {
+            let latch = &mut set.latches[usize::from(slot)];
+            latch.scramble(draw);
+            if latch.standing == Standing::Tentative {
+                let id: ExchangeId = latch.id(guid, port, slot);
+                let _ = host.admit(&id, Mode::TwoPhase, set.bytes(slot));
+            }
+        }
+    }
+}

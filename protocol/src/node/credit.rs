@@ -1,0 +1,51 @@
+//! What this node lets its neighbours have under way, and what they let it.
+
+use super::{LinkState, Node};
+use crate::link::feedback::{WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN};
+
+impl Node {
+    /// Lets the peer on `port` use `slots` slots from now on, at most [`super::NodeConfig::slots`], which it is at first.
+    /// With fewer the peer starts fewer exchanges, with none it starts none; what is open, or was under way before the peer
+    /// heard of it, is served. It holds until it is set again, for whoever is at the other end.
+    pub fn set_grant(&mut self, port: u16, slots: u8) {
+        let slots = slots.min(self.config.slots);
+        if let Some(at) = self.link_of(port) {
+            let link = &mut self.links[at];
+            if link.grant != slots {
+                link.grant = slots;
+                if link.state == LinkState::Up {
+                    link.liveness.answer();
+                }
+            }
+        }
+    }
+
+    /// Tells the node that the receive ring of `port` has room for `records` frames of its link; each holds one record at
+    /// least. A peer is told in the next handshake, and has no more under way. At most 250, which it is at first, and
+    /// 32 at least.
+    pub fn set_window(&mut self, port: u16, records: u16) {
+        if let Some(at) = self.link_of(port) {
+            self.links[at].window_records = records.clamp(WINDOW_RECORDS_MIN, WINDOW_RECORDS_MAX);
+        }
+    }
+
+    /// The peer grants another number of slots.
+    #[cold]
+    pub(super) fn on_grant(&mut self, at: usize, peer: usize, granted: u8) {
+        let link = &mut self.links[at];
+        if let Some(attachment) = &mut link.attachment {
+            attachment.granted = granted;
+        }
+        link.outbound.set_grant(granted);
+        self.withhold_unresolved(at, peer);
+    }
+
+    /// The slots of unresolved exchanges with this very peer stay unused.
+    pub(super) fn withhold_unresolved(&mut self, at: usize, peer: usize) {
+        let outbound = &mut self.links[at].outbound;
+        self.transactions
+            .live()
+            .filter(|entry| entry.unresolved.is_some() && (entry.link, entry.peer) == (at, peer))
+            .for_each(|entry| outbound.withhold(entry.slot));
+    }
+}
