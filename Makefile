@@ -93,13 +93,13 @@ loom:            ## Checks the pipe's notification protocol under the model chec
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
 
-spec:            ## Checks spec/link.pml, the specification of the link, with Spin: all runs within its bounds, and the mutants that must be found
+spec:            ## Every run, within bounds, of the link's specification (Spin) and of the production state machines (stateright), and the mutants that must be found
 	@scripts/install-packages build spec
-	@scripts/spec
+	@CARGO="$(CARGO)" scripts/spec
 
 spec-bounded:    ## The same within smaller bounds, in seconds
 	@scripts/install-packages build spec
-	@scripts/spec --bounded
+	@CARGO="$(CARGO)" scripts/spec --bounded
 
 instructions:    ## Instructions that a pipe spends on a packet, against their ceilings
 	@scripts/install-packages build count
@@ -109,15 +109,17 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; on AF_XDP too as root
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, and a bank over links that are cut (60)
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
+	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Three runs beside DPDK, iceoryx2, Aeron, sockets, bare AF_XDP; results in bench/results (as root)
+bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
+	target/release/covalent-bench redis --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \
 	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status

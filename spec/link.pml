@@ -144,6 +144,7 @@ byte delivered[TRANSACTIONS];        /* times that B executed it: counted for th
 /* AGREEMENT, never committed at one end and reversed at the other: what B executes is the exchange that A holds open at that time.
  * It stands in `execute`, and below as ONE COPY: at most one end has the right to forward a transaction, A while it is (again)
  * queued there, B once it executed it.
+ * NOTHING RESERVED: B keeps nothing for an exchange whose link it holds for failed.
  * EXACTLY ONCE: executed once where the caller was told "done", never where it was told "dropped".
  * ISOLATION, before message 3 of two phases nothing is executed, and TOLD ONCE, of the exchange in the slot and not before it is
  * resolved, stand where the one and the other happens: in `execute_kept` and `tell`. */
@@ -157,6 +158,8 @@ inline check_invariants() {
     assert(told[1] != DONE || delivered[1] == 1);
     assert(told[0] != DROPPED || delivered[0] == 0);
     assert(told[1] != DROPPED || delivered[1] == 0);
+    /* NOTHING RESERVED */
+    assert(latch != KEPT || link[B].up);
 #ifndef MUTANT
     /* NO STORM: each lost record and each cut costs the link one epoch at most. */
     assert(EPOCHS_OF(A) <= EPOCHS_MAX && EPOCHS_OF(B) <= EPOCHS_MAX)
@@ -210,10 +213,12 @@ inline restart(me) {
     link[me].heard_anything = false
 }
 
-/* The link fails, as `me` knows: its epoch is over, and what was open on it must be asked about. */
+/* The link fails, as `me` knows: its epoch is over. What A had open on it must be asked about; what B kept and was not told to commit
+ * is reversed at once, so that nothing stays reserved for an A that never returns. If A had message 2, its question learns that. */
 inline fail(me) {
     restart(me);
     if
+    :: me == B && latch == KEPT -> latch = UNDONE
     :: me == A && progress != FREE && progress != UNRESOLVED ->
         commit = (progress == COMMITTING);
         progress = UNRESOLVED
@@ -315,7 +320,7 @@ inline execute_kept() {
 /* Message 1. */
 inline request() {
     if
-    :: latch == VIRGIN || LATER_SEQUENCE(about, latched) ->
+    :: latch != KEPT && (latch == VIRGIN || LATER_SEQUENCE(about, latched)) ->
         latched = about;
         kept = word;
         if

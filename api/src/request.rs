@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    config::FaultRates,
     event::Event,
     guid::Guid,
     rule::{Match, Spread},
@@ -93,6 +94,15 @@ pub enum Request {
         port: String,
         /// Whether it may carry frames.
         enabled: bool,
+    },
+    /// Changes what a port does to its own frames. Needs the daemon's own user or root, and a port with `[port.faults]`.
+    SetFaults {
+        /// Name of the port.
+        port: String,
+        /// What happens from now on to frames that arrive.
+        rx: FaultRates,
+        /// What happens from now on to frames that are sent.
+        tx: FaultRates,
     },
 }
 

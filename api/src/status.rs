@@ -158,6 +158,9 @@ pub struct PortStatus {
     pub drops: Causes,
     /// Frames refused at a TX pipe of this port, by cause. The application was told; of `pipe_full` it may have waited or tried again instead.
     pub refusals: Causes,
+    /// What `[port.faults]` did to its frames; empty for a port without. Frames that it lost are among the drops too, as `fault_injected`.
+    #[serde(default, skip_serializing_if = "Causes::is_empty")]
+    pub faults: Causes,
 }
 
 /// How a port moves frames.

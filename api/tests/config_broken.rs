@@ -59,6 +59,22 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         "[[link]]\nslots = 1",
         &["`link`", "found a list", "`[link]`"],
     ),
+    (
+        "[port.faults]\nrx = { drop_per_100k = 100001 }",
+        &[
+            "`port[0].faults.rx.drop_per_100k`",
+            "the number 100001",
+            "0 to 100000 (of 100000 frames)",
+        ],
+    ),
+    (
+        "[port.faults.tx]\ncorrupt = 1",
+        &[
+            "`port[0].faults.tx.corrupt`",
+            "no such key",
+            "`corrupt_per_100k`",
+        ],
+    ),
     // Unknown keys.
     (
         "[dataplane]\nspin_use = 50",

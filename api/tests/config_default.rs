@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, HugePages, Idle,
-        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RssKey, XdpMode,
+        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, FaultRates, FaultsConfig,
+        HugePages, Idle, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RssKey, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -41,6 +41,7 @@ fn documented() -> Config {
                 xdp: XdpMode::Auto,
                 copy: CopyMode::Auto,
             },
+            faults: None,
         }],
         link: LinkConfig {
             ethertype: 0x88b5,
@@ -92,6 +93,11 @@ fn the_examples_in_the_shipped_file_are_right() {
         Config::parse(&everything_on(), "everything").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(all.lane[0].core, Some(2));
     assert_eq!(all.port.len(), 3);
+    let faults = all.port[0].faults.expect("the first port's");
+    assert_eq!(
+        (faults.rx.drop_per_100k, faults.rx.corrupt_per_100k),
+        (1000, 100)
+    );
     assert!(!all.port[2].link, "a pcap port has nobody to link with");
     assert_eq!(all.steer.len(), 7, "one example for each kind of match");
 }
@@ -130,6 +136,20 @@ fn every_kind() -> Config {
         lane,
         link,
         kind,
+        faults: None,
+    };
+    let faults = FaultsConfig {
+        seed: u32::MAX,
+        rx: FaultRates {
+            drop_per_100k: 100_000,
+            corrupt_per_100k: 1,
+            duplicate_per_100k: 2,
+            blackhole: false,
+        },
+        tx: FaultRates {
+            blackhole: true,
+            ..FaultRates::default()
+        },
     };
     let rule = |matches, action| Rule { matches, action };
     let address = |text: &str| text.parse().expect("an address");
@@ -165,15 +185,18 @@ fn every_kind() -> Config {
                     copy: CopyMode::ZeroCopy,
                 },
             ),
-            port(
-                "c",
-                0,
-                true,
-                PortKind::Cable {
-                    path: "/tmp/c.sock".into(),
-                    ring_slots: 32_768,
-                },
-            ),
+            PortConfig {
+                faults: Some(faults),
+                ..port(
+                    "c",
+                    0,
+                    true,
+                    PortKind::Cable {
+                        path: "/tmp/c.sock".into(),
+                        ring_slots: 32_768,
+                    },
+                )
+            },
             port(
                 "q",
                 0,

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
+    config::FaultRates,
     control::{ControlReply, ControlRequest, ControlVersion, LinkBrief, Neighbour},
     datagram::{self, DatagramError},
     event::{Event, EventKind},
@@ -88,7 +89,19 @@ fn requests() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         Just(Request::Subscribe),
         (text, any::<bool>()).prop_map(|(port, enabled)| Request::SetPort { port, enabled }),
+        (text, faults(), faults()).prop_map(|(port, rx, tx)| Request::SetFaults { port, rx, tx }),
     ]
+}
+
+fn faults() -> impl Strategy<Value = FaultRates> {
+    (any::<[u32; 3]>(), any::<bool>()).prop_map(|([drop, corrupt, duplicate], blackhole)| {
+        FaultRates {
+            drop_per_100k: drop,
+            corrupt_per_100k: corrupt,
+            duplicate_per_100k: duplicate,
+            blackhole,
+        }
+    })
 }
 
 fn guids() -> impl Strategy<Value = Guid> {

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
+    config::FaultRates,
     control::{
         ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief, Neighbour,
     },
@@ -49,6 +50,19 @@ fn requests_survive() {
         Request::SetPort {
             port: "p0".into(),
             enabled: false,
+        },
+        Request::SetFaults {
+            port: "p0".into(),
+            rx: FaultRates {
+                drop_per_100k: 1,
+                corrupt_per_100k: 2,
+                duplicate_per_100k: 3,
+                blackhole: false,
+            },
+            tx: FaultRates {
+                blackhole: true,
+                ..FaultRates::default()
+            },
         },
     ];
     all.extend(kinds.map(|kind| Request::OpenPipe {

@@ -33,11 +33,13 @@ pub enum Action {
     /// One lane receives frames into an application's pipe: at least 0.90 of a bare receiver's rate; with --peers against DPDK and the
     /// kernel too (as root).
     Rx(Rx),
-    /// Round trip of a fetch-and-add: below 2 times a bare echo's (as root).
+    /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
     Rtt(Wire),
+    /// Pipelined additions to a counter at another node: at least 5 times the rate of Redis' INCR (as root).
+    Redis(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
-    /// The three of them, one after the other, and which came off worst (as root).
+    /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
     All(Wire),
     /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
     Pipes(Pipes),

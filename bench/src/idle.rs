@@ -99,6 +99,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
         goal: "idle",
         target: "a daemon at rest takes less than 2 % of a core and 100 MiB",
         bare: 0.0,
+        peer_name: "none",
         covalent: worst_cpu,
         unit: "% of a core",
         ratio: share,
@@ -112,7 +113,6 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
             "daemons": rests.iter().map(|rest| json!({"cpu_percent": rest.cpu_percent, "resident_mib": rest.resident_mib})).collect::<Vec<_>>(),
         }),
         peer: serde_json::Value::Null,
-        second_peer: None,
         setup: Setup {
             ring_slots: arguments.ring_slots,
             burst: 64,

@@ -15,6 +15,7 @@ mod kept;
 mod node;
 mod pipes;
 mod receive;
+mod redis;
 mod report;
 mod rtt;
 mod rx;
@@ -22,6 +23,7 @@ mod stage;
 mod stop;
 mod summary;
 mod trips;
+mod udp_echo;
 
 use std::{io::Write, process::ExitCode};
 
@@ -29,7 +31,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use arguments::{Action, Arguments, Format, Output, Wire};
-use report::Report;
+use report::{Report, Standing};
 use stop::Stopped;
 
 fn main() -> ExitCode {
@@ -56,10 +58,14 @@ fn run(action: &Action) -> Result<bool> {
             prepare_wire(&rx.wire)?;
             receive::measure(rx)
         }
-        Action::Rx(rx) => on_the_wire(&[rx::measure], &rx.wire),
-        Action::Rtt(wire) => on_the_wire(&[rtt::measure], wire),
-        Action::Idle(wire) => on_the_wire(&[idle::measure], wire),
-        Action::All(wire) => on_the_wire(&[rx::measure, rtt::measure, idle::measure], wire),
+        Action::Rx(rx) => on_the_wire(rx::measure, &rx.wire),
+        Action::Rtt(wire) => {
+            prepare_wire(wire)?;
+            Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))
+        }
+        Action::Idle(wire) => on_the_wire(idle::measure, wire),
+        Action::Redis(wire) => on_the_wire(redis::measure, wire),
+        Action::All(wire) => all(wire),
         Action::Pipes(options) => {
             refuse_debug(&options.output)?;
             stop::listen()?;
@@ -73,20 +79,36 @@ fn run(action: &Action) -> Result<bool> {
 /// Measures one thing on a virtual cable.
 type Measure = fn(&Wire) -> Result<Report>;
 
-/// Measures several, one after the other.
-fn on_the_wire(parts: &[Measure], wire: &Wire) -> Result<bool> {
+/// Measures it, and tells it.
+fn on_the_wire(measure: Measure, wire: &Wire) -> Result<bool> {
     prepare_wire(wire)?;
-    let mut reports = Vec::new();
-    for measure in parts {
-        let report = measure(wire)?;
-        tell(&report, &wire.output)?;
-        reports.push(report);
+    let report = measure(wire)?;
+    tell(&report, &wire.output)?;
+    Ok(report.met)
+}
+
+/// Measures three things, one after the other, and tells what they come to.
+fn all(wire: &Wire) -> Result<bool> {
+    prepare_wire(wire)?;
+    let mut standings = Vec::new();
+    let rx = rx::measure(wire)?;
+    tell(&rx, &wire.output)?;
+    standings.push(rx.standing());
+    for verdict in rtt::measure(wire)? {
+        standings.push(Standing {
+            name: verdict.goal,
+            margin: verdict.margin,
+            met: verdict.met,
+        });
     }
-    if reports.len() > 1 && wire.output.format == Format::Table {
-        writeln!(std::io::stdout(), "{}", report::verdict(&reports))
+    let idle = idle::measure(wire)?;
+    tell(&idle, &wire.output)?;
+    standings.push(idle.standing());
+    if wire.output.format == Format::Table {
+        writeln!(std::io::stdout(), "{}", report::verdict(&standings))
             .context("writing the result")?;
     }
-    Ok(reports.iter().all(|report| report.met))
+    Ok(standings.iter().all(|standing| standing.met))
 }
 
 /// Whether a virtual cable can be measured on, and listens for the end.

@@ -19,7 +19,7 @@ use crate::host::Host;
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// `rx`, `rtt` or `idle`.
+    /// `rx`, `redis` or `idle`.
     pub name: &'static str,
     /// The same: the goal that it is about.
     pub goal: &'static str,
@@ -27,6 +27,8 @@ pub struct Report {
     pub target: &'static str,
     /// The bare peer's figure; 0 where there is no peer.
     pub bare: f64,
+    /// What the peer is, in a word.
+    pub peer_name: &'static str,
     /// Covalent's figure.
     pub covalent: f64,
     /// Of both figures.
@@ -41,24 +43,21 @@ pub struct Report {
     pub ours: Value,
     /// Everything about the peer's side; null where there is none.
     pub peer: Value,
-    /// Of a peer that the goal is not about; for people, as `peer` and `ours` tell all of it.
-    #[serde(skip)]
-    pub second_peer: Option<SecondPeer>,
     /// How both sides were set up.
     pub setup: Setup,
     /// Where it was measured.
     pub host: Host,
 }
 
-/// A peer that the goal is not about, but that says something about the figures.
-#[derive(Debug)]
-pub struct SecondPeer {
-    /// What it is.
-    pub name: &'static str,
-    /// Its figure, of the report's unit.
-    pub figure: f64,
-    /// Covalent's figure divided by it.
-    pub ratio: f64,
+/// How one goal was met.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The goal.
+    pub name: String,
+    /// How many times better than it asks: 1 is just at the goal, less is missed.
+    pub margin: f64,
+    /// Whether it is met.
+    pub met: bool,
 }
 
 /// How both sides were set up.
@@ -83,6 +82,15 @@ pub struct Setup {
 }
 
 impl Report {
+    /// How its goal was met.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            name: self.goal.to_owned(),
+            margin: self.margin,
+            met: self.met,
+        }
+    }
+
     /// The whole report on one line of JSON.
     pub fn line(&self) -> Result<String> {
         serde_json::to_string(self).context("writing JSON")
@@ -115,21 +123,14 @@ impl Report {
         if !self.peer.is_null() {
             let _ = writeln!(
                 out,
-                "  bare      {:>12.3} {}  {}",
+                "  {:<10}{:>12.3} {}  {}",
+                self.peer_name,
                 self.bare,
                 self.unit,
                 brief(&self.peer)
             );
         }
         let _ = writeln!(out, "  ratio     {:>12.3}  goal {verdict}", self.ratio);
-        if let Some(SecondPeer {
-            name,
-            figure,
-            ratio,
-        }) = &self.second_peer
-        {
-            let _ = writeln!(out, "  {name}  {figure:.3} {}  ratio {ratio:.3}", self.unit);
-        }
         if let Some(mode) = &self.setup.mode {
             let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
             let _ = writeln!(
@@ -153,10 +154,10 @@ impl Report {
     }
 }
 
-/// What several reports come to: how many goals are met, and which came off worst.
-pub fn verdict(reports: &[Report]) -> String {
-    let met = reports.iter().filter(|report| report.met).count();
-    let worst = reports
+/// What several goals come to: how many are met, and which came off worst.
+pub fn verdict(standings: &[Standing]) -> String {
+    let met = standings.iter().filter(|standing| standing.met).count();
+    let worst = standings
         .iter()
         .min_by(|one, other| one.margin.total_cmp(&other.margin));
     let worst = worst.map_or_else(String::new, |worst| {
@@ -165,7 +166,7 @@ pub fn verdict(reports: &[Report]) -> String {
             worst.name, worst.margin
         )
     });
-    format!("{met} of {} goals met{worst}", reports.len())
+    format!("{met} of {} goals met{worst}", standings.len())
 }
 
 /// The plain figures of one side on one line.
@@ -198,6 +199,7 @@ mod tests {
             goal: "rx",
             target: "at least 0.90",
             bare: 1.0,
+            peer_name: "bare",
             covalent: 0.95,
             unit: "Mpps",
             ratio: 0.95,
@@ -205,7 +207,6 @@ mod tests {
             met: true,
             ours: serde_json::json!({"lost": 3, "rate": {"min": 0.9, "max": 1.0}}),
             peer: Value::Null,
-            second_peer: None,
             setup: Setup {
                 ring_slots: 2048,
                 burst: 64,
@@ -249,34 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn people_see_a_second_peer_and_the_goal_does_not() {
-        let report = Report {
-            second_peer: Some(SecondPeer {
-                name: "bare, asked by a second thread",
-                figure: 5.25,
-                ratio: 1.5,
-            }),
-            ..report()
-        };
-        let table = report.table();
-        assert!(
-            table.contains("bare, asked by a second thread  5.250 Mpps  ratio 1.500")
-                && table.contains("0.950  goal met"),
-            "{table}"
-        );
-    }
-
-    #[test]
     fn the_worst_is_the_one_with_the_least_margin() {
-        let good = Report {
-            margin: 1.5,
-            ..report()
-        };
-        let bad = Report {
-            name: "idle",
+        let good = report().standing();
+        let bad = Standing {
+            name: "idle".to_owned(),
             margin: 0.8,
             met: false,
-            ..report()
         };
         assert_eq!(
             verdict(&[good, bad]),

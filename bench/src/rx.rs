@@ -56,6 +56,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
         goal: "rx",
         target: "one lane receives 64 B frames into a pipe at 0.90 or more of a bare AF_XDP receiver's rate",
         bare: bare_rate.median,
+        peer_name: "bare",
         covalent: our_rate.median,
         unit: "Mpps",
         ratio,
@@ -63,7 +64,6 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
         met: ratio >= GOAL,
         ours: side(&ours, &our_rate),
         peer: side(&bare, &bare_rate),
-        second_peer: None,
         setup: Setup {
             ring_slots: arguments.ring_slots,
             burst: BURST,

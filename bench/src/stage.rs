@@ -138,7 +138,8 @@ fn wait_for_carrier(interface: &str) -> Result<()> {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<()> {
+/// Runs `ip` in the calling thread's namespace.
+pub fn ip(arguments: &[&str]) -> Result<()> {
     let output = Command::new("ip")
         .args(arguments)
         .output()

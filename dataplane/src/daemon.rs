@@ -43,6 +43,15 @@ pub struct Daemon {
     _identity: Arc<Identity>,
 }
 
+/// Whether ports may damage their own frames, where `[port.faults]` asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultInjection {
+    /// A configuration that asks for it is refused: a node that is in use loses nothing on purpose.
+    Refused,
+    /// Whoever started the daemon wants it.
+    Allowed,
+}
+
 /// A lane that runs. Its ports are open until its thread has ended.
 #[derive(Debug)]
 struct LaneThread {
@@ -56,6 +65,15 @@ pub enum StartError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A port is to damage its own frames, and nobody allowed that.
+    #[error(
+        "port `{port}` has a `[port.faults]` table, which damages its frames on purpose: start covalentd with --allow-faults if this node is for \
+         tests, or remove the table"
+    )]
+    Faults {
+        /// Name of the port.
+        port: String,
+    },
     /// A configured core does not exist or may not be used.
     #[error(
         "lane {lane} is to run on core {core}, but this process may use cores {available}: change `core` or leave it out"
@@ -104,7 +122,7 @@ pub enum StartError {
 }
 
 impl Daemon {
-    /// Starts a daemon that keeps the privileges of this process.
+    /// Starts a daemon that keeps the privileges of this process and damages no frames on purpose.
     ///
     /// Everything that can be checked is checked before anything is changed. When this returns, the ports are open and the
     /// socket answers.
@@ -112,7 +130,7 @@ impl Daemon {
     /// # Errors
     /// [`StartError`] says what is wrong, with which object, and what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_with(config, Privileges::Keep)
+        Self::start_with(config, Privileges::Keep, FaultInjection::Refused)
     }
 
     /// Starts a daemon, giving up privileges as told once the ports are open. Capabilities are given up by the calling thread
@@ -120,16 +138,21 @@ impl Daemon {
     ///
     /// # Errors
     /// As [`Daemon::start`].
-    pub fn start_with(config: Config, privileges: Privileges) -> Result<Self, StartError> {
-        Self::launch(config, privileges, thread::Builder::new())
+    pub fn start_with(
+        config: Config,
+        privileges: Privileges,
+        faults: FaultInjection,
+    ) -> Result<Self, StartError> {
+        Self::launch(config, privileges, faults, thread::Builder::new())
     }
 
     fn launch(
         config: Config,
         privileges: Privileges,
+        faults: FaultInjection,
         host: thread::Builder,
     ) -> Result<Self, StartError> {
-        check(&config)?;
+        check(&config, faults)?;
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
         let listener = listen(&config)?;
@@ -249,9 +272,16 @@ impl Drop for Daemon {
 /// Checks what can be checked without changing anything: what `covalentd --check` does.
 ///
 /// # Errors
-/// [`StartError`] for a wrong configuration, a missing core or group.
-pub fn check(config: &Config) -> Result<(), StartError> {
+/// [`StartError`] for a wrong configuration, a missing core or group, or faults that are not allowed.
+pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> {
     config.check()?;
+    if faults == FaultInjection::Refused
+        && let Some(port) = config.port.iter().find(|port| port.faults.is_some())
+    {
+        return Err(StartError::Faults {
+            port: port.name.clone(),
+        });
+    }
     Admission::new(&config.node.group)?;
     let available: Vec<usize> = core_affinity::get_core_ids()
         .unwrap_or_default()
@@ -322,6 +352,13 @@ fn open_ports(config: &Config) -> Result<Vec<LanePorts>, StartError> {
             let port = port::open(port_config, &config.dataplane, &config.link, &mut memory)?;
             let info = port.info();
             info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
+            if let Some(faults) = &port_config.faults {
+                warn!(
+                    port = info.name,
+                    ?faults,
+                    "this port damages its frames on purpose"
+                );
+            }
             ports.push((index, port));
         }
     }
@@ -429,7 +466,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         // No address space has room for this stack.
         let impossible = thread::Builder::new().stack_size(1 << 60);
-        let error = Daemon::launch(config(dir.path()), Privileges::Keep, impossible).unwrap_err();
+        let error = Daemon::launch(
+            config(dir.path()),
+            Privileges::Keep,
+            FaultInjection::Refused,
+            impossible,
+        )
+        .unwrap_err();
         assert!(
             error.to_string().contains("cannot start a thread"),
             "{error}"

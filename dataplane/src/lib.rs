@@ -40,4 +40,4 @@ pub mod session;
 mod slots;
 pub mod verb;
 
-pub use daemon::{Daemon, StartError};
+pub use daemon::{Daemon, FaultInjection, StartError};

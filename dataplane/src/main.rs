@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use covalent_api::config::Config;
 use covalent_dataplane::{
-    Daemon, daemon,
+    Daemon, FaultInjection, daemon,
     privilege::{self, Privileges},
 };
 use nix::sys::signal::{SigSet, Signal};
@@ -41,6 +41,9 @@ struct Arguments {
     /// Only say whether the configuration could be used on this host. Needs no privilege and changes nothing.
     #[arg(long)]
     check: bool,
+    /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
+    #[arg(long)]
+    allow_faults: bool,
     /// How log lines on stderr look. RUST_LOG chooses which (default: info).
     #[arg(long, value_enum, default_value = "text", env = "COVALENT_LOG_FORMAT")]
     log_format: LogFormat,
@@ -68,8 +71,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config)?;
+    let faults = if arguments.allow_faults {
+        FaultInjection::Allowed
+    } else {
+        FaultInjection::Refused
+    };
     if arguments.check {
-        daemon::check(&config)?;
+        daemon::check(&config, faults)?;
         info!(file = %arguments.config.display(), "the configuration can be used on this host");
         return Ok(());
     }
@@ -82,7 +90,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     privilege::raise_descriptor_limit();
     let node = config.node.name.clone();
     let socket = config.socket_path();
-    let daemon = Daemon::start_with(config, Privileges::Drop)?;
+    let daemon = Daemon::start_with(config, Privileges::Drop, faults)?;
     info!(node, guid = %daemon.guid(), socket = %socket.display(), "ready");
     notify(NotifyState::Ready);
     let signal = signals.wait().context("cannot wait for signals")?;

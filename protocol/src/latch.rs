@@ -5,11 +5,12 @@
 //! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation).
 
 use alloc::{vec, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use crate::{ExchangeId, Refusal, Reply, link::Verdict, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Standing {
     /// There was none.
     Virgin,
@@ -31,7 +32,7 @@ pub(crate) enum Standing {
 }
 
 /// The last exchange of one slot. Its bytes lie in the set.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub(crate) struct Latch {
     pub sequence: u32,
     /// The epoch that it was asked for in.
@@ -139,6 +140,7 @@ pub(crate) const fn is_later(a: u32, b: u32) -> bool {
 }
 
 /// The latches of all slots of one port of one peer.
+#[derive(Clone)]
 pub(crate) struct LatchSet {
     /// Index of the peer and its port; `None` while the set is free.
     pub owner: Option<(usize, u16)>,
@@ -202,6 +204,23 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
+    }
+}
+
+/// Without when it was taken, which counts beside other sets only, and without the bytes behind the length of each latch.
+impl Hash for LatchSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            owner,
+            link,
+            taken_at: _,
+            latches,
+            payloads: _,
+        } = self;
+        (owner, link, latches).hash(state);
+        for slot in 0..latches.len() {
+            self.bytes(slot as u8).hash(state);
+        }
     }
 }
 

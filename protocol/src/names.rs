@@ -4,6 +4,7 @@
 //! no longer it is said that it is forgotten, never that it was not executed.
 
 use alloc::{vec, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use crate::{ExchangeId, Host, Outcome, Refusal, payloads::Payloads};
 
@@ -34,7 +35,7 @@ impl<'a> From<Outcome<'a>> for Answer<'a> {
 }
 
 /// How a kept exchange ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 enum Kept {
     /// The reply has so many bytes.
     Committed(usize),
@@ -44,19 +45,20 @@ enum Kept {
     Forgotten,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Ended {
     name: ExchangeId,
     how: Kept,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Asker {
     token: u64,
     name: ExchangeId,
 }
 
 /// See the module.
+#[derive(Clone)]
 pub(crate) struct Names {
     /// A ring; the entry at `oldest` goes next.
     ended: Vec<Option<Ended>>,
@@ -65,6 +67,29 @@ pub(crate) struct Names {
     askers: Vec<Asker>,
     /// What somebody may wait for ended without anybody being told.
     untold: bool,
+}
+
+/// What is left of replies that made room is of no account.
+impl Hash for Names {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            ended,
+            replies,
+            oldest,
+            askers,
+            untold,
+        } = self;
+        (ended, oldest, askers, untold).hash(state);
+        for (at, ended) in ended.iter().enumerate() {
+            if let Some(Ended {
+                how: Kept::Committed(bytes),
+                ..
+            }) = ended
+            {
+                replies.get(at, *bytes).hash(state);
+            }
+        }
+    }
 }
 
 impl Names {
@@ -150,7 +175,7 @@ impl Names {
 
     /// Notes who waits for the end of an exchange; `false` when as many wait as there is room for.
     pub fn wait(&mut self, token: u64, name: &ExchangeId) -> bool {
-        let fits = self.askers.len() < self.askers.capacity();
+        let fits = self.askers.len() < self.ended.len();
         if fits {
             self.askers.push(Asker { token, name: *name });
         }

@@ -6,7 +6,7 @@ use crate::{Name, transaction::List, wire::MAX_PAYLOAD_BYTES};
 const FORMER_MAX: usize = 4;
 
 /// One node that was heard of.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Peer {
     pub guid: u64,
     /// Random number of its present life.

@@ -20,17 +20,29 @@ pub enum Refusal {
     NoRight = 5,
     /// The request is of a kind that the peer does not serve.
     Unsupported = 6,
+    /// A word that it touches belongs to an exchange that is still open. Trying later helps.
+    Busy = 7,
+    /// The offset of a word is not a multiple of 8.
+    Misaligned = 8,
+    /// It asks for, or brings, no bytes, more than one request may, or not as many as the verb has.
+    BadLength = 9,
+    /// A multi-commit names a word twice.
+    Duplicate = 10,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::NoResources,
         Self::BadRequest,
         Self::UnknownRegion,
         Self::OutOfBounds,
         Self::NoRight,
         Self::Unsupported,
+        Self::Busy,
+        Self::Misaligned,
+        Self::BadLength,
+        Self::Duplicate,
     ];
 
     /// The byte on the wire.
@@ -48,6 +60,10 @@ impl Refusal {
             3 => Self::UnknownRegion,
             4 => Self::OutOfBounds,
             5 => Self::NoRight,
+            7 => Self::Busy,
+            8 => Self::Misaligned,
+            9 => Self::BadLength,
+            10 => Self::Duplicate,
             _ => Self::Unsupported,
         }
     }
@@ -62,6 +78,10 @@ impl Refusal {
             Self::OutOfBounds => "out_of_bounds",
             Self::NoRight => "no_right",
             Self::Unsupported => "unsupported",
+            Self::Busy => "busy",
+            Self::Misaligned => "misaligned",
+            Self::BadLength => "bad_length",
+            Self::Duplicate => "duplicate",
         }
     }
 }
@@ -75,6 +95,25 @@ impl fmt::Display for Refusal {
             Self::OutOfBounds => "beyond the region's end",
             Self::NoRight => "the region does not grant this right",
             Self::Unsupported => "the peer does not serve this kind of request",
+            Self::Busy => "an exchange that is still open holds a word that it touches; try again",
+            Self::Misaligned => "the offset of a word is not a multiple of 8",
+            Self::BadLength => "the length is none that the verb may have",
+            Self::Duplicate => "a multi-commit names a word twice",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_own_byte_and_name() {
+        for (at, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(Refusal::from_byte(refusal.to_byte()), refusal);
+            for other in &Refusal::ALL[..at] {
+                assert_ne!(other.as_str(), refusal.as_str());
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::wire::MAX_PAYLOAD_BYTES;
 
 /// What executing a request answers, kept until the initiator's slot moves on. Bounded by what both ends take:
 /// [`crate::NodeConfig::message_bytes_max`].
+#[derive(Clone)]
 pub struct Reply {
     bytes: Box<[u8]>,
     len: usize,

@@ -1,6 +1,7 @@
 //! The exchanges that this node started, in a pool of fixed size.
 
 use alloc::{vec, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use crate::{ExchangeId, node::Mode, payloads::Payloads};
 
@@ -10,7 +11,7 @@ pub(crate) type Index = u32;
 const NONE: Index = Index::MAX;
 
 /// One exchange that this node started and whose end its caller has not been told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Transaction {
     pub token: u64,
     pub peer: usize,
@@ -36,7 +37,7 @@ pub(crate) struct Transaction {
 }
 
 /// What a question about an exchange of a failed link needs besides link and slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Unresolved {
     /// Its sequence in its slot.
     pub sequence: u32,
@@ -47,7 +48,7 @@ pub(crate) struct Unresolved {
 }
 
 /// A question about a transaction that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
     /// The link that carries it.
     pub link: usize,
@@ -58,6 +59,7 @@ pub(crate) struct Asked {
 }
 
 /// Transactions and their payloads. Payloads lie apart, so that walking the transactions touches few cache lines.
+#[derive(Clone)]
 pub(crate) struct Pool {
     entries: Vec<Transaction>,
     payloads: Payloads,
@@ -65,7 +67,7 @@ pub(crate) struct Pool {
 }
 
 /// A queue of transactions of one pool, linked through them. A transaction is in one list at a time at most.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct List {
     head: Index,
     tail: Index,
@@ -244,6 +246,15 @@ impl Pool {
     /// Entries that are free.
     pub const fn free(&self) -> u32 {
         self.free.len()
+    }
+}
+
+/// Which entry a transaction happens to lie in counts, what earlier ones left behind does not.
+impl Hash for Pool {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for index in (0..self.entries.len() as Index).filter(|&index| self[index].live) {
+            (index, &self[index], self.payload(index)).hash(state);
+        }
     }
 }
 

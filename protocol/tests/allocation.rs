@@ -9,6 +9,8 @@ use std::{
 use covalent_protocol::{
     ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node, NodeConfig,
     Outcome, Refusal, Reply,
+    region::{Engine, Registration, Rights, Words},
+    verb::{MultiCommit, Request, Verb, Word},
 };
 
 /// The system's allocator, with a count for each thread.
@@ -141,4 +143,66 @@ fn nothing_is_allocated_by_exchanges_and_failures() {
     for host in &pair.hosts {
         assert_eq!((host.completed, host.executed), (1100, 1089));
     }
+}
+
+#[test]
+fn nothing_is_allocated_by_verbs() {
+    let mut engine = Engine::new();
+    let registration = Registration {
+        owner: 1,
+        name: "bank".into(),
+        rkey: 1,
+        rights: Rights::ALL,
+        memory: Words::new(512),
+    };
+    engine.register(registration).unwrap();
+    let words: Vec<_> = (0..64)
+        .map(|at| Word {
+            offset: 8 * at,
+            expected: 0,
+            new: 1,
+        })
+        .collect();
+    let verbs = [
+        Verb::FetchAdd { delta: 1 },
+        Verb::Write { data: &[7; 512] },
+        Verb::Read { len: 512 },
+        Verb::MultiCommit(MultiCommit::new(&words).unwrap()),
+    ];
+    let requests = verbs.map(|verb| {
+        let request = Request {
+            rkey: 1,
+            offset: 0,
+            verb,
+        };
+        let mut bytes = vec![0; request.encoded_bytes()];
+        request.encode(&mut bytes).unwrap();
+        bytes
+    });
+    let mut reply = Reply::new();
+    let before = ALLOCATIONS.with(Cell::get);
+    for sequence in 0..1000 {
+        let id = ExchangeId {
+            peer: 1,
+            port: 0,
+            epoch: 1,
+            slot: 0,
+            sequence,
+        };
+        for request in &requests {
+            engine.run(request, &mut reply).unwrap();
+            engine.admit(&id, Mode::OnePhase, request).unwrap();
+            engine.execute(&id, request, &mut reply);
+            engine.admit(&id, Mode::TwoPhase, request).unwrap();
+            let _ = engine.run(request, &mut reply);
+            if sequence % 2 == 0 {
+                engine.execute(&id, request, &mut reply);
+            } else {
+                engine.reverse(&id, request);
+            }
+        }
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert!(before > 0, "the allocator counts");
+    assert_eq!(engine.reserved_words(), 0);
 }

@@ -6,7 +6,8 @@ mod support;
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
     verb::{
-        self, DecodeError, MultiCommit, RegionInfo, Reply, Request, Status, Verb, Word,
+        self, Comparison, Condition, DecodeError, MultiCommit, Order, RegionInfo, Reply, Request,
+        Status, Update, Verb, Word,
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, Submit},
     },
@@ -52,6 +53,17 @@ fn header() -> impl Strategy<Value = Header> {
     )
 }
 
+fn conditional(comparison: Comparison, comparand: u64, update: Update) -> Verb<'static> {
+    Verb::Conditional {
+        condition: Condition {
+            comparison,
+            comparand,
+            order: Order::Signed,
+        },
+        update,
+    }
+}
+
 /// The records of a message as they are written.
 fn written(header: &Header, payload: &[u8]) -> Vec<RecordBytes> {
     let mut buffer = [0xee; FRAME_BYTES_MAX];
@@ -82,9 +94,9 @@ proptest! {
     }
 
     #[test]
-    fn a_request_reads_as_it_was_written(rkey: u32, offset in (0..u64::MAX / 8).prop_map(|words| words * 8),
+    fn a_request_reads_as_it_was_written(rkey: u32, offset in (0..u32::MAX / 8).prop_map(|words| words * 8),
                                          a: u64, b: u64, data in vec(any::<u8>(), 1..=512), name in "[a-z]{1,32}",
-                                         words in vec((0..1u64 << 40, any::<u64>(), any::<u64>()), 1..=27)) {
+                                         words in vec((0..1u32 << 29, any::<u64>(), any::<u64>()), 1..=64)) {
         let words: Vec<Word> =
             words.iter().map(|&(at, expected, new)| Word { offset: at * 8, expected, new }).collect();
         for verb in [
@@ -96,9 +108,21 @@ proptest! {
             Verb::FetchAnd { mask: a },
             Verb::FetchOr { mask: a },
             Verb::FetchXor { mask: a },
+            Verb::FetchMin { operand: a, order: Order::Unsigned },
+            Verb::FetchMax { operand: a, order: Order::Signed },
+            conditional(Comparison::Equal, a, Update::Write(b)),
+            conditional(Comparison::Less, a, Update::Swap(b)),
+            conditional(Comparison::LessOrEqual, a, Update::Add(b)),
+            conditional(Comparison::Greater, a, Update::And(b)),
+            conditional(Comparison::GreaterOrEqual, a, Update::Max(b)),
             Verb::MultiCommit(MultiCommit::new(&words).unwrap()),
             Verb::Lookup { name: &name },
         ] {
+            let (rkey, offset) = match verb {
+                Verb::Lookup { .. } => (0, 0),
+                Verb::MultiCommit(_) => (rkey, 0),
+                _ => (rkey, offset),
+            };
             let request = Request { rkey, offset, verb };
             let mut bytes = [0xee; verb::REQUEST_BYTES_MAX];
             let len = request.encode(&mut bytes).unwrap();
@@ -309,7 +333,7 @@ fn replies_and_envelopes_read_as_they_were_written() {
     }
     assert_eq!(Reply::ok(&word).value(), Some(u64::from_le_bytes(word)));
     assert_eq!(Reply::ok(&info_bytes).region(), Some(info));
-    assert_eq!(Reply::decode(&[3; 16]), Err(DecodeError::UnknownStatus(3)));
+    assert_eq!(Reply::decode(&[4; 16]), Err(DecodeError::UnknownStatus(4)));
     assert_eq!(Reply::decode(&[0; 7]), Err(DecodeError::Truncated));
     assert_eq!(Reply::mismatch(3, &word).status, Status::Mismatch);
 
@@ -392,7 +416,7 @@ fn a_request_says_what_is_wrong_with_it() {
                 offset: 0,
                 expected: 0,
                 new: 0
-            }; 28]
+            }; 65]
         ),
         Err(DecodeError::Length)
     );
@@ -409,9 +433,18 @@ fn a_request_says_what_is_wrong_with_it() {
         Request::decode(&[0; 24]),
         Err(DecodeError::UnknownOperation(0))
     );
+    // Six conditions, one order, and no further flag.
+    for flags in [0x20, 0x40, 0x80, 0x06, 0x0f, 0x10] {
+        bytes[1] = flags;
+        assert_eq!(
+            Request::decode(&bytes[..len]),
+            Err(DecodeError::UnknownFlags(flags))
+        );
+    }
     bytes[1] = 1;
     assert_eq!(
         Request::decode(&bytes[..len]),
-        Err(DecodeError::UnknownFlags(1))
+        Err(DecodeError::Length),
+        "a condition has a comparand"
     );
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use covalent_protocol::verb::{MultiCommit, Request, Verb, Word};
+use covalent_protocol::verb::{
+    self, Comparison, Condition, MultiCommit, Order, Request, Verb, Word,
+};
 use fastrand::Rng;
 
 use crate::region::{
-    ACCOUNTS, COUNTER, DATA_BYTES, DATA_OFFSET, FIRST_ACCOUNT, FIRST_SCRATCH, NAME, READ_ONLY_RKEY,
-    REGION_BYTES, RKEY, SCRATCH, WORD_BYTES,
+    ACCOUNTS, BUSY_ACCOUNTS, COUNTER, DATA_BYTES, DATA_OFFSET, FIRST_ACCOUNT, FIRST_SCRATCH, NAME,
+    READ_ONLY_RKEY, REGION_BYTES, RKEY, SCRATCH, WORD_BYTES,
 };
 
 /// One verb, with its operands.
@@ -24,6 +26,21 @@ pub enum Ask {
     Update {
         /// Which word.
         word: usize,
+        /// Which verb.
+        how: Update,
+        /// Its operand.
+        operand: u64,
+    },
+    /// The same, if the word meets a condition.
+    Conditional {
+        /// Which word.
+        word: usize,
+        /// How it must stand to the comparand.
+        comparison: Comparison,
+        /// What it is compared with.
+        comparand: u64,
+        /// The two are compared as signed numbers.
+        signed: bool,
         /// Which verb.
         how: Update,
         /// Its operand.
@@ -72,7 +89,7 @@ pub struct Change {
     pub delta: u64,
 }
 
-/// A verb on one word that always succeeds.
+/// A verb that changes one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// Swap.
@@ -85,6 +102,57 @@ pub enum Update {
     Or,
     /// Fetch and exclusive or.
     Xor,
+    /// Fetch and take the smaller one, as signed numbers or not.
+    Min(bool),
+    /// Fetch and take the greater one, as signed numbers or not.
+    Max(bool),
+}
+
+impl Update {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Swap,
+        Self::Add,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Min(false),
+        Self::Min(true),
+        Self::Max(false),
+        Self::Max(true),
+    ];
+
+    const fn with(self, operand: u64) -> verb::Update {
+        match self {
+            Self::Swap => verb::Update::Swap(operand),
+            Self::Add => verb::Update::Add(operand),
+            Self::And => verb::Update::And(operand),
+            Self::Or => verb::Update::Or(operand),
+            Self::Xor => verb::Update::Xor(operand),
+            Self::Min(_) => verb::Update::Min(operand),
+            Self::Max(_) => verb::Update::Max(operand),
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Swap => "swap",
+            Self::Add => "fetch and add",
+            Self::And => "fetch and and",
+            Self::Or => "fetch and or",
+            Self::Xor => "fetch and xor",
+            Self::Min(_) => "fetch and min",
+            Self::Max(_) => "fetch and max",
+        }
+    }
+}
+
+const fn order(signed: bool) -> Order {
+    if signed {
+        Order::Signed
+    } else {
+        Order::Unsigned
+    }
 }
 
 /// A request that no node may execute.
@@ -101,27 +169,38 @@ pub enum Mistake {
 }
 
 impl Ask {
-    /// Draws one. `words` is what its initiator believes of the region, and `data_bytes_max` the most that it reads or
-    /// writes.
-    pub fn draw(rng: &mut Rng, words: &[u64], data_bytes_max: usize) -> Self {
+    /// Draws one. `words` is what its initiator believes of the region, and `verb_bytes_max` the longest verb and reply.
+    pub fn draw(rng: &mut Rng, words: &[u64], verb_bytes_max: usize) -> Self {
+        let data_bytes_max = (verb_bytes_max / 2).clamp(8, DATA_BYTES);
         let scratch = |rng: &mut Rng| FIRST_SCRATCH + rng.usize(..SCRATCH);
-        match rng.u8(..16) {
+        match rng.u8(..20) {
             0..=4 => Self::Count {
                 delta: rng.u64(1..10),
             },
-            5..=8 => Self::transfer(rng, words),
-            9 | 10 => Self::Update {
+            5..=8 => Self::transfer(rng, words, verb_bytes_max),
+            9..=11 => Self::Update {
                 word: scratch(rng),
-                how: [
-                    Update::Swap,
-                    Update::Add,
-                    Update::And,
-                    Update::Or,
-                    Update::Xor,
-                ][rng.usize(..5)],
+                how: Update::ALL[rng.usize(..Update::ALL.len())],
                 operand: rng.u64(..),
             },
-            11 => {
+            12 | 13 => {
+                let word = scratch(rng);
+                Self::Conditional {
+                    word,
+                    comparison: [
+                        Comparison::Equal,
+                        Comparison::Less,
+                        Comparison::LessOrEqual,
+                        Comparison::Greater,
+                        Comparison::GreaterOrEqual,
+                    ][rng.usize(..5)],
+                    comparand: if rng.bool() { words[word] } else { rng.u64(..) },
+                    signed: rng.bool(),
+                    how: Update::ALL[rng.usize(..Update::ALL.len())],
+                    operand: rng.u64(..),
+                }
+            }
+            14 => {
                 let word = scratch(rng);
                 Self::CompareAndSwap {
                     word,
@@ -129,21 +208,21 @@ impl Ask {
                     new: rng.u64(..),
                 }
             }
-            12 => {
+            15 | 16 => {
                 let len = rng.usize(1..=data_bytes_max);
                 Self::Read {
                     offset: rng.usize(..=REGION_BYTES - len),
                     len,
                 }
             }
-            13 => {
+            17 => {
                 let len = rng.usize(1..=data_bytes_max);
                 Self::Write {
                     offset: DATA_OFFSET + rng.usize(..=DATA_BYTES - len),
                     data: (0..len).map(|_| rng.u8(..)).collect(),
                 }
             }
-            14 => Self::Lookup { name: NAME },
+            18 => Self::Lookup { name: NAME },
             _ => Self::Mistake(
                 [
                     Mistake::UnknownRegion,
@@ -155,17 +234,24 @@ impl Ask {
         }
     }
 
-    /// Takes from one account and gives to all the others that were drawn.
-    fn transfer(rng: &mut Rng, words: &[u64]) -> Self {
-        let first = rng.usize(..ACCOUNTS);
+    /// Takes from one account and gives to all the others that were drawn: one to three, seldom as many as fit.
+    fn transfer(rng: &mut Rng, words: &[u64], verb_bytes_max: usize) -> Self {
+        // 12 bytes of header, and 20 for each word.
+        let fitting = (verb_bytes_max.saturating_sub(12) / 20).min(ACCOUNTS);
+        let (accounts, count) = if fitting > 4 && rng.u8(..8) == 0 {
+            (ACCOUNTS, rng.usize(2..=fitting))
+        } else {
+            (BUSY_ACCOUNTS, rng.usize(2..=4))
+        };
+        let first = rng.usize(..accounts);
         let mut payer = Change {
             account: first,
             seen: words[FIRST_ACCOUNT + first],
             delta: 0,
         };
         let mut changes = Vec::new();
-        for step in 1..rng.usize(2..=4) {
-            let account = (first + step) % ACCOUNTS;
+        for step in 1..count {
+            let account = (first + step) % accounts;
             let amount = rng.u64(1..100);
             payer.delta = payer.delta.wrapping_sub(amount);
             changes.push(Change {
@@ -181,7 +267,7 @@ impl Ask {
     /// The request, as the verb engine reads it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let offset_of = |word: usize| (word * WORD_BYTES) as u64;
+        let offset_of = |word: usize| (word * WORD_BYTES) as u32;
         let mut words = Vec::new();
         let (rkey, offset, verb) = match self {
             Self::Count { delta } => (RKEY, offset_of(COUNTER), Verb::FetchAdd { delta: *delta }),
@@ -197,12 +283,38 @@ impl Ask {
                 (RKEY, 0, Verb::MultiCommit(commit))
             }
             Self::Update { word, how, operand } => {
-                let verb = match how {
+                let verb = match *how {
                     Update::Swap => Verb::Swap { new: *operand },
                     Update::Add => Verb::FetchAdd { delta: *operand },
                     Update::And => Verb::FetchAnd { mask: *operand },
                     Update::Or => Verb::FetchOr { mask: *operand },
                     Update::Xor => Verb::FetchXor { mask: *operand },
+                    Update::Min(signed) => Verb::FetchMin {
+                        operand: *operand,
+                        order: order(signed),
+                    },
+                    Update::Max(signed) => Verb::FetchMax {
+                        operand: *operand,
+                        order: order(signed),
+                    },
+                };
+                (RKEY, offset_of(*word), verb)
+            }
+            Self::Conditional {
+                word,
+                comparison,
+                comparand,
+                signed,
+                how,
+                operand,
+            } => {
+                let verb = Verb::Conditional {
+                    condition: Condition {
+                        comparison: *comparison,
+                        comparand: *comparand,
+                        order: order(*signed),
+                    },
+                    update: how.with(*operand),
                 };
                 (RKEY, offset_of(*word), verb)
             }
@@ -218,12 +330,12 @@ impl Ask {
                     new: *new,
                 },
             ),
-            Self::Read { offset, len } => (RKEY, *offset as u64, Verb::Read { len: *len as u32 }),
-            Self::Write { offset, data } => (RKEY, *offset as u64, Verb::Write { data }),
+            Self::Read { offset, len } => (RKEY, *offset as u32, Verb::Read { len: *len as u32 }),
+            Self::Write { offset, data } => (RKEY, *offset as u32, Verb::Write { data }),
             Self::Lookup { name } => (0, 0, Verb::Lookup { name }),
             Self::Mistake(Mistake::UnknownRegion) => (99, 0, Verb::FetchAdd { delta: 1 }),
             Self::Mistake(Mistake::OutOfBounds) => {
-                (RKEY, REGION_BYTES as u64, Verb::FetchAdd { delta: 1 })
+                (RKEY, REGION_BYTES as u32, Verb::FetchAdd { delta: 1 })
             }
             Self::Mistake(Mistake::NoRight) => (READ_ONLY_RKEY, 0, Verb::Swap { new: 1 }),
             Self::Mistake(Mistake::Garbage) => return vec![0xff; 5],
@@ -249,15 +361,20 @@ impl fmt::Display for Ask {
                 write!(f, "commit {}", parts.join(", "))
             }
             Self::Update { word, how, operand } => {
-                let verb = match how {
-                    Update::Swap => "swap",
-                    Update::Add => "fetch and add",
-                    Update::And => "fetch and and",
-                    Update::Or => "fetch and or",
-                    Update::Xor => "fetch and xor",
-                };
-                write!(f, "{verb} word {word} with {operand:#x}")
+                write!(f, "{} word {word} with {operand:#x}", how.as_str())
             }
+            Self::Conditional {
+                word,
+                comparison,
+                comparand,
+                how,
+                operand,
+                ..
+            } => write!(
+                f,
+                "{} word {word} with {operand:#x} if it is {comparison:?} {comparand:#x}",
+                how.as_str()
+            ),
             Self::CompareAndSwap { word, .. } => write!(f, "compare and swap word {word}"),
             Self::Read { offset, len } => write!(f, "read {len} bytes at {offset}"),
             Self::Write { offset, data } => {

@@ -25,6 +25,7 @@ pub mod cable;
 pub mod checkers;
 pub mod fact;
 pub mod failover;
+pub mod hold;
 pub mod model;
 pub mod mutant;
 pub mod options;

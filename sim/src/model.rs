@@ -3,7 +3,7 @@
 use covalent_protocol::{
     Refusal,
     region::Rights,
-    verb::{RegionInfo, Reply, Status},
+    verb::{Comparison, RegionInfo, Reply, Status},
 };
 
 use crate::{
@@ -89,13 +89,36 @@ impl Model {
             }
             Ask::Update { word, how, operand } => {
                 let old = self.words[*word];
-                self.words[*word] = match how {
-                    Update::Swap => *operand,
-                    Update::Add => old.wrapping_add(*operand),
-                    Update::And => old & operand,
-                    Update::Or => old | operand,
-                    Update::Xor => old ^ operand,
+                self.words[*word] = changed(old, *how, *operand);
+                was(old)
+            }
+            Ask::Conditional {
+                word,
+                comparison,
+                comparand,
+                signed,
+                how,
+                operand,
+            } => {
+                let old = self.words[*word];
+                let found = number(old, *signed).cmp(&number(*comparand, *signed));
+                let met = match comparison {
+                    Comparison::Equal => found.is_eq(),
+                    Comparison::Less => found.is_lt(),
+                    Comparison::LessOrEqual => found.is_le(),
+                    Comparison::Greater => found.is_gt(),
+                    Comparison::GreaterOrEqual => found.is_ge(),
                 };
+                if !met {
+                    return differs(0, old);
+                }
+                // One order for the condition and for a minimum or maximum.
+                let how = match how {
+                    Update::Min(_) => Update::Min(*signed),
+                    Update::Max(_) => Update::Max(*signed),
+                    other => *other,
+                };
+                self.words[*word] = changed(old, how, *operand);
                 was(old)
             }
             Ask::CompareAndSwap {
@@ -135,6 +158,30 @@ impl Model {
                 data: Vec::new(),
             },
         }
+    }
+}
+
+/// The number that a word stands for.
+fn number(word: u64, signed: bool) -> i128 {
+    if signed {
+        i128::from(word.cast_signed())
+    } else {
+        i128::from(word)
+    }
+}
+
+/// What becomes of a word.
+fn changed(old: u64, how: Update, operand: u64) -> u64 {
+    let is_less = |signed| number(operand, signed) < number(old, signed);
+    match how {
+        Update::Swap => operand,
+        Update::Add => old.wrapping_add(operand),
+        Update::And => old & operand,
+        Update::Or => old | operand,
+        Update::Xor => old ^ operand,
+        Update::Min(signed) if !is_less(signed) => old,
+        Update::Max(signed) if is_less(signed) => old,
+        Update::Min(_) | Update::Max(_) => operand,
     }
 }
 

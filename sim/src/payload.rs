@@ -11,7 +11,8 @@ use covalent_protocol::{MAX_PAYLOAD_BYTES, Reply};
 
 use crate::book::Life;
 
-const REQUEST_HEADER_BYTES: usize = 10;
+/// Bytes of a request before its verb.
+pub const REQUEST_HEADER_BYTES: usize = 10;
 const REPLY_HEADER_BYTES: usize = 14;
 
 /// A request for `verb`, of `len` bytes or as many as it needs.

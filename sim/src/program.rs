@@ -49,17 +49,20 @@ impl Program<'_> {
         region::writes(&self.witness.regions[self.node])
     }
 
-    /// The verb that is executed for a request: the one that it carries, if nothing is broken on purpose.
-    fn verb_of(&mut self, payload: &[u8]) -> Vec<u8> {
+    /// The verb that is executed for a request: the one that it carries, if nothing is broken on purpose. Then the words
+    /// of the one that it carries are let go of before.
+    fn verb_of(&mut self, id: &ExchangeId, payload: &[u8]) -> Vec<u8> {
+        let verb = payload::verb_of(payload).unwrap_or_default();
         if self.mutant == Some(Mutant::HalvesTransfers)
             && self.rng.u8(..8) == 0
             && let Some((_, exchange)) = self.witness.book.of_request(payload)
             && let Ask::Transfer(mut changes) = exchange.ask.clone()
         {
             changes.pop();
+            self.region().reverse(id, verb);
             return Ask::Transfer(changes).encode();
         }
-        payload::verb_of(payload).unwrap_or_default().to_vec()
+        verb.to_vec()
     }
 }
 
@@ -77,7 +80,7 @@ impl Host for Program<'_> {
             && mode == Mode::TwoPhase
             && self.mutant == Some(Mutant::ExecutesAtMessageOne)
         {
-            let verb = self.verb_of(payload);
+            let verb = self.verb_of(id, payload);
             self.region().execute(id, &verb, &mut Reply::new());
         }
         let wrote = self.writes() != before;
@@ -102,7 +105,7 @@ impl Host for Program<'_> {
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
         let at = self.life();
         let writes_before = self.writes();
-        let verb = self.verb_of(payload);
+        let verb = self.verb_of(id, payload);
         self.region().execute(id, &verb, reply);
         if let Some((token, exchange)) = self.witness.book.of_request(payload) {
             payload::finish_reply(reply, token, at, exchange.reply_bytes);

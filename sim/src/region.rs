@@ -3,11 +3,14 @@
 //! | words | what |
 //! |---|---|
 //! | 0 | a counter, only ever added to |
-//! | 1 to 8 | accounts, changed by transfers alone |
-//! | 9 to 16 | words for every verb |
-//! | 17 to 80 | bytes to read and write |
+//! | 1 to 64 | accounts, changed by transfers alone, most often the first eight |
+//! | 65 to 72 | words for every verb |
+//! | 73 to 136 | bytes to read and write |
 
-use covalent_protocol::region::{Engine, Memory, Registration, Rights, Words};
+use covalent_protocol::{
+    region::{Engine, Memory, Registration, Rights, Words},
+    verb::MULTI_COMMIT_WORDS_MAX,
+};
 
 /// Key of the region that everything happens in.
 pub const RKEY: u32 = 7;
@@ -20,15 +23,17 @@ pub const COUNTER: usize = 0;
 /// The first account.
 pub const FIRST_ACCOUNT: usize = 1;
 /// Accounts of each node.
-pub const ACCOUNTS: usize = 8;
+pub const ACCOUNTS: usize = MULTI_COMMIT_WORDS_MAX;
+/// Accounts that most transfers are between, the first ones.
+pub const BUSY_ACCOUNTS: usize = 8;
 /// What is in each account at the beginning.
 pub const OPENING_BALANCE: u64 = 1000;
 /// The first word for every verb.
-pub const FIRST_SCRATCH: usize = 9;
+pub const FIRST_SCRATCH: usize = FIRST_ACCOUNT + ACCOUNTS;
 /// Words for every verb.
 pub const SCRATCH: usize = 8;
 /// The first byte to read and write.
-pub const DATA_OFFSET: usize = 17 * WORD_BYTES;
+pub const DATA_OFFSET: usize = (FIRST_SCRATCH + SCRATCH) * WORD_BYTES;
 /// Bytes to read and write.
 pub const DATA_BYTES: usize = 64 * WORD_BYTES;
 /// Bytes of the region.

@@ -1,5 +1,7 @@
 //! Blocking calls: one verb each, posted in two phases and waited for. Words are in the caller's own byte order, bytes as they lie in the region.
 //!
+//! A verb that is refused because a word that it touches is [busy](crate::Refusal::Busy) is posted again until it is not, or the deadline passes.
+//!
 //! Each has a variant that takes a deadline. If that passes while the verb is under way the error is [`Error::InDoubt`](crate::Error::InDoubt) with the verb's number:
 //! its completion comes later, from [`Verbs::wait`] or [`Verbs::poll`]. If it passes before, the error is [`Error::Deadline`](crate::Error::Deadline) and nothing was posted.
 
@@ -9,7 +11,7 @@ use crate::{
     error::Result,
     queue::{Verbs, nonsense},
     remote::RemoteRegion,
-    verb::{CommitWord, Mode, Outcome, Verb},
+    verb::{CommitWord, Condition, Mode, Order, Outcome, Update, Verb},
 };
 
 /// The first word of a multi-commit that was not as expected.
@@ -280,6 +282,124 @@ impl Verbs<'_> {
         )
     }
 
+    /// Puts the smaller of a word and `operand` in the word and returns what it held: see [`Verb::FetchMin`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_min(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        operand: u64,
+        order: Order,
+    ) -> Result<u64> {
+        let verb = Verb::FetchMin {
+            offset_bytes,
+            operand,
+            order,
+        };
+        self.word(region, verb, None)
+    }
+
+    /// As [`Verbs::fetch_min`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_min_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        operand: u64,
+        order: Order,
+        deadline: Instant,
+    ) -> Result<u64> {
+        let verb = Verb::FetchMin {
+            offset_bytes,
+            operand,
+            order,
+        };
+        self.word(region, verb, Some(deadline))
+    }
+
+    /// Puts the greater of a word and `operand` in the word and returns what it held: see [`Verb::FetchMax`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn fetch_max(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        operand: u64,
+        order: Order,
+    ) -> Result<u64> {
+        let verb = Verb::FetchMax {
+            offset_bytes,
+            operand,
+            order,
+        };
+        self.word(region, verb, None)
+    }
+
+    /// As [`Verbs::fetch_max`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn fetch_max_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        operand: u64,
+        order: Order,
+        deadline: Instant,
+    ) -> Result<u64> {
+        let verb = Verb::FetchMax {
+            offset_bytes,
+            operand,
+            order,
+        };
+        self.word(region, verb, Some(deadline))
+    }
+
+    /// Changes a word if what it holds meets `condition`. The inner result is `Ok` with what it held if so, else `Err` with what it holds. See
+    /// [`Verb::Conditional`].
+    ///
+    /// # Errors
+    /// See above.
+    pub fn update_if(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        condition: Condition,
+        update: Update,
+    ) -> Result<std::result::Result<u64, u64>> {
+        let verb = Verb::Conditional {
+            offset_bytes,
+            condition,
+            update,
+        };
+        self.compared(region, verb, None)
+    }
+
+    /// As [`Verbs::update_if`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn update_if_deadline(
+        &mut self,
+        region: &RemoteRegion,
+        offset_bytes: u64,
+        condition: Condition,
+        update: Update,
+        deadline: Instant,
+    ) -> Result<std::result::Result<u64, u64>> {
+        let verb = Verb::Conditional {
+            offset_bytes,
+            condition,
+            update,
+        };
+        self.compared(region, verb, Some(deadline))
+    }
+
     /// Sets all words if all hold what is expected, else none. The inner result is an error in the second case. See
     /// [`Verb::MultiCommit`].
     ///
@@ -360,7 +480,7 @@ impl Verbs<'_> {
         match self.one(region, verb, deadline)? {
             Outcome::Old(old) => Ok(Ok(old)),
             Outcome::Mismatch { found, .. } => Ok(Err(found)),
-            outcome => Err(nonsense("a compare-and-swap", &outcome)),
+            outcome => Err(nonsense("a conditional verb", &outcome)),
         }
     }
 

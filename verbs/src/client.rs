@@ -9,7 +9,9 @@ use std::{
 };
 
 use covalent_api::{
-    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    API_VERSION, MAX_DATAGRAM_BYTES,
+    config::FaultRates,
+    datagram,
     event::Event,
     guid::Guid,
     request::{PortBrief, Reply, Request},
@@ -179,6 +181,20 @@ impl Client {
             &request,
             &format!("{} port {port}", if enabled { "enable" } else { "disable" }),
         )
+    }
+
+    /// Changes what a port with `[port.faults]` does to its own frames: `rx` to those that arrive, `tx` to those that are sent. For tests of
+    /// what a bad wire does. Only root and the daemon's own user may.
+    ///
+    /// # Errors
+    /// As [`Client::status`]; [`Error::Refused`] for a port that was not configured to damage frames.
+    pub fn set_faults(&mut self, port: &str, rx: FaultRates, tx: FaultRates) -> Result<()> {
+        let request = Request::SetFaults {
+            port: port.to_owned(),
+            rx,
+            tx,
+        };
+        self.done(&request, &format!("set the faults of port {port}"))
     }
 
     /// Asks for every later event of the node. Read them with [`Client::next_event`].

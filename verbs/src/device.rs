@@ -77,6 +77,7 @@ pub struct Device {
     lane: u32,
     spin: Cell<Duration>,
     next_alive_check: Cell<Instant>,
+    doorbells: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -171,6 +172,7 @@ impl Device {
             lane,
             spin: Cell::new(SPIN),
             next_alive_check: Cell::new(Instant::now()),
+            doorbells: Cell::new(0),
         })
     }
 
@@ -459,8 +461,15 @@ impl Device {
             .done(&Request::TunePipe { pipe, tuning }, &what)
     }
 
+    /// Doorbells that this device has rung: what its lane was told of, one by one. Posting in [batches](crate::Batch) rings fewer.
+    #[must_use]
+    pub const fn doorbells(&self) -> u64 {
+        self.doorbells.get()
+    }
+
     /// Tells the lane to look at a pipe.
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
+        self.doorbells.set(self.doorbells.get() + 1);
         let rung = self.session.borrow_mut().waiter.ring(pipe);
         self.wake_lane(rung.map_err(broken)?)
     }

@@ -60,8 +60,8 @@ mod verb;
 mod wait;
 
 pub use covalent_api::{
-    event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights, rule::Match,
-    rule::Spread, rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning,
+    config::FaultRates, event, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
+    rule::Match, rule::Spread, rule::Transport, status, tuning::BURST_US_MAX, tuning::PipeTuning,
     tuning::RATE_PER_SECOND_MAX, tuning::RateLimit, tuning::RateUnit,
 };
 
@@ -73,15 +73,15 @@ pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
 pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
 pub use in_doubt::InDoubtId;
-pub use queue::{VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
+pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use region::Region;
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{
-    CommitWord, Completion, MULTI_COMMIT_WORDS_MAX, Mode, Outcome, READ_BYTES_MAX, Refusal, Target,
-    Verb, VerbId, WRITE_BYTES_MAX,
+    CommitWord, Comparison, Completion, Condition, MULTI_COMMIT_WORDS_MAX, Mode, Order, Outcome,
+    READ_BYTES_MAX, Refusal, Target, Update, Verb, VerbId, WRITE_BYTES_MAX,
 };
 
 /// The front page's example compiles, or the documentation tests fail.

@@ -1,15 +1,18 @@
 //! The verb queue: posting verbs and taking their completions.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    thread,
+    time::{Duration, Instant},
+};
 
 use covalent_api::{
     request::{PipeKind, Rights},
     status::LinkStatus,
 };
-use covalent_pipe::app;
+use covalent_pipe::{app, region::REGION_BYTES_MAX};
 use covalent_protocol::verb::{
-    self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Status,
-    VERB_BYTES_MAX,
+    self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Status, VERB_BYTES_MAX,
     doubt::Ask,
     envelope::{
         COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
@@ -41,6 +44,10 @@ const SUBMIT_BYTES_USUAL: u64 = 64;
 /// Ring bytes of the longest completion and of the notice of doubt that may come before it.
 const COMPLETION_BYTES_WORST: u64 =
     ((COMPLETION_BYTES_MAX - VERB_BYTES_MAX + REPLY_BYTES_MAX).next_multiple_of(64) + 64) as u64;
+
+/// First and longest pause before a busy verb is posted again: a round trip or two, and what nobody waits for in vain.
+const BUSY_PAUSE_MIN: Duration = Duration::from_micros(10);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it.
 ///
@@ -168,7 +175,8 @@ impl<'d> Verbs<'d> {
             offset: 0,
             verb: codec::Verb::Lookup { name },
         };
-        let id = self.submit(target, &request, Mode::OnePhase, 0)?;
+        let id = self.put(target, &request, Mode::OnePhase, 0)?;
+        self.ring()?;
         let outcome = match self.wait_until(id, deadline) {
             Err(Error::InDoubt { .. }) => {
                 // Looking changes nothing, so nobody needs to know how it ends.
@@ -226,8 +234,8 @@ impl<'d> Verbs<'d> {
     /// Posts a verb. `user_data` comes back in its completions and means nothing here; it need not be unique. Does not block.
     ///
     /// # Errors
-    /// [`Error::QueueFull`] when no more can be under way; [`Error::Invalid`] for a misaligned offset, an empty or too long range, no words or
-    /// too many; [`Error::DaemonGone`]. Nothing was posted then.
+    /// [`Error::QueueFull`] when no more can be under way; [`Error::Invalid`] for a misaligned offset or one beyond 2³², an empty or too long
+    /// range, no words or too many; [`Error::DaemonGone`]. Nothing was posted then.
     pub fn post(
         &mut self,
         region: &RemoteRegion,
@@ -235,16 +243,31 @@ impl<'d> Verbs<'d> {
         mode: Mode,
         user_data: u64,
     ) -> Result<VerbId> {
-        let mut words = [codec::Word {
-            offset: 0,
-            expected: 0,
-            new: 0,
-        }; MULTI_COMMIT_WORDS_MAX];
-        let request = request(region.rkey(), verb, &mut words)?;
-        self.submit(region.target(), &request, mode, user_data)
+        let id = self.put_verb(region, verb, mode, user_data)?;
+        self.ring()?;
+        Ok(id)
     }
 
-    fn submit(
+    /// Begins a batch: verbs that are posted one after the other and of which the lane is told at once.
+    #[must_use = "what is posted by itself rings the doorbell each time"]
+    pub const fn batch(&mut self) -> Batch<'_, 'd> {
+        Batch { verbs: self }
+    }
+
+    /// Puts a verb into the pipe. The lane sees it after [`Verbs::ring`].
+    fn put_verb(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        with_request(region.rkey(), verb, |request| {
+            self.put(region.target(), request, mode, user_data)
+        })?
+    }
+
+    fn put(
         &mut self,
         target: u64,
         request: &codec::Request<'_>,
@@ -254,7 +277,6 @@ impl<'d> Verbs<'d> {
         request
             .check()
             .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
-        let mut encoded = [0; REQUEST_BYTES_MAX];
         let posted = Posted {
             user_data,
             answer: answer(&request.verb),
@@ -262,19 +284,13 @@ impl<'d> Verbs<'d> {
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
         };
-        let written = request.encode(&mut encoded).ok().and_then(|len| {
-            let submit = Submit {
-                user_data: id.number(),
-                target,
-                mode,
-                request: &encoded[..len],
-            };
-            let mut room = self.submit.reserve(submit.encoded_bytes()).ok()?;
-            submit.encode(&mut room).ok()?;
+        let reserved = self.submit.reserve(Submit::encoded_bytes_of(request));
+        let written = reserved.ok().and_then(|mut room| {
+            Submit::encode_request(&mut room, id.number(), target, mode, request).ok()?;
             room.commit();
             Some(())
         });
-        self.publish(id, written)
+        self.keep(id, written)
     }
 
     /// Asks what became of a verb that was in doubt, by the name in [`Outcome::InDoubt`], also of one that another program of
@@ -322,19 +338,26 @@ impl<'d> Verbs<'d> {
             room.commit();
             Some(())
         });
-        self.publish(id, written)
+        let id = self.keep(id, written)?;
+        self.ring()?;
+        Ok(id)
     }
 
-    /// Shows the daemon what was written, if it was, under the number `id`.
-    fn publish(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
+    /// Keeps the number `id` for what was written, if it was.
+    fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
         if written.is_none() {
             self.outstanding.abandon(id);
             return Err(self.full());
         }
+        Ok(id)
+    }
+
+    /// Shows the lane what was put into the pipe.
+    fn ring(&mut self) -> Result<()> {
         if self.submit.publish() {
             self.device.ring(self.submit_id)?;
         }
-        Ok(id)
+        Ok(())
     }
 
     fn full(&self) -> Error {
@@ -443,6 +466,9 @@ impl<'d> Verbs<'d> {
 
     /// Posts a verb, waiting for room if need be, and waits for its end. The outcome is that of a verb that was executed; what is not is an error.
     ///
+    /// One that is refused as [busy](Refusal::Busy), because it touches a word of an exchange that is still open, is posted again, after pauses that
+    /// grow to a millisecond.
+    ///
     /// The blocking calls below are this, one for each verb, in two phases.
     ///
     /// # Errors
@@ -460,8 +486,8 @@ impl<'d> Verbs<'d> {
     /// As [`Verbs::execute`], until `deadline`.
     ///
     /// # Errors
-    /// As [`Verbs::execute`]; [`Error::Deadline`] when it could not be posted in time, [`Error::InDoubt`] when it was posted and has not ended
-    /// in time.
+    /// As [`Verbs::execute`], with [`Refusal::Busy`] among the refusals when it was busy to the end; [`Error::Deadline`] when it could not be posted in
+    /// time, [`Error::InDoubt`] when it was posted and has not ended in time.
     pub fn execute_deadline(
         &mut self,
         region: &RemoteRegion,
@@ -479,7 +505,27 @@ impl<'d> Verbs<'d> {
         mode: Mode,
         deadline: Option<Instant>,
     ) -> Result<Outcome> {
-        let id = loop {
+        let mut pause = BUSY_PAUSE_MIN;
+        loop {
+            let id = self.post_until(region, verb, mode, deadline)?;
+            match self.wait_until(id, deadline)?.outcome {
+                Outcome::Refused(Refusal::Busy) if !is_over(deadline, pause) => {
+                    thread::sleep(pause);
+                    pause = (2 * pause).min(BUSY_PAUSE_MAX);
+                }
+                outcome => return executed(outcome),
+            }
+        }
+    }
+
+    fn post_until(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        deadline: Option<Instant>,
+    ) -> Result<VerbId> {
+        loop {
             match self.post(region, verb, mode, 0) {
                 // The table has room, so it is the pipe that has none: the lane makes some.
                 Err(Error::QueueFull { outstanding, depth }) if outstanding < depth => {
@@ -490,10 +536,9 @@ impl<'d> Verbs<'d> {
                         deadline,
                     )?;
                 }
-                posted => break posted?,
+                posted => return posted,
             }
-        };
-        executed(self.wait_until(id, deadline)?.outcome)
+        }
     }
 
     /// Waits until something that the caller has not seen lies in the completion pipe.
@@ -577,6 +622,58 @@ impl<'d> Verbs<'d> {
     }
 }
 
+/// Verbs of which the lane is told at once, by one doorbell, when the batch is rung or dropped: fewer stores than as many [`Verbs::post`] and, if
+/// the lane sleeps, one system call instead of several.
+///
+/// # Examples
+/// ```no_run
+/// # use covalent_verbs::{Device, Mode, Target, Verb};
+/// # let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// # let mut verbs = device.verbs()?;
+/// # let bank = verbs.open_region(Target::Name("b"), "bank")?;
+/// let mut batch = verbs.batch();
+/// for word in 0..16 {
+///     batch.post(&bank, Verb::FetchAdd { offset_bytes: 8 * word, delta: 1 }, Mode::TwoPhase, word)?;
+/// }
+/// batch.ring()?;
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Batch<'q, 'd> {
+    verbs: &'q mut Verbs<'d>,
+}
+
+impl Batch<'_, '_> {
+    /// As [`Verbs::post`], but the lane may not see it before the batch is rung.
+    ///
+    /// # Errors
+    /// As [`Verbs::post`]. What was posted before stays in the batch.
+    pub fn post(
+        &mut self,
+        region: &RemoteRegion,
+        verb: Verb<'_>,
+        mode: Mode,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        self.verbs.put_verb(region, verb, mode, user_data)
+    }
+
+    /// Tells the lane of all that was posted.
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`].
+    pub fn ring(self) -> Result<()> {
+        self.verbs.ring()
+    }
+}
+
+impl Drop for Batch<'_, '_> {
+    fn drop(&mut self) {
+        // It fails only when the daemon is gone, and then the next call says so. What was rung is not rung again.
+        let _ = self.verbs.ring();
+    }
+}
+
 impl Drop for Verbs<'_> {
     fn drop(&mut self) {
         self.device.close_pipe(self.submit_id);
@@ -607,13 +704,19 @@ fn pipe_bytes(depth: u32, each_bytes: u64) -> u64 {
         .max(PIPE_BYTES_MIN)
 }
 
-/// The verb as on the wire. `words` is room for a multi-commit's.
-fn request<'a>(
+/// Whether `deadline` passes within `pause`.
+fn is_over(deadline: Option<Instant>, pause: Duration) -> bool {
+    deadline.is_some_and(|deadline| deadline.saturating_duration_since(Instant::now()) <= pause)
+}
+
+/// Calls `use_it` with the verb as on the wire.
+fn with_request<T>(
     rkey: u32,
-    verb: Verb<'a>,
-    words: &'a mut [codec::Word; MULTI_COMMIT_WORDS_MAX],
-) -> Result<codec::Request<'a>> {
+    verb: Verb<'_>,
+    use_it: impl FnOnce(&codec::Request<'_>) -> T,
+) -> Result<T> {
     let (offset, verb) = match verb {
+        Verb::MultiCommit { words } => return with_commit(rkey, words, use_it),
         Verb::Read {
             offset_bytes,
             len_bytes,
@@ -632,35 +735,65 @@ fn request<'a>(
         Verb::FetchAnd { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchAnd { mask }),
         Verb::FetchOr { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchOr { mask }),
         Verb::FetchXor { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchXor { mask }),
-        Verb::MultiCommit { words: wanted } => {
-            let too_many = || {
-                Error::Invalid(format!(
-                    "{} words to commit: expected 1 to {MULTI_COMMIT_WORDS_MAX}",
-                    wanted.len()
-                ))
-            };
-            let words = words.get_mut(..wanted.len()).ok_or_else(too_many)?;
-            for (
-                word,
-                CommitWord {
-                    offset_bytes,
-                    expected,
-                    new,
-                },
-            ) in words.iter_mut().zip(wanted)
-            {
-                *word = codec::Word {
-                    offset: *offset_bytes,
-                    expected: *expected,
-                    new: *new,
-                };
-            }
-            let words = codec::MultiCommit::new(words)
-                .map_err(|error| Error::Invalid(format!("words to commit: {error}")))?;
-            (0, codec::Verb::MultiCommit(words))
-        }
+        Verb::FetchMin {
+            offset_bytes,
+            operand,
+            order,
+        } => (offset_bytes, codec::Verb::FetchMin { operand, order }),
+        Verb::FetchMax {
+            offset_bytes,
+            operand,
+            order,
+        } => (offset_bytes, codec::Verb::FetchMax { operand, order }),
+        Verb::Conditional {
+            offset_bytes,
+            condition,
+            update,
+        } => (offset_bytes, codec::Verb::Conditional { condition, update }),
     };
-    Ok(codec::Request { rkey, offset, verb })
+    let offset = wire_offset(offset)?;
+    Ok(use_it(&codec::Request { rkey, offset, verb }))
+}
+
+/// As [`with_request`], for a multi-commit: the only verb whose operands are put together here.
+fn with_commit<T>(
+    rkey: u32,
+    wanted: &[CommitWord],
+    use_it: impl FnOnce(&codec::Request<'_>) -> T,
+) -> Result<T> {
+    let mut words = [codec::Word {
+        offset: 0,
+        expected: 0,
+        new: 0,
+    }; MULTI_COMMIT_WORDS_MAX];
+    let words = words.get_mut(..wanted.len()).ok_or_else(|| {
+        Error::Invalid(format!(
+            "{} words to commit: expected 1 to {MULTI_COMMIT_WORDS_MAX}",
+            wanted.len()
+        ))
+    })?;
+    for (word, wanted) in words.iter_mut().zip(wanted) {
+        *word = codec::Word {
+            offset: wire_offset(wanted.offset_bytes)?,
+            expected: wanted.expected,
+            new: wanted.new,
+        };
+    }
+    let words = codec::MultiCommit::new(words)
+        .map_err(|error| Error::Invalid(format!("words to commit: {error}")))?;
+    Ok(use_it(&codec::Request {
+        rkey,
+        offset: 0,
+        verb: codec::Verb::MultiCommit(words),
+    }))
+}
+
+fn wire_offset(offset_bytes: u64) -> Result<u32> {
+    u32::try_from(offset_bytes).map_err(|_| {
+        Error::Invalid(format!(
+            "offset {offset_bytes}: no region is longer than {REGION_BYTES_MAX} bytes"
+        ))
+    })
 }
 
 const fn answer(verb: &codec::Verb<'_>) -> Answer {
@@ -678,6 +811,7 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
                 .map_err(|error| Error::Unintelligible(format!("a verb's reply: {error}")))?;
             match (reply.status, answer, reply.value()) {
                 (Status::Gone, _, _) => Outcome::Refused(Refusal::UnknownRegion),
+                (Status::Contended, _, _) => Outcome::Refused(Refusal::Busy),
                 (Status::Mismatch, _, Some(found)) => Outcome::Mismatch {
                     index: reply.index,
                     found,

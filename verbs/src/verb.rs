@@ -6,13 +6,16 @@ use crate::in_doubt::InDoubtId;
 
 pub use covalent_protocol::{
     Mode, Refusal,
-    verb::{MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, WRITE_BYTES_MAX},
+    verb::{
+        Comparison, Condition, MULTI_COMMIT_WORDS_MAX, Order, READ_BYTES_MAX, Update,
+        WRITE_BYTES_MAX,
+    },
 };
 
 /// What to do with a remote region.
 ///
-/// Offsets count bytes from the start of the region. The offset of an atomic verb and of each word of a
-/// multi-commit is a multiple of 8. Words are `u64` in the caller's own byte order; on the wire and in a region
+/// Offsets count bytes from the start of the region, which has at most 1 GiB: beyond 2³² there is none. The offset of an
+/// atomic verb and of each word of a multi-commit is a multiple of 8. Words are `u64` in the caller's own byte order; on the wire and in a region
 /// read as bytes they are little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb<'a> {
@@ -77,6 +80,34 @@ pub enum Verb<'a> {
         /// The mask.
         mask: u64,
     },
+    /// Puts the smaller of the word and the operand in the word and answers [`Outcome::Old`].
+    FetchMin {
+        /// The word.
+        offset_bytes: u64,
+        /// The operand; a signed one as its two's complement.
+        operand: u64,
+        /// As which numbers the two are compared.
+        order: Order,
+    },
+    /// Puts the greater of the word and the operand in the word and answers [`Outcome::Old`].
+    FetchMax {
+        /// The word.
+        offset_bytes: u64,
+        /// The operand; a signed one as its two's complement.
+        operand: u64,
+        /// As which numbers the two are compared.
+        order: Order,
+    },
+    /// Changes a word if what it holds meets a condition, and answers [`Outcome::Old`]; else changes nothing and answers
+    /// [`Outcome::Mismatch`] with index 0.
+    Conditional {
+        /// The word.
+        offset_bytes: u64,
+        /// What it must hold.
+        condition: Condition,
+        /// What becomes of it.
+        update: Update,
+    },
     /// Compares 1 to [`MULTI_COMMIT_WORDS_MAX`] words and, only if all hold what is expected, sets them all: no other verb sees
     /// some set and others not. Answers [`Outcome::Done`], or [`Outcome::Mismatch`] with the first word that differed.
     MultiCommit {
@@ -85,8 +116,9 @@ pub enum Verb<'a> {
     },
 }
 
-/// One word of a [`Verb::MultiCommit`].
+/// One word of a [`Verb::MultiCommit`]. C has the same, so its words need not be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct CommitWord {
     /// Where it lies, in bytes from the start of the region; a multiple of 8.
     pub offset_bytes: u64,
@@ -148,12 +180,12 @@ pub enum Outcome {
     Data(Box<[u8]>),
     /// It was executed and changed nothing, because a word did not hold what was expected.
     Mismatch {
-        /// Which word of a multi-commit, from 0; 0 for a compare-and-swap.
+        /// Which word of a multi-commit, from 0; 0 for a verb on one word.
         index: u16,
         /// What the word held.
         found: u64,
     },
-    /// It was not executed. [`Refusal::NoResources`] says that trying later helps; the other reasons stay.
+    /// It was not executed. After [`Refusal::NoResources`] and [`Refusal::Busy`] trying later helps; the other reasons stay.
     Refused(Refusal),
     /// The other node's daemon started afresh, so its memory of this verb is lost: it may have been executed before
     /// the region vanished with the old daemon, or not at all.

@@ -7,6 +7,7 @@ mod control;
 mod cross;
 mod dataplane;
 mod error;
+mod faults;
 mod lane;
 mod link;
 mod node;
@@ -29,6 +30,7 @@ pub use self::{
     control::ControlConfig,
     dataplane::{DataplaneConfig, HugePages, Idle},
     error::{ConfigError, Problem},
+    faults::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
     lane::{LANES_MAX, LaneConfig},
     link::LinkConfig,
     node::NodeConfig,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    faults::FaultsConfig,
     node::{check_socket_path, read_name},
     packet_memory::QUEUES_MAX,
     table::{Choice, Table},
@@ -31,6 +32,9 @@ pub struct PortConfig {
     /// What it is made of.
     #[serde(flatten)]
     pub kind: PortKind,
+    /// Damage done to its frames on purpose; `None` (the default) for a port of a node that is in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultsConfig>,
 }
 
 /// What a port is made of.
@@ -119,6 +123,7 @@ impl PortConfig {
             lane,
             link: link.unwrap_or(kind != Kind::Pcap),
             kind: kind.read(table),
+            faults: FaultsConfig::read_in(table),
         })
     }
 }

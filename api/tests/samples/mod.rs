@@ -82,6 +82,7 @@ pub fn status() -> NodeStatus {
             passed_to_kernel_packets: 5,
             drops: causes(),
             refusals: causes(),
+            faults: causes(),
         }],
         links: vec![LinkStatus {
             port: "p0".into(),

@@ -67,6 +67,8 @@ pub struct Retries {
     pub lock_taken: u64,
     /// The executing node had no room.
     pub no_resources: u64,
+    /// An exchange that was still open held a word of the verb.
+    pub busy: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +197,15 @@ impl Client {
         match (self.jobs[job], outcome) {
             (_, Outcome::Refused(Refusal::NoResources)) => {
                 self.retries.no_resources += 1;
+                self.ready.push_back(job as u32);
+            }
+            (Job::Acquiring, Outcome::Refused(Refusal::Busy)) => {
+                // Somebody takes the lock or gives it back at this moment.
+                self.retries.busy += 1;
+                self.try_lock_later(job);
+            }
+            (_, Outcome::Refused(Refusal::Busy)) => {
+                self.retries.busy += 1;
                 self.ready.push_back(job as u32);
             }
             (Job::Add, Outcome::Old(found)) => {
@@ -462,15 +473,19 @@ impl Client {
         self.step(job, Job::Writing, Request::WriteGuarded { pair });
     }
 
-    /// Tries again after a pause that doubles up to a bound: attempts without one would take the lanes from those who work, and
-    /// from the holder too.
     fn lock_is_taken(&mut self, job: usize, holder: u64) {
         self.retries.lock_taken += 1;
         self.lock_holder = holder;
+        self.try_lock_later(job);
+        self.lock_misses = self.lock_misses.saturating_add(1);
+    }
+
+    /// Tries again after a pause that doubles up to a bound with each attempt that finds the lock taken: attempts without one would
+    /// take the lanes from those who work, and from the holder too.
+    fn try_lock_later(&mut self, job: usize) {
         let pause = LOCK_PAUSE_MIN
             .saturating_mul(1 << self.lock_misses.min(16))
             .min(LOCK_PAUSE_MAX);
-        self.lock_misses = self.lock_misses.saturating_add(1);
         if self.starts_no_more {
             self.drop_lock_job(job);
         } else {
@@ -640,8 +655,14 @@ mod tests {
                         clients[number].not_posted(user_data);
                         continue;
                     }
-                    let outcome = region.execute(&request);
-                    if twice.is_some_and(|every| turn % every == 0) {
+                    // As where another exchange holds a word of the request: nothing is executed.
+                    let is_busy = random.below(8) == 0;
+                    let outcome = if is_busy {
+                        Outcome::Refused(Refusal::Busy)
+                    } else {
+                        region.execute(&request)
+                    };
+                    if !is_busy && twice.is_some_and(|every| turn % every == 0) {
                         region.execute(&request);
                     }
                     executed.push((number, user_data, outcome));
@@ -670,6 +691,7 @@ mod tests {
                 assert!(client.is_complete());
                 assert_eq!(client.problems(), (&[][..], 0));
                 assert_eq!(client.in_doubt(), 0);
+                assert!(client.retries().busy > 50, "{:?}", client.retries());
                 digest = digest.with(client.into_digest());
             }
             assert_eq!(counter, 3 * 500 * 3);

@@ -310,6 +310,7 @@ fn rows(report: &run::Report) -> Vec<(&'static str, String)> {
         ),
         ("retries: lock taken", count(report.retries.lock_taken)),
         ("retries: no room", count(report.retries.no_resources)),
+        ("retries: busy", count(report.retries.busy)),
         ("times in doubt", count(report.in_doubt_seen)),
         (
             "all work done",

@@ -14,20 +14,28 @@ fn socket(nodes: &Nodes, name: &str) -> String {
 }
 
 fn host(nodes: &Nodes, more: &[&str]) -> App {
-    let socket = socket(nodes, "b");
-    App::ready(BANK, &[&["host", "--socket", &socket], more].concat())
+    host_at(&socket(nodes, "b"), more)
 }
 
 fn client(nodes: &Nodes, on: &str, more: &[&str]) -> App {
-    let socket = socket(nodes, on);
+    client_at(&socket(nodes, on), more)
+}
+
+/// A bank at the daemon that listens at `socket`.
+pub fn host_at(socket: &str, more: &[&str]) -> App {
+    App::ready(BANK, &[&["host", "--socket", socket], more].concat())
+}
+
+/// A client at the daemon that listens at `socket`, of the bank on node b.
+pub fn client_at(socket: &str, more: &[&str]) -> App {
     App::start(
         BANK,
-        &[&["client", "--socket", &socket, "--node", "b"], more].concat(),
+        &[&["client", "--socket", socket, "--node", "b"], more].concat(),
     )
 }
 
 /// The host's report, once its stdin is closed.
-fn books(mut host: App) -> Value {
+pub fn books(mut host: App) -> Value {
     drop(host.stdin.take());
     let (report, status) = host.report();
     assert!(status.success(), "{report}");
@@ -35,7 +43,7 @@ fn books(mut host: App) -> Value {
 }
 
 /// Checks the clients' sums against the bank's counter, as the help text says.
-fn assert_exact(books: &Value, clients: &[Value]) {
+pub fn assert_exact(books: &Value, clients: &[Value]) {
     let sum = |name: &str| {
         clients
             .iter()

@@ -1,8 +1,16 @@
-//! The applications as processes, on two nodes in this process that are joined by in-memory cables. Needs no privilege.
+//! The applications as processes, on two nodes in this process that are joined by in-memory cables, which needs no privilege, or over
+//! AF_XDP ([`soak`]), which needs root.
 #![allow(clippy::unwrap_used)]
 
 mod bank;
 mod echo_replay;
+#[path = "../../../dataplane/tests/daemon/namespace.rs"]
+#[allow(dead_code, reason = "the daemon's own tests use all of it")]
+mod namespace;
 #[path = "../../../verbs/tests/live/nodes.rs"]
 mod nodes;
+#[path = "../../../dataplane/tests/daemon/noise.rs"]
+#[allow(dead_code, reason = "the daemon's own tests use all of it")]
+mod noise;
 mod process;
+mod soak;

@@ -158,8 +158,9 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 /// Writes the page and the plots in it.
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
-    let sections =
-        receive::section(&page.results, &page.out)? + &instructions::section(&page.results)?;
+    let sections = receive::section(&page.results, &page.out)?
+        + &crate::rtt::section(&page.results)?
+        + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)
 }
 

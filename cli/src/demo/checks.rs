@@ -276,7 +276,7 @@ pub fn measured(goals: &anyhow::Result<Vec<Goal>>, rest: &[Rest]) -> Check {
             let met = goals.iter().filter(|goal| goal.met).count();
             let modest = rest.iter().filter(|rest| rest.is_modest()).count();
             format!(
-                "{} of {} met: {met} of {} against bare AF_XDP, {modest} of {} at rest",
+                "{} of {} met: {met} of {} against bare AF_XDP and kernel UDP, {modest} of {} at rest",
                 met + modest,
                 goals.len() + rest.len(),
                 goals.len(),
@@ -308,7 +308,6 @@ mod tests {
     use super::{
         super::{
             cut::Cut,
-            goals::Ours,
             streams::{Echo, Replay},
             telemetry::NodeFigures,
             verbs::HostReport,
@@ -657,7 +656,7 @@ mod tests {
             ratio: 1.0,
             unit: "Mpps".into(),
             met,
-            ours: Ours::default(),
+            ratio_to_hand_over: None,
         };
         let rest = Rest {
             node: "a",

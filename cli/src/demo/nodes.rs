@@ -463,6 +463,7 @@ fn configuration(
                 ring_slots: RING_SLOTS,
             },
         },
+        faults: None,
     };
     let kernel = veth::KERNEL_NETWORK.parse().map(|dst| Rule {
         matches: Match::Prefix { dst },

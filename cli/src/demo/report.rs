@@ -48,7 +48,7 @@ pub struct Report {
     pub refusals: Refusals,
     /// The processes at rest.
     pub rest: Vec<Rest>,
-    /// Performance against bare AF_XDP; empty where it was not measured.
+    /// Performance against bare AF_XDP and kernel UDP; empty where it was not measured.
     pub goals: Vec<Goal>,
     /// What must be true.
     pub checks: Vec<Check>,
@@ -298,7 +298,7 @@ impl Report {
         let goals = self.goals.iter().map(|goal| Row {
             mark: mark(goal.met),
             what: goal.title(),
-            result: format!("{:.2} of bare AF_XDP", goal.ratio),
+            result: format!("{:.2} of {}", goal.ratio, goal.peer()),
             more: format!(
                 "{} against {} {} ({}{}){}",
                 figure(goal.covalent),

@@ -313,6 +313,11 @@ fn losses(theme: Theme, status: &NodeStatus) -> Table {
             "refused to the sender",
             &port.refusals,
         );
+        add(
+            format!("port {}", port.name),
+            "damaged on purpose",
+            &port.faults,
+        );
     }
     for link in &status.links {
         add(format!("link {}", link.port), "failed", &link.failures);
@@ -426,6 +431,7 @@ mod tests {
                 passed_to_kernel_packets: 4,
                 drops: causes(&[("runt", 0), ("no_pipe", 17)]),
                 refusals: causes(&[("too_long", 5)]),
+                faults: causes(&[("rx_corrupted", 3)]),
             }],
             links: vec![LinkStatus {
                 port: "p0".into(),

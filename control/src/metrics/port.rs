@@ -80,5 +80,10 @@ pub(super) const PORT: Object<PortStatus> = Object {
             "Frames refused at a TX pipe, by cause; their application was told.",
             |it| &it.refusals,
         ),
+        Series::causes(
+            "covalent_port_damaged_packets_total",
+            "Frames that the port damaged on purpose, by what was done to them.",
+            |it| &it.faults,
+        ),
     ],
 };

@@ -4,6 +4,7 @@
 //! host sees the state that the lane had when it accepted, and the lane never sees half a change.
 
 use covalent_api::{
+    config::FaultRates,
     event::EventKind,
     request::{PipeKind, Rights},
     rule::{Match, Spread},
@@ -77,6 +78,15 @@ pub enum Command {
         port: u16,
         /// Whether it may carry frames.
         enabled: bool,
+    },
+    /// Changes what a port does to its own frames.
+    SetFaults {
+        /// Index of the port.
+        port: u16,
+        /// Frames that arrive.
+        rx: FaultRates,
+        /// Frames that are sent.
+        tx: FaultRates,
     },
     /// The kernel says that a port's interface has, or has no, carrier.
     SetCarrier {

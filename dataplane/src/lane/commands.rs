@@ -1,6 +1,7 @@
 //! Commands of the host thread, carried out at the loop boundary.
 
 use covalent_api::{
+    config::FaultRates,
     request::PipeKind,
     rule::{Action, Match, SPREAD_PIPES_MAX, Spread},
     tuning::PipeTuning,
@@ -68,6 +69,7 @@ impl Lane {
             } => self.tune(session, pipe, tuning)?,
             Command::Register(new) => self.register(*new)?,
             Command::SetPort { port, enabled } => self.set_port(port, enabled)?,
+            Command::SetFaults { port, rx, tx } => self.set_faults(port, rx, tx)?,
             Command::SetCarrier { port, up } => {
                 if let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == port) {
                     slot.port.set_carrier(up);
@@ -214,6 +216,16 @@ impl Lane {
         // At once: the next command may undo it in this very round, and the link must have seen both.
         self.watch_carriers();
         Ok(())
+    }
+
+    fn set_faults(&mut self, port: u16, rx: FaultRates, tx: FaultRates) -> Result<(), String> {
+        match self.ports.iter_mut().find(|slot| slot.index == port) {
+            Some(slot) => slot
+                .port
+                .set_faults(rx, tx)
+                .map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -47,8 +47,6 @@ pub struct Core {
     pub engine: VerbEngine,
     /// Where a submission is copied to before it is looked at.
     pub submission: Box<[u8]>,
-    /// Where a completion is put together.
-    pub completion: Box<[u8]>,
     /// The reply to a verb on a region of this node's own.
     pub reply: Reply,
     /// Verbs under way at other nodes, and what was asked about earlier ones.
@@ -111,6 +109,15 @@ impl Core {
             }
         }
         .is_ok();
+        self.pushed(slot, fitted);
+        fitted
+    }
+
+    /// Something was put into the pipe in `slot`, or did not fit.
+    fn pushed(&mut self, slot: usize, fitted: bool) {
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return;
+        };
         if fitted {
             if !std::mem::replace(&mut pipe.touched, true) {
                 self.touched.push(slot);
@@ -118,7 +125,6 @@ impl Core {
         } else if let Some(violation) = pipe.nic.violation() {
             self.violate_pipe(slot, violation);
         }
-        fitted
     }
 
     /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
@@ -247,12 +253,14 @@ impl Core {
         else {
             return;
         };
-        let mut message = std::mem::take(&mut self.completion);
-        if let Ok(length) = completion.encode(&mut message) {
-            // It fits: room was kept.
-            self.deliver(slot, &message[..length]);
-        }
-        self.completion = message;
+        let Some(pipe) = self.pipes.get_mut(slot) else {
+            return;
+        };
+        // It fits: room was kept. It is written where it is to be, and as long as it says.
+        let pushed = pipe.nic.push_with(completion.encoded_bytes(), |target| {
+            let _ = completion.encode(target);
+        });
+        self.pushed(slot, pushed.is_ok());
     }
 }
 

@@ -35,10 +35,7 @@ use std::{
 use covalent_api::config::{Config, Idle, PortKind};
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
-    verb::{
-        VERB_BYTES_MAX,
-        envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
-    },
+    verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
 };
 
 use self::{
@@ -163,7 +160,6 @@ impl Lane {
             warm: warm::Warm::new(),
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
-            completion: Box::new([0; COMPLETION_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             seals: std::hash::RandomState::new(),

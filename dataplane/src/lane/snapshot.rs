@@ -130,6 +130,7 @@ impl Lane {
             passed_to_kernel_packets: counters.passed_to_kernel_packets,
             drops,
             refusals,
+            faults: causes(counters.faults),
         }
     }
 

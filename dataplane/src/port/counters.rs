@@ -22,6 +22,9 @@ pub struct PortCounters {
     pub drops: Vec<(&'static str, u64)>,
     /// Frames refused by [`super::Port::tx`], by cause. A cause with zero is listed too.
     pub refusals: Vec<(&'static str, u64)>,
+    /// Frames damaged on purpose, by what was done to them; empty for a port that does nothing of the kind. Those that it lost are among
+    /// the drops too.
+    pub faults: Vec<(&'static str, u64)>,
 }
 
 /// The counters that every port keeps itself, plain integers of one thread.
@@ -77,6 +80,7 @@ impl Tally {
                 ("runt", self.refused_runt),
                 ("down", self.refused_down),
             ],
+            faults: Vec::new(),
         }
     }
 }

@@ -29,6 +29,14 @@ pub enum PortError {
         /// What ceased to exist.
         reason: String,
     },
+    /// The port leaves its frames alone.
+    #[error(
+        "port `{port}` damages no frames: give it a `[port.faults]` table, and start covalentd with --allow-faults"
+    )]
+    NoFaults {
+        /// Name of the port.
+        port: String,
+    },
     /// The kernel refused a steering change.
     #[error("port `{port}`: steering: {source}")]
     Steering {

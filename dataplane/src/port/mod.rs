@@ -2,7 +2,8 @@
 //!
 //! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
 //! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), shared memory between
-//! two processes ([`cable`]) and capture files ([`pcap`]); one conformance suite (`tests/ports.rs`) holds all of them to it.
+//! two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); one conformance
+//! suite (`tests/ports.rs`) holds all of them to it.
 //!
 //! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
 //! the one exception, once per burst.
@@ -11,6 +12,7 @@ pub mod af_xdp;
 pub mod cable;
 mod counters;
 mod error;
+pub mod faulty;
 mod mac;
 mod memory;
 pub mod pcap;
@@ -19,7 +21,7 @@ mod steer;
 use std::os::fd::RawFd;
 
 use covalent_api::{
-    config::{DataplaneConfig, LinkConfig, PortConfig, PortKind},
+    config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
     status::PortMode,
 };
 
@@ -117,11 +119,21 @@ pub trait Port: Send {
     /// Tells the port what the network interface's own carrier is. Ignored by ports that see their carrier themselves.
     fn set_carrier(&mut self, up: bool);
 
+    /// Changes what the port does to its own frames.
+    ///
+    /// # Errors
+    /// [`PortError::NoFaults`]: it does nothing to them, and was not configured to.
+    fn set_faults(&mut self, _rx: FaultRates, _tx: FaultRates) -> Result<(), PortError> {
+        Err(PortError::NoFaults {
+            port: self.info().name.clone(),
+        })
+    }
+
     /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
 }
 
-/// Opens the port that `config` describes.
+/// Opens the port that `config` describes, behind the damage that `[port.faults]` asks for.
 ///
 /// Everything that can be checked is checked before anything is changed on the host. `memory` is the packet memory of the lane
 /// that will own the port.
@@ -129,6 +141,19 @@ pub trait Port: Send {
 /// # Errors
 /// [`PortError`] says what is wrong, with which object, and what to do.
 pub fn open(
+    config: &PortConfig,
+    dataplane: &DataplaneConfig,
+    link: &LinkConfig,
+    memory: &mut LaneMemory,
+) -> Result<Box<dyn Port>, PortError> {
+    let port = open_sound(config, dataplane, link, memory)?;
+    Ok(match &config.faults {
+        Some(faults) => Box::new(faulty::FaultyPort::new(port, faults)),
+        None => port,
+    })
+}
+
+fn open_sound(
     config: &PortConfig,
     dataplane: &DataplaneConfig,
     link: &LinkConfig,

@@ -135,7 +135,13 @@ impl Server {
                 }
                 Ok(())
             }
-            Request::SetPort { port, enabled } => self.set_port(client, &port, enabled),
+            Request::SetPort { port, enabled } => {
+                self.order_port(client, &port, |port| Command::SetPort { port, enabled })
+            }
+            Request::SetFaults { port, rx, tx } => {
+                rx.check().and_then(|()| tx.check())?;
+                self.order_port(client, &port, |port| Command::SetFaults { port, rx, tx })
+            }
         }
     }
 
@@ -471,7 +477,13 @@ impl Server {
         Ok(())
     }
 
-    fn set_port(&mut self, client: u64, name: &str, enabled: bool) -> Result<(), Refused> {
+    /// Has the lane of a port change it.
+    fn order_port(
+        &mut self,
+        client: u64,
+        name: &str,
+        command: impl FnOnce(u16) -> Command,
+    ) -> Result<(), Refused> {
         let uid = self.uid_of(client);
         if !self.admission.commands(uid) {
             return Err(format!(
@@ -483,7 +495,7 @@ impl Server {
         self.ask(
             client,
             lane,
-            Command::SetPort { port, enabled },
+            command(port),
             Reply::Done,
             Vec::new(),
             Change::None,

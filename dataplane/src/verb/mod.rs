@@ -78,7 +78,9 @@ impl VerbEngine {
     #[must_use]
     pub fn executed(&self) -> Causes {
         let counts = self.0.executed();
-        counts.map(|(verb, n)| (verb.to_owned(), n)).collect()
+        counts
+            .map(|(verb, n)| (verb.as_str().to_owned(), n))
+            .collect()
     }
 
     /// Requests refused, by reason.

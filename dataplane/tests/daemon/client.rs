@@ -293,6 +293,11 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Whether the outcome is still to come.
+    pub fn is_doubt(&self) -> bool {
+        matches!(self, Self::Other(told) if told.starts_with("InDoubt"))
+    }
+
     /// The word of a verb that must have been done.
     pub fn word(&self) -> u64 {
         match self {
@@ -328,7 +333,7 @@ impl Verbs {
         mode: Mode,
         user_data: u64,
         rkey: u32,
-        offset: u64,
+        offset: u32,
         verb: Verb<'_>,
     ) -> bool {
         let request = verb::Request { rkey, offset, verb };
@@ -407,7 +412,7 @@ impl Verbs {
         target: u64,
         mode: Mode,
         rkey: u32,
-        offset: u64,
+        offset: u32,
         verb: Verb<'_>,
     ) -> Ended {
         assert!(

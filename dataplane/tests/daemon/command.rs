@@ -28,13 +28,14 @@ fn covalentd(arguments: &[&str]) -> Command {
     command
 }
 
-fn run(arguments: &[&str]) -> (bool, String) {
+/// Runs the program to its end: whether it went well, and what it told.
+pub fn run(arguments: &[&str]) -> (bool, String) {
     let Output { status, stderr, .. } = covalentd(arguments).output().expect("covalentd runs");
     (status.success(), String::from_utf8(stderr).expect("text"))
 }
 
 /// Writes the node's configuration to a file and gives its path.
-fn file(dir: &Path, node: &Node) -> String {
+pub fn file(dir: &Path, node: &Node) -> String {
     let path = dir.join("node.toml");
     fs::write(&path, node.config.to_toml().expect("a configuration")).expect("room on the disk");
     path.to_str().expect("text").to_owned()
@@ -69,6 +70,7 @@ fn help_teaches() {
     let help = String::from_utf8(output.stdout).expect("text");
     for word in [
         "--check",
+        "--allow-faults",
         "--log-format",
         "print-default",
         "CAP_NET_ADMIN",

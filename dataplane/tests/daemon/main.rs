@@ -2,6 +2,7 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod faults;
 mod flows;
 mod namespace;
 mod node;
@@ -10,6 +11,7 @@ mod noise;
 mod af_xdp;
 mod captures;
 mod command;
+mod contention;
 mod crowd;
 mod handover;
 mod idle;

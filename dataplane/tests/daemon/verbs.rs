@@ -166,7 +166,7 @@ fn count_up(
             verbs.app.sleep(Duration::from_millis(5));
         }
         for (user_data, how) in ended {
-            if matches!(&how, Ended::Other(told) if told.starts_with("InDoubt")) {
+            if how.is_doubt() {
                 doubts += 1;
                 continue;
             }
@@ -353,7 +353,7 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
         let mut ended = 0;
         while ended < EACH {
             for (_, how) in verbs.wait() {
-                if how != Ended::Other("InDoubt".into()) {
+                if !how.is_doubt() {
                     how.word();
                     ended += 1;
                 }

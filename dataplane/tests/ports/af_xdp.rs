@@ -7,7 +7,10 @@ use std::{
 
 use caps::{CapSet, Capability};
 use covalent_api::{
-    config::{CopyMode, DataplaneConfig, HugePages, LinkConfig, PortConfig, PortKind, XdpMode},
+    config::{
+        CopyMode, DataplaneConfig, FaultsConfig, HugePages, LinkConfig, PortConfig, PortKind,
+        XdpMode,
+    },
     rule::{Action, Match, Transport},
 };
 use covalent_dataplane::port::{LaneMemory, Port, PortError, SteerChange, TxRefusal, open};
@@ -33,6 +36,7 @@ fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
             xdp: XdpMode::Auto,
             copy: CopyMode::Auto,
         },
+        faults: None,
     }
 }
 
@@ -127,6 +131,29 @@ fn no_wake_up_is_lost() {
 #[test]
 fn work_forbids_sleep() {
     on_veth(2, suite::work_forbids_sleep);
+}
+
+#[test]
+fn damage_that_is_off_changes_nothing() {
+    in_new_namespace(|| {
+        veth_pair(2);
+        let end = |interface| {
+            let config = PortConfig {
+                faults: Some(FaultsConfig::default()),
+                ..af_xdp(interface, 0, RING_SLOTS)
+            };
+            open_lane(&[config]).unwrap().remove(0)
+        };
+        let mut pair = LivePair {
+            near: end("near0"),
+            far: end("far0"),
+        };
+        suite::order_and_bytes(&mut pair, 20_000);
+        suite::every_size(&mut pair);
+        suite::back_pressure(&mut pair);
+        suite::work_forbids_sleep(&mut pair);
+        suite::no_lost_wake_up(pair, 2_000);
+    });
 }
 
 #[test]

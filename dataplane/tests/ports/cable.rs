@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::config::{PortConfig, PortKind};
+use covalent_api::config::{FaultsConfig, PortConfig, PortKind};
 use covalent_dataplane::port::{LaneMemory, Port, PortError, TxRefusal, open};
 use covalent_pipe::{
     cable::CableEnd,
@@ -24,7 +24,7 @@ use crate::{
 
 const RING_SLOTS: u32 = 256;
 
-fn end(path: &Path) -> Result<Box<dyn Port>, PortError> {
+fn end(path: &Path, faults: Option<FaultsConfig>) -> Result<Box<dyn Port>, PortError> {
     let config = PortConfig {
         name: "cable".to_owned(),
         lane: 0,
@@ -33,6 +33,7 @@ fn end(path: &Path) -> Result<Box<dyn Port>, PortError> {
             path: path.to_owned(),
             ring_slots: RING_SLOTS,
         },
+        faults,
     };
     open(
         &config,
@@ -42,13 +43,13 @@ fn end(path: &Path) -> Result<Box<dyn Port>, PortError> {
     )
 }
 
-struct Place {
+pub struct Place {
     path: PathBuf,
     _directory: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let directory = TempDir::new().unwrap();
         Self {
             path: directory.path().join("cable.sock"),
@@ -57,13 +58,22 @@ impl Place {
     }
 
     fn end(&self) -> Box<dyn Port> {
-        end(&self.path).unwrap()
+        self.damaged_end(None)
+    }
+
+    fn damaged_end(&self, faults: Option<FaultsConfig>) -> Box<dyn Port> {
+        end(&self.path, faults).unwrap()
     }
 
     fn pair(&self) -> LivePair {
+        self.damaged_pair(None, None)
+    }
+
+    /// Two ends that meet, each with its damage.
+    pub fn damaged_pair(&self, near: Option<FaultsConfig>, far: Option<FaultsConfig>) -> LivePair {
         let mut pair = LivePair {
-            near: self.end(),
-            far: self.end(),
+            near: self.damaged_end(near),
+            far: self.damaged_end(far),
         };
         pair.wait_for_carrier();
         pair
@@ -169,7 +179,7 @@ fn a_sleeping_port_is_woken_when_its_peer_comes_and_goes() {
     let (seen, sees) = mpsc::channel();
     let far = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
-        let mut far = end(&path).unwrap();
+        let mut far = end(&path, None).unwrap();
         until("the peer is met", || {
             collect(&mut *far, 1, &mut Vec::new());
             far.carrier()
@@ -292,7 +302,7 @@ fn a_peer_that_lies_in_shared_memory_loses_the_cable() {
 #[test]
 fn a_place_where_no_socket_can_be_is_refused() {
     let refused = |path: &str| {
-        end(Path::new(path))
+        end(Path::new(path), None)
             .map(|_| ())
             .expect_err("must be refused")
             .to_string()

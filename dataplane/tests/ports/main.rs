@@ -7,6 +7,7 @@
 
 mod af_xdp;
 mod cable;
+mod faulty;
 mod frames;
 mod namespace;
 mod pair;

@@ -21,6 +21,7 @@ fn open_pcap(input: Option<PathBuf>, output: Option<PathBuf>) -> Result<Box<dyn 
         lane: 0,
         link: false,
         kind: PortKind::Pcap { input, output },
+        faults: None,
     };
     open(
         &config,

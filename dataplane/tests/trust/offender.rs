@@ -282,9 +282,9 @@ impl Life {
                 self.rkey
             },
             offset: if noise.below(4) == 0 {
-                noise.next()
+                noise.next() as u32
             } else {
-                noise.below(1024) * 8
+                noise.below(1024) as u32 * 8
             },
             verb: Verb::FetchAdd {
                 delta: noise.next(),

@@ -1,10 +1,12 @@
 //! Messages of more than one record, on their way in: all of one, or nothing of it.
 
 use alloc::{boxed::Box, vec};
+use core::hash::{Hash, Hasher};
 
 use crate::wire::{message::Message, record::Header, slice::Kind};
 
 /// The message that is arriving, of which some fragments are here. What is left of it when the epoch ends never was.
+#[derive(Clone)]
 pub(crate) struct Arriving {
     bytes: Box<[u8]>,
     len: usize,
@@ -12,7 +14,7 @@ pub(crate) struct Arriving {
     next: Option<Fragment>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Fragment {
     kind: Kind,
     slot: u8,
@@ -83,6 +85,14 @@ impl Arriving {
     /// Ends [`Arriving::lend`].
     pub fn give_back(&mut self, bytes: Box<[u8]>) {
         self.bytes = bytes;
+    }
+}
+
+/// What is left of an earlier message is of no account.
+impl Hash for Arriving {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { bytes, len, next } = self;
+        (next, next.map(|_| &bytes[..*len])).hash(state);
     }
 }
 

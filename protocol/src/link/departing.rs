@@ -3,6 +3,7 @@
 //! Such a message is copied, so that whatever happens to its slot meanwhile, all fragments are of the same one.
 
 use alloc::{boxed::Box, vec};
+use core::hash::{Hash, Hasher};
 
 use super::Part;
 use crate::wire::{
@@ -12,7 +13,7 @@ use crate::wire::{
 };
 
 /// The message that is departing, of which some fragments may have been written.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Departing {
     bytes: Box<[u8]>,
     len: usize,
@@ -83,5 +84,20 @@ impl Departing {
         if self.written >= self.len {
             self.message = None;
         }
+    }
+}
+
+/// What is left of an earlier message is of no account.
+impl Hash for Departing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            bytes,
+            len,
+            written,
+            fragment,
+            message,
+        } = self;
+        let rest = message.map(|_| (written, fragment, &bytes[..*len]));
+        (message, rest).hash(state);
     }
 }

@@ -5,6 +5,8 @@
 //! in its handshake, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
 //! could name two records.
 
+use core::hash::{Hash, Hasher};
+
 use crate::wire::{FRAME_RECORDS_MAX, record::Header, slice};
 
 /// Most records that a receiver may issue: so few that a liveness byte cannot name two records.
@@ -28,6 +30,7 @@ const _: () = assert!(
 pub(crate) struct ReflectionError;
 
 /// What was said and heard in one epoch.
+#[derive(Clone)]
 pub(crate) struct Feedback {
     /// Mine halves by the low eight bits of their record sequence.
     said: [u32; 256],
@@ -197,6 +200,30 @@ impl Feedback {
         let before = core::mem::replace(&mut self.reflected, named.wrapping_add(1));
         self.reflected_anything = true;
         Ok(self.reflected != before)
+    }
+}
+
+/// Of what was said counts what the peer may still reflect.
+impl Hash for Feedback {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            said,
+            next,
+            reflected,
+            reflected_anything,
+            heard,
+            expected,
+            first,
+            window_records,
+            unreflected,
+        } = self;
+        let earliest = reflected.wrapping_sub(u32::from(*reflected_anything));
+        for ahead in 0..next.wrapping_sub(earliest) {
+            said[(earliest.wrapping_add(ahead) & 0xff) as usize].hash(state);
+        }
+        (next, reflected, reflected_anything).hash(state);
+        (heard, expected, unreflected).hash(state);
+        (first, window_records).hash(state);
     }
 }
 

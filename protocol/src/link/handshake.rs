@@ -123,7 +123,7 @@ impl Hello {
 }
 
 /// What one end knows of the handshake under way.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Handshake {
     /// The peer's incarnation and proposal, as last heard.
     pub heard: Option<(u64, u32)>,

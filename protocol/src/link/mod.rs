@@ -36,7 +36,7 @@ const REFLECT_PART: u32 = 3;
 const PROGRESS_RECORDS: u32 = 64;
 
 /// Where a link stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkState {
     /// No carrier.
     Down,
@@ -59,7 +59,7 @@ impl LinkState {
 }
 
 /// Who is at the other end, as its handshake said.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Attachment {
     /// Index of the peer.
     pub peer: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Attachment {
 }
 
 /// An answer to a resolution that waits for transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Verdict {
     /// The port of the initiator whose exchange is asked about.
     pub port: u16,
@@ -88,6 +88,7 @@ pub(crate) struct Verdict {
 }
 
 /// One end of one cable.
+#[derive(Clone, Hash)]
 pub(crate) struct Link {
     /// The caller's index of the port.
     pub port: u16,

@@ -7,7 +7,7 @@ use alloc::{vec, vec::Vec};
 use crate::{latch::is_later, transaction::Index};
 
 /// Where the exchange of a slot stands, as the initiator knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Progress {
     /// No exchange.
     Free,
@@ -22,7 +22,7 @@ pub(crate) enum Progress {
 }
 
 /// One slot.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct OutSlot {
     /// Sequence of its last exchange. Goes on over epochs.
     pub sequence: u32,
@@ -34,7 +34,7 @@ pub(crate) struct OutSlot {
 }
 
 /// All slots of one link.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub(crate) struct Outbound {
     slots: Vec<OutSlot>,
     /// Slots that may be taken in this epoch. The last one released is taken first: it is in the cache at both ends.

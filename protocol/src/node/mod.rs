@@ -14,6 +14,7 @@
 //! | `relay` | the same through a neighbour |
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
+//! | `hash` | what tells two nodes apart, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
 pub(crate) mod arbitrary;
@@ -22,6 +23,7 @@ mod conclude;
 mod credit;
 mod failure;
 mod greet;
+mod hash;
 mod receive;
 mod relay;
 mod resolve;
@@ -148,7 +150,8 @@ fn names_max(config: &NodeConfig) -> usize {
 
 /// All links of one lane. See the crate's page for a picture.
 ///
-/// One owner, one thread: it is `Send` and has no interior mutability.
+/// One owner, one thread: it is `Send` and has no interior mutability. Plain data, which a model checker clones and hashes.
+#[derive(Clone)]
 pub struct Node {
     config: NodeConfig,
     links: Vec<Link>,

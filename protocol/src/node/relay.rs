@@ -20,6 +20,7 @@
 //! ```
 
 use alloc::{collections::VecDeque, vec::Vec};
+use core::hash::{Hash, Hasher};
 
 use super::{
     Node,
@@ -42,7 +43,7 @@ pub(super) const RELAYS_MAX: usize = 8;
 pub(super) const RELAY_BYTES: usize = 44;
 
 /// A question and who asks whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Relay {
     origin: u64,
     origin_incarnation: u64,
@@ -90,7 +91,7 @@ impl Relay {
 }
 
 /// Who wants the answer to a question that goes out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Asker {
     /// This node, about an exchange that it started.
     Own(Index),
@@ -101,7 +102,7 @@ enum Asker {
 }
 
 /// A question that goes out on a link.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Asked {
     asker: Asker,
     relay: Relay,
@@ -111,7 +112,7 @@ struct Asked {
 }
 
 /// Where the answer to a question that came in is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Source {
     /// At the other end of another link.
     Elsewhere,
@@ -124,7 +125,7 @@ enum Source {
 }
 
 /// A question that came in on a link and is not answered.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Taken {
     relay: Relay,
     tag: u32,
@@ -132,13 +133,14 @@ struct Taken {
 }
 
 /// A message that waits for transmission, by its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Due {
     Question(usize),
     Answer(usize),
 }
 
 /// What one link passes on.
+#[derive(Clone)]
 pub(super) struct Relays {
     asked: [Option<Asked>; RELAYS_MAX],
     taken: [Option<Taken>; RELAYS_MAX],
@@ -224,6 +226,30 @@ impl Relays {
         self.taken = [None; RELAYS_MAX];
         self.due.clear();
         self.dead_ends.fill(false);
+    }
+}
+
+/// What is left of answers that were sent is of no account.
+impl Hash for Relays {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            asked,
+            taken,
+            passed,
+            due,
+            dead_ends,
+            next_tag,
+        } = self;
+        (asked, taken, due, dead_ends, next_tag).hash(state);
+        for (place, taken) in taken.iter().enumerate() {
+            if let Some(Taken {
+                source: Source::Passed(bytes),
+                ..
+            }) = taken
+            {
+                passed.get(place, *bytes).hash(state);
+            }
+        }
     }
 }
 

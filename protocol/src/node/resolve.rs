@@ -25,7 +25,7 @@ pub(super) const QUESTION_BYTES: usize = 8;
 pub(super) const ANSWER_BYTES: usize = 8;
 
 /// How an exchange ended, on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Ending {
     /// Reversed: nothing was executed and nothing will be.
@@ -58,7 +58,7 @@ impl Ending {
 }
 
 /// What is asked about an exchange of a known initiator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Question {
     /// The exchange.
     pub verdict: Verdict,

@@ -3,13 +3,21 @@
 use alloc::vec::Vec;
 
 use super::{
-    Memory, RegisterError, Registration, apply::apply, counts::VerbCounts, memory::WORD_BYTES,
+    Memory, RegisterError, Registration,
+    apply::apply,
+    counts::VerbCounts,
+    memory::WORD_BYTES,
+    reserve::{Reservations, WordKey},
     table::Regions,
+    task::{Action, Task, operands},
 };
 use crate::{
     ExchangeId, Mode, Refusal, Reply,
-    verb::{self, DecodeError, MultiCommit, RegionInfo, Request, Verb},
+    verb::{self, DecodeError, MultiCommit, RegionInfo, Request, VerbKind},
 };
+
+/// Words that exchanges may hold at a time, unless told otherwise.
+const RESERVED_WORDS_MAX: usize = 4096;
 
 /// Executes verbs on the regions of one lane. Its methods for verbs never allocate.
 ///
@@ -18,7 +26,10 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Engine<M> {
     regions: Regions<M>,
+    reservations: Reservations,
     counts: VerbCounts,
+    /// What was admitted in one phase and is executed next, so that it is read once.
+    admitted: Option<(ExchangeId, Task)>,
 }
 
 impl<M: Memory> Default for Engine<M> {
@@ -28,12 +39,20 @@ impl<M: Memory> Default for Engine<M> {
 }
 
 impl<M: Memory> Engine<M> {
-    /// An engine without regions.
+    /// An engine without regions, where open exchanges may hold 4096 words.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
+        Self::with_reserved_words(RESERVED_WORDS_MAX)
+    }
+
+    /// An engine without regions, where open exchanges may hold `words_max` words.
+    #[must_use]
+    pub fn with_reserved_words(words_max: usize) -> Self {
         Self {
             regions: Regions::new(),
+            reservations: Reservations::new(words_max),
             counts: VerbCounts::new(),
+            admitted: None,
         }
     }
 
@@ -47,10 +66,12 @@ impl<M: Memory> Engine<M> {
 
     /// Forgets the regions of `owner` and hands their memory back.
     pub fn remove_owner(&mut self, owner: u64) -> Vec<M> {
-        self.regions
-            .remove_owner(owner)
-            .into_iter()
-            .map(|(_, memory)| memory)
+        let removed = self.regions.remove_owner(owner).into_iter();
+        removed
+            .map(|(rkey, memory)| {
+                self.reservations.forget(rkey);
+                memory
+            })
             .collect()
     }
 
@@ -60,37 +81,56 @@ impl<M: Memory> Engine<M> {
         Some(&self.regions.get(rkey)?.memory)
     }
 
-    /// Whether `request` of the exchange `id` may be executed: it can be read, its region exists, it lies within it, and the
-    /// region grants the right. Changes nothing that a verb could see, and counts a refusal.
+    /// Words that open exchanges hold: none when all have ended.
+    #[must_use]
+    pub const fn reserved_words(&self) -> usize {
+        self.reservations.words()
+    }
+
+    /// Whether `request` of the exchange `id` may be executed: it can be read, its region exists and grants the right, it lies
+    /// within it, and no open exchange holds a word that it touches in a way that does not go with it. In
+    /// [`Mode::TwoPhase`] it holds the words that it will change from now on. A refusal is counted.
     ///
-    /// As [`crate::Host::admit`]: what was admitted is executed or reversed later, under the same `id`, and in
-    /// [`Mode::OnePhase`] executed at once.
+    /// As [`crate::Host::admit`]: what was admitted is executed or reversed later, under the same `id` and with the same
+    /// `request`, and in [`Mode::OnePhase`] executed at once.
     ///
     /// # Errors
     /// Why not.
     pub fn admit(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
-        let _ = (id, mode);
-        let checked = self.check(request);
-        if let Err(refusal) = checked {
-            self.counts.count_refused(refusal);
-        }
-        checked.map(drop)
+        let admitted = self.check(request).and_then(|task| {
+            if mode == Mode::TwoPhase && task.hold().is_some() {
+                return self.reserve(&task, request);
+            }
+            self.check_words(&task, request)?;
+            if mode == Mode::OnePhase {
+                self.admitted = Some((*id, task));
+            }
+            Ok(())
+        });
+        admitted.inspect_err(|&refusal| self.counts.count_refused(refusal))
     }
 
     /// Executes the admitted `request` of the exchange `id` and writes its reply. A region that was withdrawn since is
     /// answered as gone.
     pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
-        let _ = id;
-        // It was checked at admission; only the region may have gone since.
-        match self.check(request) {
-            Ok(request) => self.apply(&request, reply),
-            Err(_) => answer_gone(reply),
+        match self.admitted.take() {
+            Some((admitted, task)) if admitted == *id => self.apply(&task, request, reply),
+            _ => match Request::decode(request) {
+                Ok(decoded) => {
+                    let task = Task::new(&decoded);
+                    self.release(&task, request);
+                    self.apply(&task, request, reply);
+                }
+                Err(_) => answer_gone(reply),
+            },
         }
     }
 
-    /// The admitted `request` of the exchange `id` will never be executed.
-    pub fn reverse(&mut self, id: &ExchangeId, request: &[u8]) {
-        let _ = (id, request);
+    /// The `request` of the exchange `id`, admitted in [`Mode::TwoPhase`], will never be executed.
+    pub fn reverse(&mut self, _id: &ExchangeId, request: &[u8]) {
+        if let Ok(decoded) = Request::decode(request) {
+            self.release(&Task::new(&decoded), request);
+        }
     }
 
     /// Executes `request` of one of the node's own applications at once and writes its reply.
@@ -98,9 +138,13 @@ impl<M: Memory> Engine<M> {
     /// # Errors
     /// Why it was not executed; counted.
     pub fn run(&mut self, request: &[u8], reply: &mut Reply) -> Result<(), Refusal> {
-        match self.check(request) {
-            Ok(request) => {
-                self.apply(&request, reply);
+        let checked = self.check(request).and_then(|task| {
+            self.check_words(&task, request)?;
+            Ok(task)
+        });
+        match checked {
+            Ok(task) => {
+                self.apply(&task, request, reply);
                 Ok(())
             }
             Err(refusal) => {
@@ -110,8 +154,8 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Verbs executed, by name.
-    pub fn executed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// Verbs executed, by verb. A conditional one counts as what it does if its condition is met.
+    pub fn executed(&self) -> impl Iterator<Item = (VerbKind, u64)> {
         self.counts.executed()
     }
 
@@ -120,359 +164,142 @@ impl<M: Memory> Engine<M> {
         self.counts.refused()
     }
 
-    fn check<'a>(&self, request: &'a [u8]) -> Result<Request<'a>, Refusal> {
-        let request = Request::decode(request).map_err(|error| match error {
-            DecodeError::UnknownOperation(_) | DecodeError::UnknownFlags(_) => Refusal::Unsupported,
-            _ => Refusal::BadRequest,
-        })?;
-        if let Verb::Lookup { name } = request.verb {
+    /// Reads a request and checks it, but for the words that others hold.
+    fn check(&self, request: &[u8]) -> Result<Task, Refusal> {
+        let decoded = Request::decode(request).map_err(refusal_of)?;
+        let task = Task::new(&decoded);
+        if let verb::Verb::Lookup { name } = decoded.verb {
             return match self.regions.find(name) {
-                Some(_) => Ok(request),
+                Some(_) => Ok(task),
                 None => Err(Refusal::UnknownRegion),
             };
         }
-        let region = self
-            .regions
-            .get(request.rkey)
-            .ok_or(Refusal::UnknownRegion)?;
-        if !region.rights.allow(&request.verb) {
+        let region = self.regions.get(task.rkey).ok_or(Refusal::UnknownRegion)?;
+        if !task.is_allowed(region.rights) {
             return Err(Refusal::NoRight);
         }
         let size_bytes = region.memory.size_bytes();
-        let within = |offset: u64, length: u64| {
-            offset
-                .checked_add(length)
-                .is_some_and(|end| end <= size_bytes)
+        // Offsets have 32 bits, so their sum with a length has no more than 64.
+        if task.offset + task.touched_bytes(request) > size_bytes {
+            return Err(Refusal::OutOfBounds);
+        }
+        if let verb::Verb::MultiCommit(words) = &decoded.verb {
+            if words
+                .iter()
+                .any(|word| u64::from(word.offset) + WORD_BYTES > size_bytes)
+            {
+                return Err(Refusal::OutOfBounds);
+            }
+            if !are_distinct(words) {
+                return Err(Refusal::Duplicate);
+            }
+        }
+        Ok(task)
+    }
+
+    /// Whether no word that `task` touches is held by others in a way that does not go with it.
+    fn check_words(&self, task: &Task, request: &[u8]) -> Result<(), Refusal> {
+        if self.reservations.words() == 0 {
+            return Ok(());
+        }
+        task.try_for_each_word(request, |word| {
+            let key = WordKey::new(task.rkey, word);
+            match task.hold() {
+                Some(hold) => self.reservations.try_change(key, hold).map(drop),
+                None => self.reservations.try_read(key),
+            }
+        })
+    }
+
+    /// Holds the words that `task`, which was checked, will change.
+    fn reserve(&mut self, task: &Task, request: &[u8]) -> Result<(), Refusal> {
+        let Self { reservations, .. } = self;
+        let Some(hold) = task.hold() else {
+            return Ok(());
         };
-        let (lies_within, is_sound) = match &request.verb {
-            Verb::Read { len } => (within(request.offset, u64::from(*len)), true),
-            Verb::Write { data } => (within(request.offset, data.len() as u64), true),
-            Verb::MultiCommit(words) => (
-                words.iter().all(|word| within(word.offset, WORD_BYTES)),
-                distinct(words),
-            ),
-            _ => (within(request.offset, WORD_BYTES), true),
-        };
-        match (lies_within, is_sound) {
-            (false, _) => Err(Refusal::OutOfBounds),
-            (true, false) => Err(Refusal::BadRequest),
-            (true, true) => Ok(request),
+        let mut new_words = 0;
+        task.try_for_each_word(request, |word| {
+            let is_held = reservations.try_change(WordKey::new(task.rkey, word), hold)?;
+            new_words += usize::from(!is_held);
+            Ok(())
+        })?;
+        if !reservations.has_room(new_words) {
+            return Err(Refusal::NoResources);
+        }
+        task.try_for_each_word(request, |word| {
+            reservations.hold(WordKey::new(task.rkey, word), hold);
+            Ok(())
+        })
+    }
+
+    /// Lets go of the words that `task` holds.
+    fn release(&mut self, task: &Task, request: &[u8]) {
+        if task.hold().is_none() {
+            return;
+        }
+        let released = task.try_for_each_word(request, |word| {
+            self.reservations.release(WordKey::new(task.rkey, word));
+            Ok::<(), core::convert::Infallible>(())
+        });
+        match released {
+            Ok(()) => {}
         }
     }
 
-    /// Executes what was checked.
-    fn apply(&mut self, request: &Request<'_>, reply: &mut Reply) {
-        self.counts.count_executed(&request.verb);
+    /// Does what was checked.
+    fn apply(&mut self, task: &Task, request: &[u8], reply: &mut Reply) {
         let Self { regions, .. } = self;
         let mut done = None;
         reply.write_with(|space| {
-            done = match request.verb {
-                Verb::Lookup { name } => regions.find(name).and_then(|(rkey, region)| {
-                    let info = RegionInfo {
-                        size_bytes: region.memory.size_bytes(),
-                        rkey,
-                        rights: region.rights.to_byte(),
-                    };
-                    verb::Reply::ok(&info.to_bytes()).encode(space).ok()
-                }),
-                _ => regions.get_mut(request.rkey).and_then(|region| {
-                    apply(&mut region.memory, request.offset, &request.verb, space)
-                }),
+            done = match task.action {
+                Action::Lookup => look_up(regions, request, space),
+                _ => regions
+                    .get_mut(task.rkey)
+                    .and_then(|region| apply(&mut region.memory, task, request, space)),
             };
             done.unwrap_or(0)
         });
-        if done.is_none() {
-            answer_gone(reply);
+        match done {
+            Some(_) => self.counts.count_executed(task.kind),
+            None => answer_gone(reply),
         }
     }
+}
+
+fn look_up<M: Memory>(regions: &Regions<M>, request: &[u8], space: &mut [u8]) -> Option<usize> {
+    let name = core::str::from_utf8(operands(request)).ok()?;
+    let (rkey, region) = regions.find(name)?;
+    let info = RegionInfo {
+        size_bytes: region.memory.size_bytes(),
+        rkey,
+        rights: region.rights.to_byte(),
+    };
+    verb::Reply::ok(&info.to_bytes()).encode(space).ok()
 }
 
 fn answer_gone(reply: &mut Reply) {
     reply.write_with(|space| verb::Reply::gone().encode(space).unwrap_or(0));
 }
 
-/// Whether no word is named twice: "all as expected, then all changed" has no meaning for such a list.
-fn distinct(words: &MultiCommit<'_>) -> bool {
-    words.iter().enumerate().all(|(at, word)| {
-        words
-            .iter()
-            .take(at)
-            .all(|other| other.offset != word.offset)
-    })
+const fn refusal_of(error: DecodeError) -> Refusal {
+    match error {
+        DecodeError::UnknownOperation(_) | DecodeError::UnknownFlags(_) => Refusal::Unsupported,
+        DecodeError::Misaligned { .. } => Refusal::Misaligned,
+        DecodeError::Length => Refusal::BadLength,
+        DecodeError::Truncated
+        | DecodeError::Name
+        | DecodeError::Reserved
+        | DecodeError::UnknownStatus(_) => Refusal::BadRequest,
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::{vec, vec::Vec};
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{
-        region::{Rights, Words},
-        verb::{Status, Word},
-    };
-
-    const RKEY: u32 = 7;
-
-    const ID: ExchangeId = ExchangeId {
-        peer: 9,
-        port: 0,
-        epoch: 1,
-        slot: 0,
-        sequence: 1,
-    };
-
-    fn engine(rights: Rights, size_bytes: usize) -> Engine<Words> {
-        let mut engine = Engine::new();
-        engine
-            .register(Registration {
-                owner: 1,
-                name: "bank".into(),
-                rkey: RKEY,
-                rights,
-                memory: Words::new(size_bytes / 8),
-            })
-            .unwrap();
-        engine
-    }
-
-    fn executed(engine: &Engine<Words>, verb: &str) -> u64 {
-        engine.executed().find(|(name, _)| *name == verb).unwrap().1
-    }
-
-    fn refused(engine: &Engine<Words>, refusal: Refusal) -> u64 {
-        engine.refused().find(|(of, _)| *of == refusal).unwrap().1
-    }
-
-    fn encode(offset: u64, verb: Verb<'_>) -> Vec<u8> {
-        let request = Request {
-            rkey: RKEY,
-            offset,
-            verb,
-        };
-        let mut bytes = vec![0; request.encoded_bytes()];
-        request.encode(&mut bytes).unwrap();
-        bytes
-    }
-
-    /// Admits and executes; gives status, index and data.
-    fn run(
-        engine: &mut Engine<Words>,
-        offset: u64,
-        verb: Verb<'_>,
-    ) -> Result<(Status, u16, Vec<u8>), Refusal> {
-        let bytes = encode(offset, verb);
-        engine.admit(&ID, Mode::OnePhase, &bytes)?;
-        let mut reply = Reply::new();
-        engine.execute(&ID, &bytes, &mut reply);
-        let reply = verb::Reply::decode(reply.as_bytes()).unwrap();
-        Ok((reply.status, reply.index, reply.data.to_vec()))
-    }
-
-    fn word(engine: &mut Engine<Words>, offset: u64, verb: Verb<'_>) -> (Status, u64) {
-        let (status, _, data) = run(engine, offset, verb).unwrap();
-        (status, u64::from_le_bytes(data.try_into().unwrap()))
-    }
-
-    #[test]
-    fn each_verb_does_what_it_says() {
-        let mut engine = engine(Rights::ALL, 64);
-        let engine = &mut engine;
-        assert_eq!(word(engine, 8, Verb::Swap { new: 5 }), (Status::Ok, 0));
-        assert_eq!(
-            word(engine, 8, Verb::FetchAdd { delta: u64::MAX }),
-            (Status::Ok, 5)
-        );
-        assert_eq!(
-            word(engine, 8, Verb::FetchOr { mask: 0b1011 }),
-            (Status::Ok, 4)
-        );
-        assert_eq!(
-            word(engine, 8, Verb::FetchAnd { mask: 0b1010 }),
-            (Status::Ok, 0b1111)
-        );
-        assert_eq!(
-            word(engine, 8, Verb::FetchXor { mask: 0b0110 }),
-            (Status::Ok, 0b1010)
-        );
-        assert_eq!(
-            word(
-                engine,
-                8,
-                Verb::CompareAndSwap {
-                    expected: 1,
-                    new: 2
-                }
-            ),
-            (Status::Mismatch, 0b1100)
-        );
-        assert_eq!(
-            word(
-                engine,
-                8,
-                Verb::CompareAndSwap {
-                    expected: 0b1100,
-                    new: 2
-                }
-            ),
-            (Status::Ok, 0b1100)
-        );
-        assert_eq!(
-            run(engine, 3, Verb::Write { data: b"covalent" }),
-            Ok((Status::Ok, 0, vec![]))
-        );
-        assert_eq!(
-            run(engine, 3, Verb::Read { len: 8 }),
-            Ok((Status::Ok, 0, b"covalent".to_vec()))
-        );
-        let (_, _, info) = run(engine, 0, Verb::Lookup { name: "bank" }).unwrap();
-        let info = verb::Reply::ok(&info).region().unwrap();
-        assert_eq!(
-            info,
-            RegionInfo {
-                size_bytes: 64,
-                rkey: RKEY,
-                rights: 0b111
-            }
-        );
-        assert_eq!(executed(engine, "compare_and_swap"), 2);
-    }
-
-    #[test]
-    fn a_multi_commit_is_all_or_nothing() {
-        let mut engine = engine(Rights::ALL, 64);
-        let words = |third| {
-            [
-                Word {
-                    offset: 0,
-                    expected: 0,
-                    new: 1,
-                },
-                Word {
-                    offset: 56,
-                    expected: 0,
-                    new: 2,
-                },
-                Word {
-                    offset: 8,
-                    expected: third,
-                    new: 3,
-                },
-            ]
-        };
-        let (failing, passing) = (words(9), words(0));
-        let verb = Verb::MultiCommit(MultiCommit::new(&failing).unwrap());
-        assert_eq!(
-            run(&mut engine, 0, verb),
-            Ok((Status::Mismatch, 2, vec![0; 8]))
-        );
-        assert_eq!(
-            run(&mut engine, 0, Verb::Read { len: 64 }).unwrap().2,
-            vec![0; 64]
-        );
-        let verb = Verb::MultiCommit(MultiCommit::new(&passing).unwrap());
-        assert_eq!(run(&mut engine, 0, verb), Ok((Status::Ok, 0, vec![])));
-        assert_eq!(word(&mut engine, 56, Verb::FetchAdd { delta: 0 }).1, 2);
-        let twice = [
-            Word {
-                offset: 0,
-                expected: 1,
-                new: 4,
-            },
-            Word {
-                offset: 0,
-                expected: 1,
-                new: 5,
-            },
-        ];
-        let verb = Verb::MultiCommit(MultiCommit::new(&twice).unwrap());
-        assert_eq!(run(&mut engine, 0, verb), Err(Refusal::BadRequest));
-    }
-
-    #[test]
-    fn bounds_rights_and_keys_are_checked_before_anything_happens() {
-        let mut all = engine(Rights::ALL, 64);
-        for offset in [64, 72, u64::MAX - 7] {
-            assert_eq!(
-                run(&mut all, offset, Verb::Swap { new: 1 }),
-                Err(Refusal::OutOfBounds)
-            );
-        }
-        assert_eq!(
-            run(&mut all, 57, Verb::Write { data: &[1; 8] }),
-            Err(Refusal::OutOfBounds)
-        );
-        assert_eq!(
-            run(&mut all, u64::MAX, Verb::Read { len: 1 }),
-            Err(Refusal::OutOfBounds)
-        );
-        assert_eq!(
-            run(&mut all, 0, Verb::Lookup { name: "other" }),
-            Err(Refusal::UnknownRegion)
-        );
-        let mut stranger = encode(0, Verb::Swap { new: 1 });
-        stranger[4] ^= 1;
-        assert_eq!(
-            all.admit(&ID, Mode::OnePhase, &stranger),
-            Err(Refusal::UnknownRegion)
-        );
-        assert_eq!(
-            all.admit(&ID, Mode::OnePhase, &[]),
-            Err(Refusal::BadRequest)
-        );
-        assert_eq!(
-            all.admit(&ID, Mode::OnePhase, &[99; 16]),
-            Err(Refusal::Unsupported)
-        );
-        assert_eq!(refused(&all, Refusal::OutOfBounds), 5);
-        let mut none = engine(
-            Rights {
-                read: false,
-                write: false,
-                atomic: false,
-            },
-            64,
-        );
-        for verb in [
-            Verb::Swap { new: 1 },
-            Verb::Read { len: 1 },
-            Verb::Write { data: b"x" },
-        ] {
-            assert_eq!(run(&mut none, 0, verb), Err(Refusal::NoRight));
-        }
-    }
-
-    #[test]
-    fn a_region_that_went_between_admission_and_execution_is_gone() {
-        let mut engine = engine(Rights::ALL, 64);
-        let bytes = encode(0, Verb::Swap { new: 1 });
-        engine.admit(&ID, Mode::OnePhase, &bytes).unwrap();
-        assert_eq!(engine.remove_owner(2).len(), 0);
-        assert_eq!(engine.remove_owner(1).len(), 1);
-        let mut reply = Reply::new();
-        engine.execute(&ID, &bytes, &mut reply);
-        assert_eq!(
-            verb::Reply::decode(reply.as_bytes()).unwrap().status,
-            Status::Gone
-        );
-        assert_eq!(executed(&engine, "swap"), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_requests_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), op in 0_u8..12) {
-            let mut engine = engine(Rights::ALL, 64);
-            let mut bytes = bytes;
-            if bytes.len() >= 16 {
-                let count = bytes[2];
-                bytes[..8].copy_from_slice(&[op, 0, count, 0, RKEY as u8, 0, 0, 0]);
-            }
-            let mut reply = Reply::new();
-            let _ = engine.admit(&ID, Mode::OnePhase, &bytes);
-            engine.execute(&ID, &bytes, &mut reply);
-        }
-    }
+/// Whether no word is named twice: "all as expected, then all changed" has no meaning for such a list.
+fn are_distinct(words: &MultiCommit<'_>) -> bool {
+    let offsets = || words.iter().map(|word| word.offset);
+    // Most lists are sorted, and then one look at each is enough.
+    let ascends = offsets().zip(offsets().skip(1)).all(|(a, b)| a < b);
+    ascends
+        || offsets()
+            .enumerate()
+            .all(|(at, offset)| offsets().take(at).all(|other| other != offset))
 }

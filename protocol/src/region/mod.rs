@@ -19,8 +19,10 @@ mod apply;
 mod counts;
 mod engine;
 mod memory;
+mod reserve;
 mod rights;
 mod table;
+mod task;
 
 pub use self::{
     engine::Engine,

@@ -1,7 +1,5 @@
 //! What verbs may do with a region.
 
-use crate::verb::Verb;
-
 /// What verbs may do with a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rights {
@@ -25,15 +23,5 @@ impl Rights {
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         self.read as u8 | (self.write as u8) << 1 | (self.atomic as u8) << 2
-    }
-
-    /// Whether they allow `verb`.
-    pub(super) const fn allow(self, verb: &Verb<'_>) -> bool {
-        match verb {
-            Verb::Read { .. } => self.read,
-            Verb::Write { .. } => self.write,
-            Verb::Lookup { .. } => true,
-            _ => self.atomic,
-        }
     }
 }

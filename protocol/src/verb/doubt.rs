@@ -108,9 +108,12 @@ impl<'a> Submission<'a> {
         if bytes.get(16) != Some(&ASK) {
             return Submit::decode(bytes).map(Self::Verb);
         }
-        let (_, name) = bytes
+        let (header, name) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
+        if header[8..16] != [0; 8] || header[17..] != [0; 7] {
+            return Err(EnvelopeError::Reserved);
+        }
         let name = name.try_into().map_err(|_| EnvelopeError::Length)?;
         Ok(Self::Ask(Ask {
             user_data: u64_at(bytes, 0),
@@ -136,6 +139,12 @@ mod tests {
             prop_assert_eq!(ask.encode(&mut out), Ok(Ask::BYTES));
             prop_assert_eq!(Submission::decode(&out[..Ask::BYTES]), Ok(Submission::Ask(ask)));
             prop_assert_eq!(Submission::decode(&out), Err(EnvelopeError::Length));
+            for at in (8..16).chain(17..24) {
+                let mut reserved = out;
+                reserved[at] = 1;
+                let decoded = Submission::decode(&reserved[..Ask::BYTES]);
+                prop_assert_eq!(decoded, Err(EnvelopeError::Reserved), "{}", at);
+            }
             prop_assert!(Submit::decode(&out[..Ask::BYTES]).is_err(), "no verb");
         }
     }

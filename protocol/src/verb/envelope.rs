@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use super::{BufferTooShort, VERB_BYTES_MAX, doubt::ExchangeName, space, u64_at};
+use super::{BufferTooShort, Request, VERB_BYTES_MAX, doubt::ExchangeName, space, u64_at};
 use crate::{Mode, Refusal};
 
 pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
@@ -72,6 +72,8 @@ pub enum EnvelopeError {
     Length,
     /// A mode or an outcome that this version does not know.
     Unknown(u8),
+    /// A reserved byte is not zero.
+    Reserved,
 }
 
 impl<'a> Submit<'a> {
@@ -88,14 +90,33 @@ impl<'a> Submit<'a> {
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooShort> {
         let needed = self.encoded_bytes();
         let (header, request) = space(out, needed)?.split_at_mut(SUBMIT_HEADER_BYTES);
-        header.fill(0);
-        header[0..8].copy_from_slice(&self.user_data.to_le_bytes());
-        header[8..16].copy_from_slice(&self.target.to_le_bytes());
-        header[16] = match self.mode {
-            Mode::OnePhase => 1,
-            Mode::TwoPhase => 2,
-        };
+        write_submit_header(header, self.user_data, self.target, self.mode);
         request.copy_from_slice(self.request);
+        Ok(needed)
+    }
+
+    /// Bytes that [`Submit::encode_request`] writes.
+    #[must_use]
+    pub fn encoded_bytes_of(request: &Request<'_>) -> usize {
+        SUBMIT_HEADER_BYTES + request.encoded_bytes()
+    }
+
+    /// Writes a submission of `request` to the start of `out` and returns its length: as [`Submit::encode`] of the encoded
+    /// request, which is encoded where it is to be.
+    ///
+    /// # Errors
+    /// `out` is shorter than [`Submit::encoded_bytes_of`].
+    pub fn encode_request(
+        out: &mut [u8],
+        user_data: u64,
+        target: u64,
+        mode: Mode,
+        request: &Request<'_>,
+    ) -> Result<usize, BufferTooShort> {
+        let needed = Self::encoded_bytes_of(request);
+        let (header, space) = space(out, needed)?.split_at_mut(SUBMIT_HEADER_BYTES);
+        write_submit_header(header, user_data, target, mode);
+        request.encode(space)?;
         Ok(needed)
     }
 
@@ -115,6 +136,9 @@ impl<'a> Submit<'a> {
             2 => Mode::TwoPhase,
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
+        if header[17..] != [0; 7] {
+            return Err(EnvelopeError::Reserved);
+        }
         Ok(Self {
             user_data: u64_at(header, 0),
             target: u64_at(header, 8),
@@ -176,8 +200,7 @@ impl<'a> Completion<'a> {
             .split_at_checked(COMPLETION_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
         let outcome = match header[8] {
-            0 if reply.len() <= VERB_BYTES_MAX => CompletionOutcome::Committed(reply),
-            0 => return Err(EnvelopeError::Length),
+            0 => CompletionOutcome::Committed(reply),
             1 => CompletionOutcome::Refused(Refusal::from_byte(header[9])),
             2 => CompletionOutcome::PeerRestarted,
             3 => CompletionOutcome::NoSuchPeer,
@@ -191,6 +214,18 @@ impl<'a> Completion<'a> {
             8 => CompletionOutcome::Forgotten,
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
+        let longest = match outcome {
+            CompletionOutcome::Committed(_) => VERB_BYTES_MAX,
+            CompletionOutcome::InDoubt(_) => ExchangeName::BYTES,
+            _ => 0,
+        };
+        if reply.len() > longest {
+            return Err(EnvelopeError::Length);
+        }
+        let is_refused = matches!(outcome, CompletionOutcome::Refused(_));
+        if header[10..] != [0; 6] || (header[9] != 0) != is_refused {
+            return Err(EnvelopeError::Reserved);
+        }
         Ok(Self {
             user_data: u64_at(header, 0),
             outcome,
@@ -198,11 +233,22 @@ impl<'a> Completion<'a> {
     }
 }
 
+fn write_submit_header(header: &mut [u8], user_data: u64, target: u64, mode: Mode) {
+    header.fill(0);
+    header[0..8].copy_from_slice(&user_data.to_le_bytes());
+    header[8..16].copy_from_slice(&target.to_le_bytes());
+    header[16] = match mode {
+        Mode::OnePhase => 1,
+        Mode::TwoPhase => 2,
+    };
+}
+
 impl fmt::Display for EnvelopeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length => f.write_str("the length is not that of an envelope with a request"),
             Self::Unknown(code) => write!(f, "mode or outcome {code} is not known"),
+            Self::Reserved => f.write_str("a reserved byte is not zero"),
         }
     }
 }

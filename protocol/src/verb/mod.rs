@@ -1,31 +1,43 @@
 //! Verbs: what one node asks of a region of another, as bytes in a request and its reply.
 //!
 //! ```text
-//!  request  ├ op u8 ┼ flags u8 ┼ count u16 ┼ rkey u32 ┼ offset u64 ┼ operands… ┤
+//!  request  ├ op u8 ┼ flags u8 ┼ count u16 ┼ rkey u32 ┼ offset u32 ┼ operands… ┤
+//!  flags    bits 0-3: 0 always, 1 eq, 2 lt, 3 le, 4 gt, 5 ge ┼ bit 4: signed ┼ 0
 //!  reply    ├ status u8 ┼ 0 ┼ index u16 ┼ 0 u32 ┼ value u64, or data… ┤
 //! ```
 //!
 //! | op | | count | operands |
 //! |---|---|---|---|
-//! | 1 | read | 0 | length u32 |
+//! | 1 | read | bytes | – |
 //! | 2 | write | bytes | data |
 //! | 3 | swap | 0 | new u64 |
 //! | 4 | compare and swap | 0 | expected u64, new u64 |
 //! | 5, 6, 7, 8 | fetch and add, and, or, xor | 0 | operand u64 |
-//! | 9 | multi-commit | words | offset u64, expected u64, new u64 for each word |
+//! | 9 | multi-commit | words | offset u32, expected u64, new u64 for each word |
 //! | 10 | lookup | bytes | name |
+//! | 11, 12 | fetch and min, max | 0 | operand u64 |
+//! | 2, 3, 5-8, 11, 12 on a condition | write, swap, fetch a word | 0 | comparand u64, operand u64 |
 //!
-//! A request is decoded exactly: flags that are not zero, bytes behind the operands and offsets of atomics that are not a
-//! multiple of 8 are errors. Decoding arbitrary bytes never panics.
+//! Every verb on one word fits the first record of a message: 12 + 16 bytes. An offset has 32 bits, because a region has at
+//! most 1 GiB. A compare-and-swap is a swap on the condition *eq*, which may be written either way.
+//!
+//! A request is decoded exactly: unknown flags, what an operation has no use for and is not zero, bytes behind the operands
+//! and offsets of words that are not a multiple of 8 are errors. Decoding arbitrary bytes never panics.
 
 pub mod doubt;
 pub mod envelope;
+mod kind;
 mod reply;
 mod request;
+mod update;
+
+pub(crate) use request::HEADER_BYTES as REQUEST_HEADER_BYTES;
 
 pub use self::{
+    kind::VerbKind,
     reply::{RegionInfo, Reply, Status},
     request::{DecodeError, MultiCommit, Request, Verb, Word},
+    update::{Comparison, Condition, Order, Update},
 };
 
 /// Most bytes that one `Read` may ask for.
@@ -33,7 +45,7 @@ pub const READ_BYTES_MAX: usize = 512;
 /// Most bytes of one `Write`.
 pub const WRITE_BYTES_MAX: usize = 512;
 /// Most words of one `MultiCommit`.
-pub const MULTI_COMMIT_WORDS_MAX: usize = 27;
+pub const MULTI_COMMIT_WORDS_MAX: usize = 64;
 /// Longest name of a `Lookup`, in bytes.
 pub const LOOKUP_NAME_BYTES_MAX: usize = 32;
 /// Longest request, in bytes: a `MultiCommit` of [`MULTI_COMMIT_WORDS_MAX`] words.
@@ -86,4 +98,12 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
         .get(at..)
         .and_then(<[u8]>::first_chunk)
         .map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// The little-endian number at `at`; zero beyond the end.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..)
+        .and_then(<[u8]>::first_chunk)
+        .map_or(0, |word| u32::from_le_bytes(*word))
 }

@@ -12,7 +12,8 @@ pub struct Reply<'a> {
     /// Which word of a `MultiCommit` was not as expected; else 0.
     pub index: u16,
     /// The old word of an atomic, the first unexpected one of a `MultiCommit`, the bytes of a `Read`, the
-    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a committed `MultiCommit` and [`Status::Gone`].
+    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a committed `MultiCommit`, [`Status::Gone`] and
+    /// [`Status::Contended`].
     pub data: &'a [u8],
 }
 
@@ -26,6 +27,9 @@ pub enum Status {
     Mismatch = 1,
     /// The region was withdrawn between message 1 and message 3; nothing was done.
     Gone = 2,
+    /// The owner of the memory changed the word again and again while the verb tried to; nothing was done, and trying
+    /// later helps.
+    Contended = 3,
 }
 
 /// What a `Lookup` answers.
@@ -77,8 +81,16 @@ impl<'a> Reply<'a> {
     pub const fn gone() -> Self {
         Self {
             status: Status::Gone,
-            index: 0,
-            data: &[],
+            ..Self::ok(&[])
+        }
+    }
+
+    /// [`Status::Contended`].
+    #[must_use]
+    pub const fn contended() -> Self {
+        Self {
+            status: Status::Contended,
+            ..Self::ok(&[])
         }
     }
 
@@ -92,6 +104,9 @@ impl<'a> Reply<'a> {
     #[must_use]
     pub fn region(&self) -> Option<RegionInfo> {
         let bytes: &[u8; 16] = self.data.try_into().ok()?;
+        if bytes[13..] != [0; 3] {
+            return None;
+        }
         let rkey = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         Some(RegionInfo {
             size_bytes: u64_at(bytes, 0),
@@ -137,7 +152,8 @@ impl<'a> Reply<'a> {
     /// Reads a reply that fills `bytes`.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] or [`DecodeError::UnknownStatus`].
+    /// [`DecodeError::Truncated`], [`DecodeError::UnknownStatus`], [`DecodeError::Reserved`] for an index where no word was
+    /// unexpected and for reserved bytes, [`DecodeError::Length`] for data of what was not done.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (header, data) = bytes
             .split_at_checked(HEADER_BYTES)
@@ -146,11 +162,19 @@ impl<'a> Reply<'a> {
             0 => Status::Ok,
             1 => Status::Mismatch,
             2 => Status::Gone,
+            3 => Status::Contended,
             unknown => return Err(DecodeError::UnknownStatus(unknown)),
         };
+        let index = u16::from_le_bytes([header[2], header[3]]);
+        if header[1] != 0 || header[4..8] != [0; 4] || (index != 0 && status != Status::Mismatch) {
+            return Err(DecodeError::Reserved);
+        }
+        if matches!(status, Status::Gone | Status::Contended) && !data.is_empty() {
+            return Err(DecodeError::Length);
+        }
         Ok(Self {
             status,
-            index: u16::from_le_bytes([header[2], header[3]]),
+            index,
             data,
         })
     }

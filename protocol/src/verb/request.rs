@@ -3,31 +3,25 @@
 use core::fmt;
 
 use super::{
-    BufferTooShort, LOOKUP_NAME_BYTES_MAX, MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, WRITE_BYTES_MAX,
-    space, u64_at,
+    BufferTooShort, Comparison, Condition, LOOKUP_NAME_BYTES_MAX, MULTI_COMMIT_WORDS_MAX, Order,
+    READ_BYTES_MAX, Update, VerbKind, WRITE_BYTES_MAX, space, u32_at, u64_at,
 };
 
-pub(super) const HEADER_BYTES: usize = 16;
-pub(super) const WORD_BYTES: usize = 24;
+pub(crate) const HEADER_BYTES: usize = 12;
+pub(super) const WORD_BYTES: usize = 20;
 
-const READ: u8 = 1;
-const WRITE: u8 = 2;
-const SWAP: u8 = 3;
-const COMPARE_AND_SWAP: u8 = 4;
-const FETCH_ADD: u8 = 5;
-const FETCH_AND: u8 = 6;
-const FETCH_OR: u8 = 7;
-const FETCH_XOR: u8 = 8;
-const MULTI_COMMIT: u8 = 9;
-const LOOKUP: u8 = 10;
+/// The bits of the flags that say on what condition.
+const CONDITION_BITS: u8 = 0x0f;
+/// The flag of words that are compared as signed numbers.
+const SIGNED: u8 = 0x10;
 
 /// What is asked of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Key of the region; 0 for [`Verb::Lookup`].
     pub rkey: u32,
-    /// Byte offset in the region; a multiple of 8 for atomics, 0 for [`Verb::MultiCommit`] and [`Verb::Lookup`].
-    pub offset: u64,
+    /// Byte offset in the region; a multiple of 8 for verbs on a word, 0 for [`Verb::MultiCommit`] and [`Verb::Lookup`].
+    pub offset: u32,
     /// What to do there.
     pub verb: Verb<'a>,
 }
@@ -77,6 +71,27 @@ pub enum Verb<'a> {
         /// The operand.
         mask: u64,
     },
+    /// Writes the operand if it is the smaller one; answers the old word.
+    FetchMin {
+        /// The operand.
+        operand: u64,
+        /// How the two are compared.
+        order: Order,
+    },
+    /// Writes the operand if it is the greater one; answers the old word.
+    FetchMax {
+        /// The operand.
+        operand: u64,
+        /// How the two are compared.
+        order: Order,
+    },
+    /// Changes the word if the old one meets a condition; answers the old one.
+    Conditional {
+        /// The condition.
+        condition: Condition,
+        /// The change.
+        update: Update,
+    },
     /// Writes all words if all are as expected, else none; answers the first that was not.
     MultiCommit(MultiCommit<'a>),
     /// Answers what is registered under a name.
@@ -90,7 +105,7 @@ pub enum Verb<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
     /// Byte offset in the region, a multiple of 8.
-    pub offset: u64,
+    pub offset: u32,
     /// The old word that is expected.
     pub expected: u64,
     /// The new word.
@@ -114,6 +129,11 @@ impl<'a> MultiCommit<'a> {
     /// [`DecodeError::Length`] for none or too many of them, [`DecodeError::Misaligned`] for a bad offset.
     pub fn new(words: &'a [Word]) -> Result<Self, DecodeError> {
         Self(Words::Values(words)).checked()
+    }
+
+    /// The words of a request that was decoded before.
+    pub(crate) const fn of_checked(operands: &'a [u8]) -> Self {
+        Self(Words::Encoded(operands))
     }
 
     fn checked(self) -> Result<Self, DecodeError> {
@@ -145,9 +165,9 @@ impl<'a> MultiCommit<'a> {
             Words::Encoded(bytes) => {
                 let at = at * WORD_BYTES;
                 Word {
-                    offset: u64_at(bytes, at),
-                    expected: u64_at(bytes, at + 8),
-                    new: u64_at(bytes, at + 16),
+                    offset: u32_at(bytes, at),
+                    expected: u64_at(bytes, at + 4),
+                    new: u64_at(bytes, at + 12),
                 }
             }
         })
@@ -179,11 +199,13 @@ pub enum DecodeError {
     UnknownFlags(u8),
     /// The length is not the one that the operation has, or outside its range.
     Length,
-    /// The offset of an atomic is not a multiple of 8.
+    /// The offset of a word is not a multiple of 8.
     Misaligned {
         /// The offset.
-        offset: u64,
+        offset: u32,
     },
+    /// What the operation has no use for is not zero.
+    Reserved,
     /// A name that is not UTF-8.
     Name,
     /// A reply with a status that this version does not know.
@@ -196,16 +218,18 @@ impl<'a> Request<'a> {
     pub fn encoded_bytes(&self) -> usize {
         HEADER_BYTES
             + match &self.verb {
-                Verb::Read { .. } => 4,
+                Verb::Read { .. } => 0,
                 Verb::Write { data } => data.len(),
-                Verb::CompareAndSwap { .. } => 16,
+                Verb::CompareAndSwap { .. } | Verb::Conditional { .. } => 16,
                 Verb::MultiCommit(words) => words.len() * WORD_BYTES,
                 Verb::Lookup { name } => name.len(),
                 Verb::Swap { .. }
                 | Verb::FetchAdd { .. }
                 | Verb::FetchAnd { .. }
                 | Verb::FetchOr { .. }
-                | Verb::FetchXor { .. } => 8,
+                | Verb::FetchXor { .. }
+                | Verb::FetchMin { .. }
+                | Verb::FetchMax { .. } => 8,
             }
     }
 
@@ -226,8 +250,12 @@ impl<'a> Request<'a> {
                 within(usize::try_from(*len).unwrap_or(usize::MAX), READ_BYTES_MAX)
             }
             Verb::Write { data } => within(data.len(), WRITE_BYTES_MAX),
-            Verb::Lookup { name } => within(name.len(), LOOKUP_NAME_BYTES_MAX),
-            Verb::MultiCommit(_) => Ok(()),
+            Verb::Lookup { name } => {
+                within(name.len(), LOOKUP_NAME_BYTES_MAX)?;
+                zero(self.rkey)?;
+                zero(self.offset)
+            }
+            Verb::MultiCommit(_) => zero(self.offset),
             _ => aligned(self.offset),
         }
     }
@@ -239,64 +267,49 @@ impl<'a> Request<'a> {
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, BufferTooShort> {
         let needed = self.encoded_bytes();
         let (header, operands) = space(out, needed)?.split_at_mut(HEADER_BYTES);
-        let two = |a: u64, b: u64| {
-            let mut both = [0; 16];
-            both[..8].copy_from_slice(&a.to_le_bytes());
-            both[8..].copy_from_slice(&b.to_le_bytes());
-            both
+        let put = |operands: &mut [u8], first: u64, second: u64| {
+            operands[..8].copy_from_slice(&first.to_le_bytes());
+            operands[8..].copy_from_slice(&second.to_le_bytes());
         };
-        let mut one = |word: u64| operands.copy_from_slice(&word.to_le_bytes());
-        let (op, count) = match &self.verb {
-            Verb::Read { len } => {
-                operands.copy_from_slice(&len.to_le_bytes());
-                (READ, 0)
-            }
+        let (mut flags, mut count) = (0, 0);
+        match &self.verb {
+            Verb::Read { len } => count = usize::try_from(*len).unwrap_or(usize::MAX),
             Verb::Write { data } => {
                 operands.copy_from_slice(data);
-                (WRITE, data.len())
+                count = data.len();
             }
-            Verb::Swap { new } => {
-                one(*new);
-                (SWAP, 0)
-            }
-            Verb::CompareAndSwap { expected, new } => {
-                operands.copy_from_slice(&two(*expected, *new));
-                (COMPARE_AND_SWAP, 0)
-            }
-            Verb::FetchAdd { delta } => {
-                one(*delta);
-                (FETCH_ADD, 0)
-            }
-            Verb::FetchAnd { mask } => {
-                one(*mask);
-                (FETCH_AND, 0)
-            }
-            Verb::FetchOr { mask } => {
-                one(*mask);
-                (FETCH_OR, 0)
-            }
-            Verb::FetchXor { mask } => {
-                one(*mask);
-                (FETCH_XOR, 0)
+            Verb::CompareAndSwap { expected, new } => put(operands, *expected, *new),
+            Verb::Conditional { condition, update } => {
+                flags = condition.comparison as u8 | order_flag(condition.order);
+                put(operands, condition.comparand, update.operand());
             }
             Verb::MultiCommit(words) => {
                 for (word, space) in words.iter().zip(operands.chunks_exact_mut(WORD_BYTES)) {
-                    space[..8].copy_from_slice(&word.offset.to_le_bytes());
-                    space[8..].copy_from_slice(&two(word.expected, word.new));
+                    space[..4].copy_from_slice(&word.offset.to_le_bytes());
+                    put(&mut space[4..], word.expected, word.new);
                 }
-                (MULTI_COMMIT, words.len())
+                count = words.len();
             }
             Verb::Lookup { name } => {
                 operands.copy_from_slice(name.as_bytes());
-                (LOOKUP, name.len())
+                count = name.len();
             }
-        };
-        header[0] = op;
-        header[1] = 0;
+            Verb::FetchMin { operand, order } | Verb::FetchMax { operand, order } => {
+                flags = order_flag(*order);
+                operands.copy_from_slice(&operand.to_le_bytes());
+            }
+            Verb::Swap { new: operand }
+            | Verb::FetchAdd { delta: operand }
+            | Verb::FetchAnd { mask: operand }
+            | Verb::FetchOr { mask: operand }
+            | Verb::FetchXor { mask: operand } => operands.copy_from_slice(&operand.to_le_bytes()),
+        }
+        header[0] = self.verb.kind() as u8;
+        header[1] = flags;
         // A count that does not fit cannot pass `check`; the peer refuses what does not fit its length.
         header[2..4].copy_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_le_bytes());
         header[4..8].copy_from_slice(&self.rkey.to_le_bytes());
-        header[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        header[8..12].copy_from_slice(&self.offset.to_le_bytes());
         Ok(needed)
     }
 
@@ -306,84 +319,161 @@ impl<'a> Request<'a> {
     /// [`DecodeError`] says what is wrong with it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (header, operands) = bytes
-            .split_at_checked(HEADER_BYTES)
+            .split_first_chunk::<HEADER_BYTES>()
             .ok_or(DecodeError::Truncated)?;
-        if header[1] != 0 {
-            return Err(DecodeError::UnknownFlags(header[1]));
-        }
+        let kind =
+            VerbKind::from_code(header[0]).ok_or(DecodeError::UnknownOperation(header[0]))?;
         let count = usize::from(u16::from_le_bytes([header[2], header[3]]));
-        let offset = u64_at(header, 8);
-        let one = || {
-            if operands.len() == 8 && count == 0 {
-                Ok(u64_at(operands, 0))
-            } else {
-                Err(DecodeError::Length)
-            }
-        };
-        let counted = || {
-            if operands.len() == count {
-                Ok(operands)
-            } else {
-                Err(DecodeError::Length)
-            }
-        };
-        let verb = match header[0] {
-            READ => {
-                let len: [u8; 4] = operands.try_into().map_err(|_| DecodeError::Length)?;
-                if count != 0 {
-                    return Err(DecodeError::Length);
-                }
-                Verb::Read {
-                    len: u32::from_le_bytes(len),
-                }
-            }
-            WRITE => Verb::Write { data: counted()? },
-            SWAP => Verb::Swap { new: one()? },
-            COMPARE_AND_SWAP if operands.len() == 16 && count == 0 => Verb::CompareAndSwap {
-                expected: u64_at(operands, 0),
-                new: u64_at(operands, 8),
+        let request = Self {
+            rkey: u32_at(header, 4),
+            offset: u32_at(header, 8),
+            verb: match header[1] {
+                0 => unconditional(kind, count, operands)?,
+                flags => flagged(kind, flags, count, operands)?,
             },
-            COMPARE_AND_SWAP => return Err(DecodeError::Length),
-            FETCH_ADD => Verb::FetchAdd { delta: one()? },
-            FETCH_AND => Verb::FetchAnd { mask: one()? },
-            FETCH_OR => Verb::FetchOr { mask: one()? },
-            FETCH_XOR => Verb::FetchXor { mask: one()? },
-            MULTI_COMMIT if operands.len() == count * WORD_BYTES => {
-                Verb::MultiCommit(MultiCommit(Words::Encoded(operands)).checked()?)
-            }
-            MULTI_COMMIT => return Err(DecodeError::Length),
-            LOOKUP => Verb::Lookup {
-                name: core::str::from_utf8(counted()?).map_err(|_| DecodeError::Name)?,
-            },
-            unknown => return Err(DecodeError::UnknownOperation(unknown)),
         };
-        let rkey = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let request = Self { rkey, offset, verb };
         request.check()?;
         Ok(request)
     }
 }
 
-impl Verb<'_> {
-    /// Stable snake_case name, for counters and logs.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "read",
-            Self::Write { .. } => "write",
-            Self::Swap { .. } => "swap",
-            Self::CompareAndSwap { .. } => "compare_and_swap",
-            Self::FetchAdd { .. } => "fetch_add",
-            Self::FetchAnd { .. } => "fetch_and",
-            Self::FetchOr { .. } => "fetch_or",
-            Self::FetchXor { .. } => "fetch_xor",
-            Self::MultiCommit(_) => "multi_commit",
-            Self::Lookup { .. } => "lookup",
+/// The verb of a request without flags.
+fn unconditional(kind: VerbKind, count: usize, operands: &[u8]) -> Result<Verb<'_>, DecodeError> {
+    let one = || match operands.try_into() {
+        Ok(word) if count == 0 => Ok(u64::from_le_bytes(word)),
+        _ => Err(DecodeError::Length),
+    };
+    let exactly = |len: usize| {
+        if operands.len() == len {
+            Ok(operands)
+        } else {
+            Err(DecodeError::Length)
         }
+    };
+    Ok(match kind {
+        VerbKind::Read => {
+            exactly(0)?;
+            Verb::Read {
+                len: u32::try_from(count).unwrap_or(u32::MAX),
+            }
+        }
+        VerbKind::Write => Verb::Write {
+            data: exactly(count)?,
+        },
+        VerbKind::Swap => Verb::Swap { new: one()? },
+        VerbKind::CompareAndSwap => {
+            let (expected, new) = two(count, operands)?;
+            Verb::CompareAndSwap { expected, new }
+        }
+        VerbKind::FetchAdd => Verb::FetchAdd { delta: one()? },
+        VerbKind::FetchAnd => Verb::FetchAnd { mask: one()? },
+        VerbKind::FetchOr => Verb::FetchOr { mask: one()? },
+        VerbKind::FetchXor => Verb::FetchXor { mask: one()? },
+        VerbKind::FetchMin => Verb::FetchMin {
+            operand: one()?,
+            order: Order::Unsigned,
+        },
+        VerbKind::FetchMax => Verb::FetchMax {
+            operand: one()?,
+            order: Order::Unsigned,
+        },
+        VerbKind::MultiCommit => {
+            Verb::MultiCommit(MultiCommit(Words::Encoded(exactly(count * WORD_BYTES)?)).checked()?)
+        }
+        VerbKind::Lookup => Verb::Lookup {
+            name: core::str::from_utf8(exactly(count)?).map_err(|_| DecodeError::Name)?,
+        },
+    })
+}
+
+/// The verb of a request with flags: a conditional one, or a minimum or maximum of signed words.
+fn flagged(
+    kind: VerbKind,
+    flags: u8,
+    count: usize,
+    operands: &[u8],
+) -> Result<Verb<'_>, DecodeError> {
+    let unknown = || DecodeError::UnknownFlags(flags);
+    if flags & !(CONDITION_BITS | SIGNED) != 0 {
+        return Err(unknown());
+    }
+    let order = if flags & SIGNED == 0 {
+        Order::Unsigned
+    } else {
+        Order::Signed
+    };
+    if flags & CONDITION_BITS == 0 {
+        return match unconditional(kind, count, operands)? {
+            Verb::FetchMin { operand, .. } => Ok(Verb::FetchMin { operand, order }),
+            Verb::FetchMax { operand, .. } => Ok(Verb::FetchMax { operand, order }),
+            _ => Err(unknown()),
+        };
+    }
+    let comparison = Comparison::from_code(flags & CONDITION_BITS).ok_or_else(unknown)?;
+    let update = Update::of_kind(kind).ok_or_else(unknown)?;
+    let (comparand, operand) = two(count, operands)?;
+    Ok(Verb::Conditional {
+        condition: Condition {
+            comparison,
+            comparand,
+            order,
+        },
+        update: update(operand),
+    })
+}
+
+fn two(count: usize, operands: &[u8]) -> Result<(u64, u64), DecodeError> {
+    if operands.len() == 16 && count == 0 {
+        Ok((u64_at(operands, 0), u64_at(operands, 8)))
+    } else {
+        Err(DecodeError::Length)
     }
 }
 
-const fn aligned(offset: u64) -> Result<(), DecodeError> {
+const fn order_flag(order: Order) -> u8 {
+    match order {
+        Order::Unsigned => 0,
+        Order::Signed => SIGNED,
+    }
+}
+
+impl Verb<'_> {
+    /// Which verb it is. A conditional one is what it does if its condition is met.
+    #[must_use]
+    pub const fn kind(&self) -> VerbKind {
+        match self {
+            Self::Read { .. } => VerbKind::Read,
+            Self::Write { .. } => VerbKind::Write,
+            Self::Swap { .. } => VerbKind::Swap,
+            Self::CompareAndSwap { .. } => VerbKind::CompareAndSwap,
+            Self::FetchAdd { .. } => VerbKind::FetchAdd,
+            Self::FetchAnd { .. } => VerbKind::FetchAnd,
+            Self::FetchOr { .. } => VerbKind::FetchOr,
+            Self::FetchXor { .. } => VerbKind::FetchXor,
+            Self::FetchMin { .. } => VerbKind::FetchMin,
+            Self::FetchMax { .. } => VerbKind::FetchMax,
+            Self::Conditional { update, .. } => update.kind(),
+            Self::MultiCommit(_) => VerbKind::MultiCommit,
+            Self::Lookup { .. } => VerbKind::Lookup,
+        }
+    }
+
+    /// Stable snake_case name, for counters and logs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.kind().as_str()
+    }
+}
+
+const fn zero(reserved: u32) -> Result<(), DecodeError> {
+    if reserved == 0 {
+        Ok(())
+    } else {
+        Err(DecodeError::Reserved)
+    }
+}
+
+const fn aligned(offset: u32) -> Result<(), DecodeError> {
     if offset.is_multiple_of(8) {
         Ok(())
     } else {
@@ -399,8 +489,9 @@ impl fmt::Display for DecodeError {
             Self::UnknownFlags(flags) => write!(f, "flags {flags:#04x} are not known"),
             Self::Length => f.write_str("the length does not fit the operation"),
             Self::Misaligned { offset } => {
-                write!(f, "offset {offset} of an atomic is not a multiple of 8")
+                write!(f, "offset {offset} of a word is not a multiple of 8")
             }
+            Self::Reserved => f.write_str("a byte that the operation has no use for is not zero"),
             Self::Name => f.write_str("the name is not UTF-8"),
             Self::UnknownStatus(status) => write!(f, "status {status} is not known"),
         }

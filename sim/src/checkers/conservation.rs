@@ -25,10 +25,19 @@ pub struct Conservation {
 }
 
 /// The counter, and what each account won or lost.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Balance {
     counter: i128,
     accounts: [i128; ACCOUNTS],
+}
+
+impl Default for Balance {
+    fn default() -> Self {
+        Self {
+            counter: 0,
+            accounts: [0; ACCOUNTS],
+        }
+    }
 }
 
 impl Balance {

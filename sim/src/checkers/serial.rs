@@ -43,8 +43,9 @@ impl Checker for Serial {
             } => match scene.book.of_request(payload) {
                 // Any node may be short of something.
                 Some((token, exchange)) if *refusal != Refusal::NoResources => {
-                    let fitting = Model::refusal(&exchange.ask);
-                    forbid(fitting != Some(*refusal), || {
+                    // Whether a word is busy, the reservations tell.
+                    let fitting = Model::refusal(&exchange.ask).unwrap_or(Refusal::Busy);
+                    forbid(fitting != *refusal, || {
                         format!(
                             "{at} refuses exchange {token}, {refusal}; the model says {fitting:?}"
                         )

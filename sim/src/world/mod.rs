@@ -166,13 +166,16 @@ impl World {
             Mode::OnePhase
         };
         let longest = self.plan.payload_bytes_max;
-        let data_bytes_max = (longest / 2).clamp(8, region::DATA_BYTES);
         let mut words = region::words(&self.witness.regions[to]);
         if self.rng.u8(..8) == 0 {
             // The initiator's picture is an old one.
             words[region::FIRST_ACCOUNT..].rotate_left(1);
         }
-        let ask = Ask::draw(&mut self.rng, &words, data_bytes_max);
+        let ask = Ask::draw(
+            &mut self.rng,
+            &words,
+            longest.saturating_sub(payload::REQUEST_HEADER_BYTES),
+        );
         let request_bytes = self.rng.usize(..=longest);
         let reply_bytes = self.rng.usize(..=longest);
         self.submit(from, to, mode, ask, request_bytes, reply_bytes);

@@ -96,7 +96,7 @@
 #define COVALENT_DATA_BYTES_MAX 512
 
 // Most words of one multi-commit.
-#define COVALENT_COMMIT_WORDS_MAX 27
+#define COVALENT_COMMIT_WORDS_MAX 64
 
 // Bytes of the name of a verb in doubt.
 #define COVALENT_EXCHANGE_BYTES 24
@@ -134,6 +134,36 @@
 // Compares the `words_count` words at `words` and sets them all only if all hold what is expected.
 #define COVALENT_MULTI_COMMIT 9
 
+// Puts the smaller of a word and `operand` in the word, compared as `order` says, and tells what it held.
+#define COVALENT_FETCH_MIN 10
+
+// Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
+#define COVALENT_FETCH_MAX 11
+
+// The verb has no condition.
+#define COVALENT_ALWAYS 0
+
+// Only if the word is `expected`.
+#define COVALENT_IF_EQUAL 1
+
+// Only if the word is less than `expected`.
+#define COVALENT_IF_LESS 2
+
+// Only if the word is less than `expected` or the same.
+#define COVALENT_IF_LESS_OR_EQUAL 3
+
+// Only if the word is greater than `expected`.
+#define COVALENT_IF_GREATER 4
+
+// Only if the word is greater than `expected` or the same.
+#define COVALENT_IF_GREATER_OR_EQUAL 5
+
+// Words are compared as numbers from 0 to 2^64 - 1.
+#define COVALENT_UNSIGNED 0
+
+// Words are compared as numbers in two's complement.
+#define COVALENT_SIGNED 1
+
 // What bytes begin with.
 enum covalent_message_state
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -167,7 +197,7 @@ enum covalent_outcome
     COVALENT_OUTCOME_OLD = 1,
     // It was executed; `data` holds `data_length_bytes` bytes.
     COVALENT_OUTCOME_DATA = 2,
-    // It was executed and changed nothing: word `index` held `value`.
+    // It was executed and changed nothing: word `index` held `value`, which was not expected or not what the condition wants.
     COVALENT_OUTCOME_MISMATCH = 3,
     // It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
@@ -214,6 +244,14 @@ enum covalent_refusal
     COVALENT_REFUSAL_NO_RIGHT = 5,
     // The other node does not know the verb.
     COVALENT_REFUSAL_UNSUPPORTED = 6,
+    // An exchange that is still open holds a word that it touches; trying later helps.
+    COVALENT_REFUSAL_BUSY = 7,
+    // The offset of a word is no multiple of 8.
+    COVALENT_REFUSAL_MISALIGNED = 8,
+    // Its length is none that the verb may have.
+    COVALENT_REFUSAL_BAD_LENGTH = 9,
+    // A multi-commit names a word twice.
+    COVALENT_REFUSAL_DUPLICATE = 10,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -482,15 +520,15 @@ typedef struct covalent_commit_word {
 
 // What to do with a region.
 typedef struct covalent_verb {
-    // One of COVALENT_READ to COVALENT_MULTI_COMMIT; it says which of the fields below count.
+    // One of COVALENT_READ to COVALENT_FETCH_MAX; it says which of the fields below count.
     uint32_t kind;
     // How much to read or write, 1 to COVALENT_DATA_BYTES_MAX.
     uint32_t length_bytes;
     // Where, in bytes from the region's start; for atomic verbs a multiple of 8.
     uint64_t offset_bytes;
-    // The operand of an atomic verb.
+    // The operand of an atomic verb, and of a write on a condition, which writes one word.
     uint64_t operand;
-    // What the word must hold for a compare-and-swap.
+    // What the word must hold for a compare-and-swap, and what it is compared with on a condition.
     uint64_t expected;
     // The bytes to write.
     const uint8_t *data;
@@ -498,7 +536,23 @@ typedef struct covalent_verb {
     const struct covalent_commit_word *words;
     // How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     size_t words_count;
+    // On what condition a word is written, swapped or fetched: one of COVALENT_ALWAYS to COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    uint32_t condition;
+    // COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare words. Zero for the other verbs.
+    uint32_t order;
 } covalent_verb;
+
+// One verb of a batch.
+typedef struct covalent_post {
+    // The region that it is for.
+    const struct covalent_remote_region *region;
+    // What to do there.
+    const struct covalent_verb *verb;
+    // Comes back in its completions.
+    uint64_t user_data;
+    // COVALENT_ONE_PHASE or COVALENT_TWO_PHASE.
+    uint32_t mode;
+} covalent_post;
 
 // The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
 typedef struct covalent_exchange {
@@ -1098,6 +1152,17 @@ int covalent_verb_queue_post(struct covalent_verb_queue queue,
                              uint64_t user_data,
                              uint64_t *id);
 
+// Posts `count` verbs, in order, and tells the lane of all of them at once, by one doorbell. `posted` tells how many were posted: all, or those before the first
+// that could not be; if not even the first could be, the status says why, as that of covalent_verb_queue_post. `ids` is null or gets the id of each that was.
+//
+// # Safety
+// `posts` points to `count` of them, and each to what covalent_verb_queue_post wants; `ids` is null or may be written `count` times, `posted` once.
+int covalent_verb_queue_post_batch(struct covalent_verb_queue queue,
+                                   const struct covalent_post *posts,
+                                   size_t count,
+                                   uint64_t *ids,
+                                   size_t *posted);
+
 // Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the
 // asking (`id` may be null), with which it is waited for or polled as a verb is. The completion says what that of the verb would have, or that the verb was undone or
 // never seen, which both mean that it was not executed, or that it is forgotten. Does not wait: COVALENT_FULL as when posting.
@@ -1131,7 +1196,8 @@ int covalent_verb_queue_wait(struct covalent_verb_queue queue,
                              struct covalent_completion *completion);
 
 // Adds to a word, wrapping, in two phases; tells what it held. Waits for it: `timeout_ns` negative for ever; COVALENT_DEADLINE when the verb could not be posted
-// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. So do all that follow.
+// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. Refused because an exchange that is still open holds its word, it is posted again and
+// again; COVALENT_VERB_REFUSED when that was so to the end. So do all that follow.
 //
 // # Safety
 // `region` points to such; `old` may be written.
@@ -1197,6 +1263,46 @@ int covalent_compare_and_swap(struct covalent_verb_queue queue,
                               uint64_t desired,
                               int64_t timeout_ns,
                               uint64_t *found);
+
+// Puts the smaller of a word and `operand` in the word, compared as `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) says; tells what it held.
+//
+// # Safety
+// As covalent_fetch_add.
+int covalent_fetch_min(struct covalent_verb_queue queue,
+                       const struct covalent_remote_region *region,
+                       uint64_t offset_bytes,
+                       uint64_t operand,
+                       uint32_t order,
+                       int64_t timeout_ns,
+                       uint64_t *old);
+
+// Puts the greater of a word and `operand` in the word, compared as `order` says; tells what it held.
+//
+// # Safety
+// As covalent_fetch_add.
+int covalent_fetch_max(struct covalent_verb_queue queue,
+                       const struct covalent_remote_region *region,
+                       uint64_t offset_bytes,
+                       uint64_t operand,
+                       uint32_t order,
+                       int64_t timeout_ns,
+                       uint64_t *old);
+
+// Changes a word as `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) says if it stands to `comparand` as `comparison` (COVALENT_IF_EQUAL…) and
+// `order` want, else COVALENT_MISMATCH; tells what it held either way.
+//
+// # Safety
+// `region` points to such; `found` may be written.
+int covalent_update_if(struct covalent_verb_queue queue,
+                       const struct covalent_remote_region *region,
+                       uint64_t offset_bytes,
+                       uint32_t comparison,
+                       uint64_t comparand,
+                       uint32_t order,
+                       uint32_t kind,
+                       uint64_t operand,
+                       int64_t timeout_ns,
+                       uint64_t *found);
 
 // Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets them all only if all hold what is expected, else COVALENT_MISMATCH; then `index` and `found` tell the
 // first that did not (either may be null).

@@ -9,7 +9,7 @@ use crate::{
     remote_region::{covalent_remote_region, remote},
     status::{Result, call, call_with_status, covalent_status},
     timeout::deadline,
-    verb::{NO_WORDS, commit_words, covalent_commit_word},
+    verb::{commit_words, condition, covalent_commit_word, order, update},
     verb_queue::{covalent_verb_queue, with},
 };
 
@@ -42,12 +42,27 @@ unsafe fn word(
     timeout_ns: i64,
     old: *mut u64,
 ) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { word_of(queue, region, timeout_ns, old, || Ok(verb)) }
+}
+
+/// As [`word`], of a verb whose arguments are looked at first.
+///
+/// # Safety
+/// `region` points to such; `old` may be written.
+unsafe fn word_of<'a>(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    timeout_ns: i64,
+    old: *mut u64,
+    verb: impl FnOnce() -> Result<Verb<'a>>,
+) -> c_int {
     call_with_status(|| {
         // SAFETY: the caller's word, for both.
         let (mut out, outcome) = unsafe {
             (
                 Out::new(old, "old")?,
-                execute(queue, region, verb, timeout_ns)?,
+                execute(queue, region, verb()?, timeout_ns)?,
             )
         };
         match outcome {
@@ -69,7 +84,8 @@ fn unexpected(outcome: &Outcome) -> crate::status::Failure {
 }
 
 /// Adds to a word, wrapping, in two phases; tells what it held. Waits for it: `timeout_ns` negative for ever; COVALENT_DEADLINE when the verb could not be posted
-/// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. So do all that follow.
+/// in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. Refused because an exchange that is still open holds its word, it is posted again and
+/// again; COVALENT_VERB_REFUSED when that was so to the end. So do all that follow.
 ///
 /// # Safety
 /// `region` points to such; `old` may be written.
@@ -223,6 +239,88 @@ pub unsafe extern "C" fn covalent_compare_and_swap(
     unsafe { word(queue, region, verb, timeout_ns, found) }
 }
 
+/// Puts the smaller of a word and `operand` in the word, compared as `order` (COVALENT_UNSIGNED, COVALENT_SIGNED) says; tells what it held.
+///
+/// # Safety
+/// As covalent_fetch_add.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_fetch_min(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    offset_bytes: u64,
+    operand: u64,
+    order: u32,
+    timeout_ns: i64,
+    old: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        word_of(queue, region, timeout_ns, old, || {
+            Ok(Verb::FetchMin {
+                offset_bytes,
+                operand,
+                order: self::order(order)?,
+            })
+        })
+    }
+}
+
+/// Puts the greater of a word and `operand` in the word, compared as `order` says; tells what it held.
+///
+/// # Safety
+/// As covalent_fetch_add.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_fetch_max(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    offset_bytes: u64,
+    operand: u64,
+    order: u32,
+    timeout_ns: i64,
+    old: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        word_of(queue, region, timeout_ns, old, || {
+            Ok(Verb::FetchMax {
+                offset_bytes,
+                operand,
+                order: self::order(order)?,
+            })
+        })
+    }
+}
+
+/// Changes a word as `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) says if it stands to `comparand` as `comparison` (COVALENT_IF_EQUAL…) and
+/// `order` want, else COVALENT_MISMATCH; tells what it held either way.
+///
+/// # Safety
+/// `region` points to such; `found` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_update_if(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    offset_bytes: u64,
+    comparison: u32,
+    comparand: u64,
+    order: u32,
+    kind: u32,
+    operand: u64,
+    timeout_ns: i64,
+    found: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        word_of(queue, region, timeout_ns, found, || {
+            Ok(Verb::Conditional {
+                offset_bytes,
+                condition: condition(comparison, comparand, order)?,
+                update: update(kind, operand)?,
+            })
+        })
+    }
+}
+
 /// Compares 1 to COVALENT_COMMIT_WORDS_MAX words and sets them all only if all hold what is expected, else COVALENT_MISMATCH; then `index` and `found` tell the
 /// first that did not (either may be null).
 ///
@@ -239,13 +337,12 @@ pub unsafe extern "C" fn covalent_multi_commit(
     found: *mut u64,
 ) -> c_int {
     call_with_status(|| {
-        let mut room = NO_WORDS;
         // SAFETY: the caller's word, for all.
         let (index_out, found_out, words) = unsafe {
             (
                 Out::optional(index, "index")?,
                 Out::optional(found, "found")?,
-                commit_words(words, words_count, &mut room)?,
+                commit_words(words, words_count)?,
             )
         };
         // SAFETY: as above.

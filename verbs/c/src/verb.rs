@@ -1,16 +1,21 @@
 //! Verbs and their completions as C has them.
 
-use covalent_verbs::{CommitWord, Completion, InDoubtId, Mode, Outcome, Refusal, Verb};
+use std::mem::offset_of;
+
+use covalent_verbs::{
+    CommitWord, Comparison, Completion, Condition, InDoubtId, Mode, Order, Outcome, Refusal,
+    Update, Verb,
+};
 
 use crate::{
-    argument::{value, values},
+    argument::values,
     status::{Result, invalid},
 };
 
 /// Most bytes of one read or write.
 pub const COVALENT_DATA_BYTES_MAX: usize = 512;
 /// Most words of one multi-commit.
-pub const COVALENT_COMMIT_WORDS_MAX: usize = 27;
+pub const COVALENT_COMMIT_WORDS_MAX: usize = 64;
 
 /// Bytes of the name of a verb in doubt.
 pub const COVALENT_EXCHANGE_BYTES: usize = 24;
@@ -46,6 +51,29 @@ pub const COVALENT_FETCH_XOR: u32 = 8;
 /// Compares the `words_count` words at `words` and sets them all only if all hold what is expected.
 pub const COVALENT_MULTI_COMMIT: u32 = 9;
 
+/// Puts the smaller of a word and `operand` in the word, compared as `order` says, and tells what it held.
+pub const COVALENT_FETCH_MIN: u32 = 10;
+/// Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
+pub const COVALENT_FETCH_MAX: u32 = 11;
+
+/// The verb has no condition.
+pub const COVALENT_ALWAYS: u32 = 0;
+/// Only if the word is `expected`.
+pub const COVALENT_IF_EQUAL: u32 = 1;
+/// Only if the word is less than `expected`.
+pub const COVALENT_IF_LESS: u32 = 2;
+/// Only if the word is less than `expected` or the same.
+pub const COVALENT_IF_LESS_OR_EQUAL: u32 = 3;
+/// Only if the word is greater than `expected`.
+pub const COVALENT_IF_GREATER: u32 = 4;
+/// Only if the word is greater than `expected` or the same.
+pub const COVALENT_IF_GREATER_OR_EQUAL: u32 = 5;
+
+/// Words are compared as numbers from 0 to 2^64 - 1.
+pub const COVALENT_UNSIGNED: u32 = 0;
+/// Words are compared as numbers in two's complement.
+pub const COVALENT_SIGNED: u32 = 1;
+
 /// One word of a multi-commit.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,19 +86,28 @@ pub struct covalent_commit_word {
     pub desired: u64,
 }
 
+// The library's words, so that those of C need not be copied.
+const _: () = assert!(
+    size_of::<covalent_commit_word>() == size_of::<CommitWord>()
+        && align_of::<covalent_commit_word>() == align_of::<CommitWord>()
+        && offset_of!(covalent_commit_word, offset_bytes) == offset_of!(CommitWord, offset_bytes)
+        && offset_of!(covalent_commit_word, expected) == offset_of!(CommitWord, expected)
+        && offset_of!(covalent_commit_word, desired) == offset_of!(CommitWord, new)
+);
+
 /// What to do with a region.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_verb {
-    /// One of COVALENT_READ to COVALENT_MULTI_COMMIT; it says which of the fields below count.
+    /// One of COVALENT_READ to COVALENT_FETCH_MAX; it says which of the fields below count.
     pub kind: u32,
     /// How much to read or write, 1 to COVALENT_DATA_BYTES_MAX.
     pub length_bytes: u32,
     /// Where, in bytes from the region's start; for atomic verbs a multiple of 8.
     pub offset_bytes: u64,
-    /// The operand of an atomic verb.
+    /// The operand of an atomic verb, and of a write on a condition, which writes one word.
     pub operand: u64,
-    /// What the word must hold for a compare-and-swap.
+    /// What the word must hold for a compare-and-swap, and what it is compared with on a condition.
     pub expected: u64,
     /// The bytes to write.
     pub data: *const u8,
@@ -78,6 +115,10 @@ pub struct covalent_verb {
     pub words: *const covalent_commit_word,
     /// How many, 1 to COVALENT_COMMIT_WORDS_MAX.
     pub words_count: usize,
+    /// On what condition a word is written, swapped or fetched: one of COVALENT_ALWAYS to COVALENT_IF_GREATER_OR_EQUAL. Zero for the other verbs.
+    pub condition: u32,
+    /// COVALENT_UNSIGNED or COVALENT_SIGNED: how a condition, a minimum and a maximum compare words. Zero for the other verbs.
+    pub order: u32,
 }
 
 /// What became of a verb.
@@ -90,7 +131,7 @@ pub enum covalent_outcome {
     COVALENT_OUTCOME_OLD = 1,
     /// It was executed; `data` holds `data_length_bytes` bytes.
     COVALENT_OUTCOME_DATA = 2,
-    /// It was executed and changed nothing: word `index` held `value`.
+    /// It was executed and changed nothing: word `index` held `value`, which was not expected or not what the condition wants.
     COVALENT_OUTCOME_MISMATCH = 3,
     /// It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
@@ -128,6 +169,14 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_NO_RIGHT = 5,
     /// The other node does not know the verb.
     COVALENT_REFUSAL_UNSUPPORTED = 6,
+    /// An exchange that is still open holds a word that it touches; trying later helps.
+    COVALENT_REFUSAL_BUSY = 7,
+    /// The offset of a word is no multiple of 8.
+    COVALENT_REFUSAL_MISALIGNED = 8,
+    /// Its length is none that the verb may have.
+    COVALENT_REFUSAL_BAD_LENGTH = 9,
+    /// A multi-commit names a word twice.
+    COVALENT_REFUSAL_DUPLICATE = 10,
 }
 
 /// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
@@ -223,33 +272,40 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
         Refusal::OutOfBounds => COVALENT_REFUSAL_OUT_OF_BOUNDS,
         Refusal::NoRight => COVALENT_REFUSAL_NO_RIGHT,
         Refusal::Unsupported => COVALENT_REFUSAL_UNSUPPORTED,
+        Refusal::Busy => COVALENT_REFUSAL_BUSY,
+        Refusal::Misaligned => COVALENT_REFUSAL_MISALIGNED,
+        Refusal::BadLength => COVALENT_REFUSAL_BAD_LENGTH,
+        Refusal::Duplicate => COVALENT_REFUSAL_DUPLICATE,
     }
 }
-
-/// Room for the words of a verb.
-pub(crate) type Words = [CommitWord; COVALENT_COMMIT_WORDS_MAX];
-
-/// No words yet.
-pub(crate) const NO_WORDS: Words = [CommitWord {
-    offset_bytes: 0,
-    expected: 0,
-    new: 0,
-}; COVALENT_COMMIT_WORDS_MAX];
 
 /// The verb that C means.
 ///
 /// # Safety
-/// A pointer that is not null points to a verb whose `data` and `words`, as far as they count, are as long as it says and stay for `'a`.
-pub(crate) unsafe fn verb<'a>(verb: *const covalent_verb, room: &'a mut Words) -> Result<Verb<'a>> {
-    // SAFETY: the caller's word.
-    let wanted = unsafe { value(verb, "verb")? };
+/// `data` and `words`, as far as they count, are as long as the verb says and stay for `'a`.
+pub(crate) unsafe fn verb<'a>(wanted: covalent_verb) -> Result<Verb<'a>> {
     let covalent_verb {
+        kind,
         offset_bytes,
         operand,
         length_bytes,
         ..
     } = wanted;
-    Ok(match wanted.kind {
+    if wanted.condition != COVALENT_ALWAYS {
+        return Ok(Verb::Conditional {
+            offset_bytes,
+            condition: condition(wanted.condition, wanted.expected, wanted.order)?,
+            update: update(kind, operand)?,
+        });
+    }
+    let order = order(wanted.order)?;
+    if order == Order::Signed && !matches!(kind, COVALENT_FETCH_MIN | COVALENT_FETCH_MAX) {
+        return Err(invalid(format!(
+            "verb.order {}: verb {kind} compares nothing",
+            wanted.order
+        )));
+    }
+    Ok(match kind {
         COVALENT_READ => Verb::Read {
             offset_bytes,
             len_bytes: length_bytes,
@@ -284,39 +340,82 @@ pub(crate) unsafe fn verb<'a>(verb: *const covalent_verb, room: &'a mut Words) -
             offset_bytes,
             mask: operand,
         },
+        COVALENT_FETCH_MIN => Verb::FetchMin {
+            offset_bytes,
+            operand,
+            order,
+        },
+        COVALENT_FETCH_MAX => Verb::FetchMax {
+            offset_bytes,
+            operand,
+            order,
+        },
         COVALENT_MULTI_COMMIT => {
             // SAFETY: the caller's word.
-            let words = unsafe { commit_words(wanted.words, wanted.words_count, room)? };
+            let words = unsafe { commit_words(wanted.words, wanted.words_count)? };
             Verb::MultiCommit { words }
         }
         other => return Err(invalid(format!("verb.kind {other} is no verb"))),
     })
 }
 
+/// The condition that C means.
+pub(crate) fn condition(comparison: u32, comparand: u64, order: u32) -> Result<Condition> {
+    Ok(Condition {
+        comparison: match comparison {
+            COVALENT_IF_EQUAL => Comparison::Equal,
+            COVALENT_IF_LESS => Comparison::Less,
+            COVALENT_IF_LESS_OR_EQUAL => Comparison::LessOrEqual,
+            COVALENT_IF_GREATER => Comparison::Greater,
+            COVALENT_IF_GREATER_OR_EQUAL => Comparison::GreaterOrEqual,
+            other => return Err(invalid(format!("condition {other} is none"))),
+        },
+        comparand,
+        order: self::order(order)?,
+    })
+}
+
+/// The change of a word on a condition that C means by a verb.
+pub(crate) fn update(kind: u32, operand: u64) -> Result<Update> {
+    Ok(match kind {
+        COVALENT_WRITE => Update::Write(operand),
+        COVALENT_SWAP => Update::Swap(operand),
+        COVALENT_FETCH_ADD => Update::Add(operand),
+        COVALENT_FETCH_AND => Update::And(operand),
+        COVALENT_FETCH_OR => Update::Or(operand),
+        COVALENT_FETCH_XOR => Update::Xor(operand),
+        COVALENT_FETCH_MIN => Update::Min(operand),
+        COVALENT_FETCH_MAX => Update::Max(operand),
+        other => return Err(invalid(format!("verb {other} takes no condition"))),
+    })
+}
+
+/// The order that C means.
+pub(crate) fn order(order: u32) -> Result<Order> {
+    match order {
+        COVALENT_UNSIGNED => Ok(Order::Unsigned),
+        COVALENT_SIGNED => Ok(Order::Signed),
+        other => Err(invalid(format!(
+            "order {other}: expected COVALENT_UNSIGNED or COVALENT_SIGNED"
+        ))),
+    }
+}
+
 /// The words that C means.
 ///
 /// # Safety
-/// The pointer points to `count` words.
-pub(crate) unsafe fn commit_words(
+/// The pointer points to `count` words, which stay for `'a`.
+pub(crate) unsafe fn commit_words<'a>(
     words: *const covalent_commit_word,
     count: usize,
-    room: &mut Words,
-) -> Result<&[CommitWord]> {
-    let Some(room) = room.get_mut(..count) else {
+) -> Result<&'a [CommitWord]> {
+    if count > COVALENT_COMMIT_WORDS_MAX {
         return Err(invalid(format!(
             "{count} words to commit: expected 1 to {COVALENT_COMMIT_WORDS_MAX}"
         )));
-    };
-    // SAFETY: the caller's word.
-    let words = unsafe { values(words, count, "words")? };
-    for (place, word) in room.iter_mut().zip(words) {
-        *place = CommitWord {
-            offset_bytes: word.offset_bytes,
-            expected: word.expected,
-            new: word.desired,
-        };
     }
-    Ok(room)
+    // SAFETY: the caller's word; both have the same layout, as asserted above.
+    unsafe { values(words.cast::<CommitWord>(), count, "words") }
 }
 
 /// The mode that C means.

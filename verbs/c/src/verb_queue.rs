@@ -5,17 +5,17 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent_verbs::{Completion, InDoubtId, Target, VerbId, Verbs};
+use covalent_verbs::{Batch, Completion, InDoubtId, Target, VerbId, Verbs};
 
 use crate::{
-    argument::{Out, Outs, optional_text, text, value},
+    argument::{Out, Outs, optional_text, text, value, values},
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
     remote_region::{covalent_remote_region, remote},
     status::{Result, call},
     timeout::{Timeout, deadline},
-    verb::{NO_WORDS, covalent_completion, covalent_exchange, covalent_verb, mode, verb},
+    verb::{covalent_completion, covalent_exchange, covalent_verb, mode, verb},
 };
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
@@ -146,9 +146,8 @@ pub unsafe extern "C" fn covalent_verb_queue_post(
     id: *mut u64,
 ) -> c_int {
     call(|| {
-        let mut words = NO_WORDS;
         // SAFETY: the caller's word, for both.
-        let (region, verb) = unsafe { (remote(region)?, self::verb(verb, &mut words)?) };
+        let (region, verb) = unsafe { (remote(region)?, self::verb(value(verb, "verb")?)?) };
         // SAFETY: the caller's word.
         let out = unsafe { Out::optional(id, "id")? };
         let mode = self::mode(mode)?;
@@ -160,6 +159,72 @@ pub unsafe extern "C" fn covalent_verb_queue_post(
         }
         Ok(())
     })
+}
+
+/// One verb of a batch.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_post {
+    /// The region that it is for.
+    pub region: *const covalent_remote_region,
+    /// What to do there.
+    pub verb: *const covalent_verb,
+    /// Comes back in its completions.
+    pub user_data: u64,
+    /// COVALENT_ONE_PHASE or COVALENT_TWO_PHASE.
+    pub mode: u32,
+}
+
+/// Posts `count` verbs, in order, and tells the lane of all of them at once, by one doorbell. `posted` tells how many were posted: all, or those before the first
+/// that could not be; if not even the first could be, the status says why, as that of covalent_verb_queue_post. `ids` is null or gets the id of each that was.
+///
+/// # Safety
+/// `posts` points to `count` of them, and each to what covalent_verb_queue_post wants; `ids` is null or may be written `count` times, `posted` once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_post_batch(
+    queue: covalent_verb_queue,
+    posts: *const covalent_post,
+    count: usize,
+    ids: *mut u64,
+    posted: *mut usize,
+) -> c_int {
+    call(|| {
+        let ids_count = if ids.is_null() { 0 } else { count };
+        // SAFETY: the caller's word, for all three.
+        let (posts, mut ids, mut out) = unsafe {
+            (
+                values(posts, count, "posts")?,
+                Outs::new(ids, ids_count, "ids")?,
+                Out::new(posted, "posted")?,
+            )
+        };
+        out.set(0);
+        with(queue, |verbs| {
+            let mut batch = verbs.batch();
+            let mut done = 0;
+            for post in posts {
+                // SAFETY: the caller's word.
+                match unsafe { put(&mut batch, post) } {
+                    Ok(id) => ids.set(done, id.number()),
+                    Err(failure) if done == 0 => return Err(failure),
+                    Err(_) => break,
+                }
+                done += 1;
+            }
+            out.set(done);
+            Ok(batch.ring()?)
+        })
+    })
+}
+
+/// Posts one verb of a batch.
+///
+/// # Safety
+/// It points to what covalent_verb_queue_post wants.
+unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId> {
+    // SAFETY: the caller's word, for both.
+    let (region, verb) = unsafe { (remote(post.region)?, self::verb(value(post.verb, "verb")?)?) };
+    Ok(batch.post(&region, verb, self::mode(post.mode)?, post.user_data)?)
 }
 
 /// Asks what became of a verb that was in doubt, by the name in its completion, also of one that another program of the same user posted, and tells the id of the

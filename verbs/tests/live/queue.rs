@@ -7,7 +7,7 @@ use std::{
 };
 
 use covalent_verbs::{
-    Completion, Error, Mode, Outcome, RemoteRegion, Rights, Target, Verb, VerbId, Verbs,
+    Completion, Error, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Verb, VerbId, Verbs,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -303,4 +303,103 @@ fn no_wake_up_is_lost_when_everybody_sleeps_each_time() {
         1000,
         "the own node has no such region"
     );
+}
+
+#[test]
+fn a_batch_rings_once() {
+    let nodes = Nodes::start(&["p0"]);
+    let (device, host) = (nodes.attach("a"), nodes.attach("b"));
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let mut verbs = device.verbs_with_depth(64).unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    for rung in [true, false] {
+        let before = device.doorbells();
+        let mut batch = verbs.batch();
+        for user_data in 0..32 {
+            batch
+                .post(&counter, ADD, Mode::OnePhase, user_data)
+                .unwrap();
+        }
+        if rung {
+            batch.ring().unwrap();
+        } else {
+            drop(batch);
+        }
+        assert_eq!(device.doorbells() - before, 1);
+        let mut ended: Vec<_> = take(&mut verbs, 32)
+            .iter()
+            .map(|completion| completion.user_data)
+            .collect();
+        ended.sort_unstable();
+        assert!(ended.into_iter().eq(0..32));
+    }
+    let before = device.doorbells();
+    for user_data in 0..32 {
+        verbs
+            .post(&counter, ADD, Mode::OnePhase, user_data)
+            .unwrap();
+    }
+    assert_eq!(device.doorbells() - before, 32, "by itself each rings");
+    take(&mut verbs, 32);
+    assert_eq!(own.load(0).unwrap(), 96);
+
+    // What does not fit is not in the batch; what was posted before it is.
+    let mut batch = verbs.batch();
+    let posted = (0..70)
+        .take_while(|&user_data| batch.post(&counter, ADD, Mode::OnePhase, user_data).is_ok())
+        .count();
+    batch.ring().unwrap();
+    assert_eq!(posted, 64);
+    take(&mut verbs, posted);
+    assert_eq!(own.load(0).unwrap(), 160);
+}
+
+#[test]
+fn what_is_busy_is_told_to_those_who_poll_and_tried_again_for_those_who_wait() {
+    const EACH: u64 = 300;
+    let nodes = Nodes::start(&["p0"]);
+    let host = nodes.attach("b");
+    let own = host.register_region("counter", 8, Rights::ALL).unwrap();
+    let swap = |expected| Verb::CompareAndSwap {
+        offset_bytes: 0,
+        expected,
+        new: expected + 1,
+    };
+    let device = nodes.attach("a");
+    let mut verbs = device.verbs().unwrap();
+    let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    // In one frame: the first holds the word while the others ask for it.
+    let mut batch = verbs.batch();
+    for _ in 0..16 {
+        batch.post(&counter, swap(0), Mode::TwoPhase, 0).unwrap();
+    }
+    batch.ring().unwrap();
+    let ended = take(&mut verbs, 16);
+    let count = |outcome: &Outcome| ended.iter().filter(|told| told.outcome == *outcome).count();
+    assert_eq!(count(&Outcome::Old(0)), 1);
+    assert!(count(&Outcome::Refused(Refusal::Busy)) > 0, "{ended:?}");
+    assert_eq!(own.load(0).unwrap(), 1);
+
+    let increment = |node: &'static str| {
+        let device = nodes.attach(node);
+        let mut verbs = device.verbs().unwrap();
+        let counter = verbs.open_region(Target::Name("b"), "counter").unwrap();
+        let (mut believed, mut done) = (0, 0);
+        while done < EACH {
+            let done_now = verbs.compare_and_swap(&counter, 0, believed, believed + 1);
+            match done_now.unwrap() {
+                Ok(_) => {
+                    done += 1;
+                    believed += 1;
+                }
+                Err(found) => believed = found,
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for node in ["a", "a", "a", "b"] {
+            scope.spawn(move || increment(node));
+        }
+    });
+    assert_eq!(own.load(0).unwrap(), 1 + 4 * EACH);
 }

@@ -194,8 +194,10 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
         }
         assert_eq!(own.load(0).unwrap() - before, known + done, "nothing later");
     }
-    println!("{asked} asked for, {executed} of them executed");
-    assert!(asked > 0, "no cut met a verb under way");
+    assert!(
+        asked > 0,
+        "no cut met a verb under way; {executed} were executed"
+    );
 }
 
 #[test]

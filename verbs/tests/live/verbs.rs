@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use covalent_verbs::{
-    CommitWord, Completion, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX, Mismatch, Mode, Outcome,
-    READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target, Verb, Verbs, WRITE_BYTES_MAX,
+    CommitWord, Comparison, Completion, Condition, Device, Error, Guid, MULTI_COMMIT_WORDS_MAX,
+    Mismatch, Mode, Order, Outcome, READ_BYTES_MAX, Refusal, Region, RemoteRegion, Rights, Target,
+    Update, Verb, Verbs, WRITE_BYTES_MAX,
 };
 
 use crate::nodes::{Nodes, eventually, soon};
@@ -15,6 +16,55 @@ fn word(offset_bytes: u64, expected: u64, new: u64) -> CommitWord {
         expected,
         new,
     }
+}
+
+fn on(comparison: Comparison, comparand: u64, order: Order) -> Condition {
+    Condition {
+        comparison,
+        comparand,
+        order,
+    }
+}
+
+/// Minima, maxima and conditions, from the word's first value 0.
+fn comparing_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region, at: u64) {
+    use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
+    use Order::{Signed, Unsigned};
+    const MINUS_2: u64 = u64::MAX - 1;
+    assert_eq!(verbs.fetch_min(remote, at, MINUS_2, Unsigned).unwrap(), 0);
+    assert_eq!(verbs.fetch_min(remote, at, MINUS_2, Signed).unwrap(), 0);
+    let max = verbs.fetch_max_deadline(remote, at, 3, Unsigned, soon());
+    assert_eq!(max.unwrap(), MINUS_2);
+    assert_eq!(verbs.fetch_max(remote, at, 3, Signed).unwrap(), MINUS_2);
+    let min = verbs.fetch_min_deadline(remote, at, 7, Unsigned, soon());
+    assert_eq!((min.unwrap(), own.load(at).unwrap()), (3, 3));
+    for (condition, update, expected, after) in [
+        (on(Less, 3, Unsigned), Update::Write(9), Err(3), 3),
+        (on(LessOrEqual, 3, Unsigned), Update::Write(9), Ok(3), 9),
+        (on(Greater, MINUS_2, Unsigned), Update::Add(1), Err(9), 9),
+        (on(Greater, MINUS_2, Signed), Update::Add(1), Ok(9), 10),
+        (on(Equal, 9, Unsigned), Update::Swap(1), Err(10), 10),
+        (on(Equal, 10, Signed), Update::Min(MINUS_2), Ok(10), MINUS_2),
+        (
+            on(GreaterOrEqual, 0, Signed),
+            Update::Max(5),
+            Err(MINUS_2),
+            MINUS_2,
+        ),
+        (
+            on(GreaterOrEqual, 0, Unsigned),
+            Update::And(0xf0),
+            Ok(MINUS_2),
+            0xf0,
+        ),
+        (on(Less, 0xf1, Unsigned), Update::Or(1), Ok(0xf0), 0xf1),
+    ] {
+        let done = verbs.update_if(remote, at, condition, update).unwrap();
+        assert_eq!(done, expected, "{condition:?} {update:?}");
+        assert_eq!(own.load(at).unwrap(), after, "{condition:?} {update:?}");
+    }
+    let done = verbs.update_if_deadline(remote, at, on(Less, 0, Signed), Update::Xor(1), soon());
+    assert_eq!(done.unwrap(), Err(0xf1));
 }
 
 /// All verbs of one client on a region that nobody else uses.
@@ -65,6 +115,8 @@ fn all_verbs(verbs: &mut Verbs<'_>, remote: &RemoteRegion, own: &Region) {
             .unwrap(),
         Ok(1)
     );
+
+    comparing_verbs(verbs, remote, own, 3000 / 8 * 8);
 
     let data: Vec<u8> = (0..WRITE_BYTES_MAX).map(|at| at as u8).collect();
     verbs.write(remote, 101, &data).unwrap();
@@ -188,7 +240,7 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         Refusal::OutOfBounds
     );
     assert_eq!(
-        refused(verbs.fetch_add(&good, u64::MAX - 7, 1)),
+        refused(verbs.fetch_add(&good, u64::from(u32::MAX - 7), 1)),
         Refusal::OutOfBounds
     );
     let error = verbs.read(&good, own.size_bytes() - 4, 8).unwrap_err();
@@ -196,7 +248,9 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
         "{error}"
     );
-    let error = verbs.write(&good, u64::MAX, &[0; 8]).unwrap_err();
+    let error = verbs
+        .write(&good, u64::from(u32::MAX), &[0; 8])
+        .unwrap_err();
     assert!(
         matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
         "{error}"
@@ -206,6 +260,13 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         .unwrap_err();
     assert!(
         matches!(error, Error::VerbRefused(Refusal::OutOfBounds)),
+        "{error}"
+    );
+
+    let twice = [word(0, 0, 1), word(8, 0, 1), word(0, 0, 2)];
+    let error = verbs.multi_commit(&good, &twice).unwrap_err();
+    assert!(
+        matches!(error, Error::VerbRefused(Refusal::Duplicate)),
         "{error}"
     );
 
@@ -294,6 +355,19 @@ fn what_no_node_would_execute_is_not_posted() {
         Verb::MultiCommit { words: &too_many },
         Verb::MultiCommit {
             words: &[word(12, 0, 0)],
+        },
+        // The wire has 32 bits for an offset.
+        Verb::FetchAdd {
+            offset_bytes: 1 << 32,
+            delta: 1,
+        },
+        Verb::MultiCommit {
+            words: &[word(8 + (1 << 32), 0, 0)],
+        },
+        Verb::Conditional {
+            offset_bytes: 4,
+            condition: on(Comparison::Equal, 0, Order::Unsigned),
+            update: Update::Write(1),
         },
     ];
     for verb in invalid {

@@ -11,3 +11,4 @@ mod misuse;
 mod nodes;
 mod packets;
 mod sets;
+mod verbs;

@@ -177,6 +177,8 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         data: ptr::null(),
         words: ptr::null(),
         words_count: 0,
+        condition: 0,
+        order: 0,
     };
     let unknown = covalent_match { kind: 99, ..any };
     // SAFETY: as the functions ask.

@@ -1,0 +1,134 @@
+//! What the round trips come to.
+
+use serde::{Deserialize, Serialize};
+
+use super::results::{Results, SideName};
+
+/// A goal: a side takes at most so many times what another takes.
+struct Goal {
+    name: &'static str,
+    ours: SideName,
+    peer: SideName,
+    at_most: f64,
+    words: &'static str,
+}
+
+const GOALS: [Goal; 4] = [
+    Goal {
+        name: "rtt_lane",
+        ours: SideName::Lane,
+        peer: SideName::Bare,
+        at_most: 1.25,
+        words: "a CAS in the lane's thread takes at most 1.25 times a bare AF_XDP echo",
+    },
+    Goal {
+        name: "rtt_lane_udp",
+        ours: SideName::Lane,
+        peer: SideName::Udp,
+        at_most: 0.5,
+        words: "a CAS in the lane's thread is at least 2 times as fast as kernel UDP",
+    },
+    Goal {
+        name: "rtt",
+        ours: SideName::Application,
+        peer: SideName::Bare,
+        at_most: 2.0,
+        words: "a CAS of an application takes at most 2 times a bare AF_XDP echo",
+    },
+    Goal {
+        name: "rtt_udp",
+        ours: SideName::Application,
+        peer: SideName::Udp,
+        at_most: 0.5,
+        words: "a CAS of an application is at least 2 times as fast as kernel UDP",
+    },
+];
+
+/// Whether a goal is met.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Its name.
+    pub goal: String,
+    /// In words.
+    pub target: String,
+    /// What is compared with.
+    pub peer: String,
+    /// The peer's median.
+    pub bare: f64,
+    /// Ours.
+    pub covalent: f64,
+    /// Of both.
+    pub unit: String,
+    /// Ours divided by the peer's, medians of the same run.
+    pub ratio: f64,
+    /// What the ratio may be.
+    pub at_most: f64,
+    /// How many times better than the goal asks: 1 is just at the goal, less is missed.
+    pub margin: f64,
+    /// Whether it is met.
+    pub met: bool,
+    /// Ours divided by a bare echo that a second thread asks, which waits as an application does; where an application is ours.
+    pub ratio_to_hand_over: Option<f64>,
+}
+
+/// Judges the goals whose sides were measured.
+pub fn judge(results: &Results) -> Vec<Verdict> {
+    let median = |side| Some(results.figures(side)?.p50_us.median);
+    GOALS
+        .iter()
+        .filter_map(|goal| {
+            let (covalent, bare) = (median(goal.ours)?, median(goal.peer)?);
+            let ratio = covalent / bare;
+            let handed_over = match goal.ours {
+                SideName::Application => median(SideName::BareHandedOver),
+                _ => None,
+            };
+            Some(Verdict {
+                goal: goal.name.to_owned(),
+                target: goal.words.to_owned(),
+                peer: goal.peer.words().to_owned(),
+                bare,
+                covalent,
+                unit: "µs".to_owned(),
+                ratio,
+                at_most: goal.at_most,
+                margin: goal.at_most / ratio,
+                met: ratio <= goal.at_most,
+                ratio_to_hand_over: handed_over.map(|handed_over| covalent / handed_over),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::example;
+
+    #[test]
+    fn each_meaning_has_its_own_goals() {
+        let results = example::results();
+        let told: Vec<_> = results
+            .goals
+            .iter()
+            .map(|verdict| (verdict.goal.as_str(), verdict.met))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("rtt_lane", true),
+                ("rtt_lane_udp", true),
+                ("rtt", false),
+                ("rtt_udp", false)
+            ]
+        );
+        let lane = &results.goals[0];
+        assert!((lane.ratio - 1.2).abs() < 1e-9 && lane.margin > 1.0);
+        assert_eq!(lane.ratio_to_hand_over, None);
+        let application = &results.goals[2];
+        assert!((application.ratio - 2.75).abs() < 1e-9 && application.margin < 1.0);
+        let handed_over = application.ratio_to_hand_over.expect("measured");
+        assert!((handed_over - 11.0 / 6.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,137 @@
+//! Measurements on a virtual cable: that they run and tell everything, not how fast.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::Value;
+
+/// Each measurement takes all cores there are: one at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs a measurement and gives what it tells, and what it kept. Nothing is left behind. `None` where it cannot run.
+fn measured(measurement: &str) -> Option<(Value, Value)> {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: making network namespaces needs root");
+        return None;
+    }
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        eprintln!("skipped: two polling sides need two cores");
+        return None;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
+    let daemon = program.with_file_name("covalentd");
+    assert!(
+        daemon.exists(),
+        "{} is not there: run `cargo build --workspace` first (`make test` does)",
+        daemon.display()
+    );
+    let (temporary, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let output = Command::new(program)
+        .args([measurement, "--force-debug", "--format", "json"])
+        .args(["--seconds", "0.2", "--repeats", "2"])
+        .arg("--results")
+        .arg(results.path())
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
+    // 1: a goal is missed, as it may be in such a build.
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let kept = fs::read_dir(results.path()).unwrap().next().unwrap();
+    Some((
+        serde_json::from_slice(&output.stdout).unwrap(),
+        serde_json::from_slice(&fs::read(kept.unwrap().path()).unwrap()).unwrap(),
+    ))
+}
+
+#[test]
+fn every_side_makes_round_trips_and_both_meanings_have_their_goals() {
+    let Some((told, kept)) = measured("rtt") else {
+        return;
+    };
+    assert_eq!(told, kept);
+    let sides: Vec<&str> = told["sides"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|side| {
+            assert!(side["round_trips"].as_u64().unwrap() > 0, "{side}");
+            let quantile = |name: &str| side[name].as_f64().unwrap();
+            assert!(
+                quantile("p99_us") <= quantile("p999_us")
+                    && quantile("p999_us") <= quantile("p9999_us")
+                    && quantile("p9999_us") <= quantile("max_us"),
+                "{side}"
+            );
+            assert_eq!(side["p50_us"]["repeats"].as_array().unwrap().len(), 2);
+            side["side"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(
+        sides,
+        [
+            "bare",
+            "lane",
+            "lane_to_daemon",
+            "udp",
+            "udp_spinning",
+            "bare_handed_over",
+            "application",
+            "application_two_phase"
+        ]
+    );
+    let goals: Vec<&str> = told["goals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|goal| goal["goal"].as_str().unwrap())
+        .collect();
+    assert_eq!(goals, ["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"]);
+    // One frame there for each exchange, and now and then the ball of the link.
+    let frames = told["setup"]["frames_per_exchange"].as_f64().unwrap();
+    assert!((1.0..1.5).contains(&frames), "{frames}");
+    assert_eq!(told["setup"]["mode"]["xdp"], "native");
+}
+
+#[test]
+fn both_sides_count_and_every_command_is_told() {
+    let there = Command::new("redis-benchmark")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    if there.is_err() {
+        eprintln!("skipped: there is no redis-benchmark (Debian package redis-tools)");
+        return;
+    }
+    let Some((told, kept)) = measured("redis") else {
+        return;
+    };
+    assert_eq!(told, kept);
+    assert!(told["covalent"].as_f64().unwrap() > 0.0 && told["bare"].as_f64().unwrap() > 0.0);
+    let loads = told["peer"]["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 2);
+    for load in loads {
+        let commands = load["commands"].to_string();
+        assert!(
+            commands.contains("redis-server --port") && commands.contains("-t incr -P 64"),
+            "{commands}"
+        );
+    }
+    assert_eq!(told["setup"]["daemons"].as_array().unwrap().len(), 2);
+    assert!(
+        told["setup"]["cores"]
+            .as_str()
+            .unwrap()
+            .contains("two cores each")
+    );
+}

@@ -1,0 +1,259 @@
+//! A port that damages its own frames on purpose, so that what stands above it can be tried against a bad wire.
+//!
+//! ```text
+//!   lane ─ tx ─► lose? ─► turn a bit over? ─► once or twice ─► port
+//!   lane ◄─ rx ─ once or twice ◄─ turn a bit over? ◄─ lose? ◄─ port
+//! ```
+//! It stands around any other port and is one itself. Which frames are hit depends on the seed and on how many frames went before in that
+//! direction, not on the time or on what lies in them. Each direction chooses for itself, so what happens to one leaves the other's choice
+//! as it was. Its carrier is that of the port inside: frames are lost without anybody being told, as on a cable that is broken one way.
+
+use std::os::fd::RawFd;
+
+use covalent_api::config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
+use fastrand::Rng;
+
+use super::{
+    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+};
+
+/// Keeps the choices of the two directions apart.
+const TX_SEED: u64 = 1 << 32;
+
+/// See the module's documentation.
+pub struct FaultyPort {
+    inner: Box<dyn Port>,
+    rx: Damage,
+    tx: Damage,
+    tally: Tally,
+}
+
+/// What is done to the frames of one direction.
+struct Damage {
+    rates: FaultRates,
+    random: Rng,
+    /// Where a frame is damaged: as long as the longest frame.
+    scratch: Box<[u8]>,
+    deeds: Deeds,
+}
+
+/// Frames, by what was done to them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Deeds {
+    dropped: u64,
+    blackholed: u64,
+    corrupted: u64,
+    duplicated: u64,
+}
+
+/// What happens to one frame.
+enum Fate<'a> {
+    Lost,
+    /// It goes on with these bytes, once or twice.
+    Passes {
+        bytes: &'a [u8],
+        twice: bool,
+    },
+}
+
+impl FaultyPort {
+    /// Stands around `inner`.
+    #[must_use]
+    pub fn new(inner: Box<dyn Port>, faults: &FaultsConfig) -> Self {
+        let frame_bytes_max = inner.info().frame_bytes_max as usize;
+        let seed = u64::from(faults.seed);
+        Self {
+            rx: Damage::new(faults.rx, seed, frame_bytes_max),
+            tx: Damage::new(faults.tx, seed | TX_SEED, frame_bytes_max),
+            inner,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Why the port inside would refuse a frame of `len` bytes now: a frame that is lost is refused like any other.
+    fn refusal(&mut self, len: usize) -> Option<TxRefusal> {
+        let max = self.inner.info().frame_bytes_max as usize;
+        if len < ETHERNET_HEADER_BYTES {
+            Some(TxRefusal::Runt { len })
+        } else if len > max {
+            Some(TxRefusal::TooLong { len, max })
+        } else if !self.inner.carrier() {
+            Some(TxRefusal::Down)
+        } else if self.inner.tx_space() == 0 {
+            Some(TxRefusal::Full)
+        } else {
+            None
+        }
+    }
+}
+
+impl Damage {
+    fn new(rates: FaultRates, seed: u64, frame_bytes_max: usize) -> Self {
+        Self {
+            rates,
+            random: Rng::with_seed(seed),
+            scratch: vec![0; frame_bytes_max].into_boxed_slice(),
+            deeds: Deeds::default(),
+        }
+    }
+
+    /// Decides about one frame and does it, but for sending it twice, which only the caller can and counts.
+    fn decide<'a>(&'a mut self, frame: &'a [u8]) -> Fate<'a> {
+        if self.rates.blackhole {
+            self.deeds.blackholed += 1;
+            return Fate::Lost;
+        }
+        if self.hits(self.rates.drop_per_100k) {
+            self.deeds.dropped += 1;
+            return Fate::Lost;
+        }
+        let corrupt = self.hits(self.rates.corrupt_per_100k);
+        let twice = self.hits(self.rates.duplicate_per_100k);
+        let bytes = if corrupt { self.corrupt(frame) } else { frame };
+        Fate::Passes { bytes, twice }
+    }
+
+    fn hits(&mut self, per_100k: u32) -> bool {
+        per_100k > 0 && self.random.u32(0..FAULT_RATE_FRAMES) < per_100k
+    }
+
+    /// The frame with one of its bits turned over. One that is longer than the port's own longest stays as it is.
+    fn corrupt<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
+        let Some(copy) = self.scratch.get_mut(..frame.len()) else {
+            return frame;
+        };
+        copy.copy_from_slice(frame);
+        let Some(byte) = self.random.choice(copy.iter_mut()) else {
+            return frame;
+        };
+        *byte ^= 1 << self.random.u32(0..u8::BITS);
+        self.deeds.corrupted += 1;
+        copy
+    }
+}
+
+impl Deeds {
+    fn lost(&self) -> u64 {
+        self.dropped + self.blackholed
+    }
+}
+
+impl Port for FaultyPort {
+    fn info(&self) -> &PortInfo {
+        self.inner.info()
+    }
+
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let Self {
+            inner, rx, tally, ..
+        } = self;
+        // Copies must have room: no more than `max` may be shown. A burst of one frame has none for a copy.
+        let most = match rx.rates.duplicate_per_100k {
+            0 => max,
+            _ => max.div_ceil(2),
+        };
+        let (mut shown, mut to_come) = (0, most);
+        inner.rx_burst(most, &mut |frame| {
+            to_come -= 1;
+            let room = max - shown - to_come;
+            let Fate::Passes { bytes, twice } = rx.decide(frame) else {
+                return;
+            };
+            let times = if twice { room.min(2) } else { 1 };
+            for _ in 0..times {
+                tally.received(bytes.len());
+                visit(bytes);
+            }
+            shown += times;
+            rx.deeds.duplicated += times as u64 - 1;
+        })?;
+        Ok(shown)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        if let Some(refusal) = self.refusal(frame.len()) {
+            return Err(self.tally.refused(refusal));
+        }
+        let Self {
+            inner, tx, tally, ..
+        } = self;
+        if let Fate::Passes { bytes, twice } = tx.decide(frame) {
+            inner.tx(bytes).map_err(|refusal| tally.refused(refusal))?;
+            // A ring that had room for one frame alone sends it once.
+            let copied = twice && inner.tx(bytes).is_ok();
+            tx.deeds.duplicated += u64::from(copied);
+        }
+        tally.taken(frame.len());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.inner.flush()
+    }
+
+    fn tx_space(&mut self) -> usize {
+        let space = self.inner.tx_space();
+        // Each may need two places.
+        match self.tx.rates.duplicate_per_100k {
+            0 => space,
+            _ => space / 2,
+        }
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        self.inner.tx_idle()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        self.inner.wait_fds()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.inner.prepare_sleep()
+    }
+
+    fn finish_sleep(&mut self) {
+        self.inner.finish_sleep();
+    }
+
+    fn counters(&self) -> PortCounters {
+        let inner = self.inner.counters();
+        let (rx, tx) = (&self.rx.deeds, &self.tx.deeds);
+        let mut drops = inner.drops;
+        drops.push(("fault_injected", rx.lost() + tx.lost()));
+        let mut counters = self.tally.with_drops(drops);
+        counters.passed_to_kernel_packets = inner.passed_to_kernel_packets;
+        counters.faults = vec![
+            ("rx_dropped", rx.dropped),
+            ("rx_blackholed", rx.blackholed),
+            ("rx_corrupted", rx.corrupted),
+            ("rx_duplicated", rx.duplicated),
+            ("tx_dropped", tx.dropped),
+            ("tx_blackholed", tx.blackholed),
+            ("tx_corrupted", tx.corrupted),
+            ("tx_duplicated", tx.duplicated),
+        ];
+        counters
+    }
+
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
+        self.inner.steer(change)
+    }
+
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
+        self.inner.set_enabled(enabled)
+    }
+
+    fn set_carrier(&mut self, up: bool) {
+        self.inner.set_carrier(up);
+    }
+
+    fn set_faults(&mut self, rx: FaultRates, tx: FaultRates) -> Result<(), PortError> {
+        (self.rx.rates, self.tx.rates) = (rx, tx);
+        Ok(())
+    }
+
+    fn carrier(&self) -> bool {
+        self.inner.carrier()
+    }
+}

@@ -1,0 +1,37 @@
+//! What tells two nodes apart: all that decides how they go on. A model checker takes two nodes with one hash for the same.
+
+use core::hash::{Hash, Hasher};
+
+use super::Node;
+
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Without `..`, so that whoever adds a field decides here whether it counts.
+        let Self {
+            config,
+            links,
+            relays,
+            peers,
+            latches,
+            transactions,
+            in_doubt,
+            round_trips,
+            orphans,
+            names_max: _,
+            names,
+            takes: _,
+            peers_lost,
+            frames_without_link: _,
+            clock: _,
+            reply: _,
+        } = self;
+        (config.guid, config.incarnation).hash(state);
+        (links, relays, peers, transactions).hash(state);
+        (in_doubt, round_trips, orphans, names, peers_lost).hash(state);
+        for set in latches {
+            // Their order in time, which chooses the one to be replaced, and not how often any was taken.
+            let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);
+            (set, earlier.count()).hash(state);
+        }
+    }
+}

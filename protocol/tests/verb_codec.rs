@@ -1,0 +1,118 @@
+//! What a verb may say, and in how many bytes.
+#![allow(clippy::unwrap_used)]
+
+use covalent_protocol::{
+    Mode, Refusal,
+    verb::{
+        Comparison, Condition, DecodeError, MultiCommit, Order, Reply, Request, Update, Verb, Word,
+        doubt::ExchangeName,
+        envelope::{Completion, CompletionOutcome, EnvelopeError, Submit},
+    },
+};
+
+#[test]
+fn what_a_verb_on_one_word_says_fits_one_record() {
+    let verb = Verb::Conditional {
+        condition: Condition {
+            comparison: Comparison::Equal,
+            comparand: u64::MAX,
+            order: Order::Signed,
+        },
+        update: Update::Swap(u64::MAX),
+    };
+    let request = Request {
+        rkey: u32::MAX,
+        offset: u32::MAX - 7,
+        verb,
+    };
+    assert_eq!(request.encoded_bytes(), 28);
+    let compare_and_swap = Request {
+        verb: Verb::CompareAndSwap {
+            expected: 1,
+            new: 2,
+        },
+        ..request
+    };
+    assert_eq!(compare_and_swap.encoded_bytes(), 28);
+}
+
+#[test]
+fn what_a_verb_has_no_use_for_is_zero() {
+    let words = [Word {
+        offset: 0,
+        expected: 0,
+        new: 0,
+    }];
+    let request = |rkey, offset, verb| Request { rkey, offset, verb }.check();
+    let commit = Verb::MultiCommit(MultiCommit::new(&words).unwrap());
+    assert_eq!(request(1, 0, commit), Ok(()));
+    assert_eq!(request(1, 8, commit), Err(DecodeError::Reserved));
+    let lookup = Verb::Lookup { name: "bank" };
+    assert_eq!(request(0, 0, lookup), Ok(()));
+    assert_eq!(request(1, 0, lookup), Err(DecodeError::Reserved));
+    assert_eq!(request(0, 8, lookup), Err(DecodeError::Reserved));
+}
+
+#[test]
+fn reserved_bytes_are_zero() {
+    let mut bytes = [0; 128];
+    let submit = Submit {
+        user_data: 1,
+        target: 2,
+        mode: Mode::OnePhase,
+        request: b"x",
+    };
+    let len = submit.encode(&mut bytes).unwrap();
+    for at in 17..24 {
+        bytes[at] = 1;
+        assert_eq!(Submit::decode(&bytes[..len]), Err(EnvelopeError::Reserved));
+        bytes[at] = 0;
+    }
+    assert_eq!(Submit::decode(&bytes[..len]), Ok(submit));
+
+    let in_doubt = CompletionOutcome::InDoubt(ExchangeName::from_bytes(&[7; 24]));
+    let outcomes = [
+        (CompletionOutcome::Committed(b"12345678"), &[9][..]),
+        (CompletionOutcome::Refused(Refusal::Busy), &[]),
+        (CompletionOutcome::PeerRestarted, &[9]),
+        (CompletionOutcome::NoSuchPeer, &[9]),
+        (in_doubt, &[9]),
+        (CompletionOutcome::Malformed, &[9]),
+        (CompletionOutcome::Undone, &[9]),
+        (CompletionOutcome::NeverSeen, &[9]),
+        (CompletionOutcome::Forgotten, &[9]),
+    ];
+    for (outcome, reserved) in outcomes {
+        let completion = Completion {
+            user_data: 1,
+            outcome,
+        };
+        let len = completion.encode(&mut bytes).unwrap();
+        for at in (10..16).chain(reserved.iter().copied()) {
+            bytes[at] = 1;
+            let decoded = Completion::decode(&bytes[..len]);
+            assert_eq!(decoded, Err(EnvelopeError::Reserved), "{outcome:?}, {at}");
+            bytes[at] = 0;
+        }
+        assert_eq!(Completion::decode(&bytes[..len]), Ok(completion));
+        if !matches!(outcome, CompletionOutcome::Committed(_)) {
+            bytes[len] = 0;
+            let decoded = Completion::decode(&bytes[..=len]);
+            assert_eq!(decoded, Err(EnvelopeError::Length), "{outcome:?}");
+        }
+    }
+
+    let reply = Reply::ok(b"12345678");
+    let len = reply.encode(&mut bytes).unwrap();
+    for at in 1..8 {
+        bytes[at] = 1;
+        assert_eq!(Reply::decode(&bytes[..len]), Err(DecodeError::Reserved));
+        bytes[at] = 0;
+    }
+    assert_eq!(Reply::decode(&bytes[..len]), Ok(reply));
+    for reply in [Reply::gone(), Reply::contended()] {
+        let len = reply.encode(&mut bytes).unwrap();
+        assert_eq!(Reply::decode(&bytes[..len]), Ok(reply));
+        assert_eq!(Reply::decode(&bytes[..=len]), Err(DecodeError::Length));
+    }
+}

@@ -1,0 +1,268 @@
+//! The scenarios that are checked.
+
+use covalent_protocol::wire::FRAME_PAYLOAD_BYTES_MAX;
+
+use crate::{
+    invariant,
+    mutant::Mutant,
+    scenario::{Budget, Scenario, Wish, every_wish},
+};
+
+const FORTH: [usize; 2] = [0, 1];
+const BACK: [usize; 2] = [1, 0];
+
+/// Any of these attempts is refused, or none.
+const REFUSALS: &[u8] = &[0, 1, 2];
+const NO_REFUSAL: &[u8] = &[0];
+
+fn one(refused: &[u8]) -> Vec<Vec<Wish>> {
+    every_wish(&[FORTH], refused)
+}
+
+fn two() -> Vec<Vec<Wish>> {
+    every_wish(&[FORTH, FORTH], NO_REFUSAL)
+}
+
+fn both_ways() -> Vec<Vec<Wish>> {
+    every_wish(&[FORTH, BACK], NO_REFUSAL)
+}
+
+const fn budget(losses: u8, cuts: u8, ticks: u8, restarts: u8) -> Budget {
+    Budget {
+        losses,
+        cuts,
+        ticks,
+        restarts,
+    }
+}
+
+fn two_cables() -> Vec<[usize; 2]> {
+    vec![FORTH; 2]
+}
+
+/// What must hold, within bounds that take minutes.
+#[must_use]
+pub fn whole() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            wishes: one(REFUSALS),
+            budget: budget(1, 1, 1, 0),
+            up: false,
+            ..Scenario::new("from-nothing")
+        },
+        Scenario {
+            wishes: two(),
+            budget: budget(2, 1, 1, 0),
+            ..Scenario::new("one-slot")
+        },
+        Scenario {
+            wishes: two(),
+            budget: budget(1, 1, 0, 0),
+            slots: 2,
+            ..Scenario::new("two-slots")
+        },
+        Scenario {
+            wishes: both_ways(),
+            budget: budget(1, 1, 0, 0),
+            ..Scenario::new("both-ways")
+        },
+        Scenario {
+            cables: two_cables(),
+            wishes: one(REFUSALS),
+            budget: budget(0, 2, 0, 0),
+            ..Scenario::new("alternate-path")
+        },
+        Scenario {
+            cables: two_cables(),
+            wishes: two(),
+            budget: budget(1, 1, 0, 0),
+            ..Scenario::new("alternate-path-two")
+        },
+        Scenario {
+            cables: two_cables(),
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 0, 0, 0),
+            up: false,
+            ..Scenario::new("from-nothing-two-cables")
+        },
+        Scenario {
+            wishes: one(REFUSALS),
+            budget: budget(1, 0, 3, 0),
+            silent_paces_max: 2,
+            ..Scenario::new("silence")
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 1, 1, 1),
+            ..Scenario::new("restart")
+        },
+        Scenario {
+            cables: two_cables(),
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 0, 0, 1),
+            ..Scenario::new("restart-two-cables")
+        },
+        Scenario {
+            wishes: one(REFUSALS),
+            budget: budget(1, 1, 1, 0),
+            eager: false,
+            ..Scenario::new("at-leisure")
+        },
+        Scenario {
+            budget: budget(1, 0, 1, 0),
+            ..riders()
+        },
+        Scenario {
+            budget: budget(1, 1, 1, 0),
+            ..long()
+        },
+    ]
+}
+
+fn long() -> Scenario {
+    Scenario {
+        wishes: one(NO_REFUSAL),
+        request_bytes: FRAME_PAYLOAD_BYTES_MAX as u16 + 1,
+        ..Scenario::new("two-frames")
+    }
+}
+
+fn riders() -> Scenario {
+    Scenario {
+        wishes: two(),
+        slots: 2,
+        eager: false,
+        ..Scenario::new("riders")
+    }
+}
+
+/// The same within bounds that take seconds.
+#[must_use]
+pub fn bounded() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 0, 1, 0),
+            up: false,
+            ..Scenario::new("from-nothing")
+        },
+        Scenario {
+            wishes: two(),
+            budget: budget(1, 0, 1, 0),
+            ..Scenario::new("one-slot")
+        },
+        Scenario {
+            wishes: two(),
+            budget: budget(1, 0, 1, 0),
+            slots: 2,
+            ..Scenario::new("two-slots")
+        },
+        Scenario {
+            wishes: both_ways(),
+            budget: budget(0, 1, 0, 0),
+            ..Scenario::new("both-ways")
+        },
+        Scenario {
+            cables: two_cables(),
+            wishes: one(REFUSALS),
+            budget: budget(1, 1, 0, 0),
+            ..Scenario::new("alternate-path")
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(0, 0, 3, 0),
+            silent_paces_max: 2,
+            ..Scenario::new("silence")
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(0, 0, 1, 1),
+            ..Scenario::new("restart")
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 0, 1, 0),
+            eager: false,
+            ..Scenario::new("at-leisure")
+        },
+        Scenario {
+            budget: budget(1, 0, 0, 0),
+            ..riders()
+        },
+        Scenario {
+            budget: budget(1, 0, 1, 0),
+            ..long()
+        },
+    ]
+}
+
+/// What is built wrong, with the invariant that must be found broken. Each invariant is among them.
+#[must_use]
+pub fn mutants() -> Vec<(Scenario, &'static str)> {
+    let cut_once = |name, mutant| Scenario {
+        wishes: one(NO_REFUSAL),
+        budget: budget(0, 1, 0, 0),
+        mutant,
+        ..Scenario::new(name)
+    };
+    let two_frames = Scenario {
+        wishes: two(),
+        slots: 2,
+        mutant: Mutant::Reorder,
+        ..Scenario::new("reordering-with-numbers")
+    };
+    let beside_another = Scenario {
+        cables: two_cables(),
+        ..cut_once("no-latch", Mutant::NoLatch)
+    };
+    let deliver_at_1 = cut_once("deliver-at-message-1", Mutant::DeliverAt1);
+    let fire_and_forget = cut_once("fire-and-forget", Mutant::FireAndForget);
+    let reordering = cut_once("reordering", Mutant::ReorderUnnumbered);
+    let unnumbered = cut_once("numberless-in-order", Mutant::Unnumbered);
+    let keep_reserved = cut_once("keep-reserved", Mutant::KeepReserved);
+    [
+        (deliver_at_1.clone(), invariant::EXACTLY_ONCE),
+        (deliver_at_1.clone(), invariant::AGREEMENT),
+        (deliver_at_1, invariant::ISOLATION),
+        (fire_and_forget.clone(), invariant::EXACTLY_ONCE),
+        (fire_and_forget, invariant::ONE_COPY),
+        (beside_another, invariant::EXACTLY_ONCE),
+        (reordering.clone(), invariant::EXACTLY_ONCE),
+        (reordering, invariant::BOOKS),
+        (two_frames, invariant::NO_STORM),
+        (unnumbered, invariant::ENDS_RESOLVED),
+        (keep_reserved, invariant::NOTHING_RESERVED),
+    ]
+    .into_iter()
+    .map(|(scenario, broken)| {
+        let mut others: Vec<_> = invariant::all().iter().map(|other| other.name).collect();
+        others.retain(|&other| other != broken);
+        let scenario = Scenario {
+            excused: others,
+            ..scenario
+        };
+        (scenario, broken)
+    })
+    .collect()
+}
+
+/// The two halves of the mutant `reordering`, which must be safe alone: each is excused from what it breaks among [`mutants`].
+#[must_use]
+pub fn halves() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(0, 1, 0, 0),
+            mutant: Mutant::Unnumbered,
+            excused: vec![invariant::ENDS_RESOLVED],
+            ..Scenario::new("numberless-in-order")
+        },
+        Scenario {
+            wishes: two(),
+            budget: budget(0, 1, 0, 0),
+            mutant: Mutant::Reorder,
+            excused: vec![invariant::NO_STORM],
+            ..Scenario::new("reordering-with-numbers")
+        },
+    ]
+}

@@ -1,0 +1,89 @@
+//! Frames under way.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    ops::Range,
+    sync::Arc,
+};
+
+use covalent_protocol::wire::{
+    ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame, record::Header,
+};
+
+/// Where the clock of the sender lies in the first record of a message.
+const CLOCK: Range<usize> = 24..28;
+/// Where the CRC lies in every record.
+const CRC_AT: usize = 56;
+
+/// A frame under way.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame(Arc<[u8]>);
+
+impl Frame {
+    /// A frame of these bytes.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn records(&self) -> &[RecordBytes] {
+        self.0[ETHERNET_HEADER_BYTES..].as_chunks().0
+    }
+
+    /// What its messages say, and where the first record of each is.
+    pub fn messages(&self) -> impl Iterator<Item = (usize, Header)> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let header = Header::read(self.records().get(at)?).ok()?;
+            let first = at;
+            at += usize::from(header.shape.records);
+            Some((first, header))
+        })
+    }
+
+    /// The frame with the first record of each message replaced by what `change` makes of it, if it makes anything.
+    #[must_use]
+    pub fn changed(&self, mut change: impl FnMut(&Header, &mut RecordBytes) -> bool) -> Self {
+        let mut bytes = self.0.to_vec();
+        let (records, _) = bytes[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
+        let mut changed = false;
+        for (at, header) in self.messages() {
+            changed |= change(&header, &mut records[at]);
+        }
+        if !changed {
+            return self.clone();
+        }
+        frame::seal(&mut bytes);
+        Self(bytes.into())
+    }
+}
+
+/// Without the clocks of the senders, which decide nothing and never end, and without the CRCs, which follow from the rest.
+impl Hash for Frame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0[..ETHERNET_HEADER_BYTES].hash(state);
+        let mut firsts = self.messages().map(|(at, _)| at).peekable();
+        for (at, record) in self.records().iter().enumerate() {
+            if firsts.next_if_eq(&at).is_some() {
+                record[..CLOCK.start].hash(state);
+                record[CLOCK.end..CRC_AT].hash(state);
+            } else {
+                record[..CRC_AT].hash(state);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let says = self.messages().map(|(_, header)| header);
+        f.debug_list().entries(says).finish()
+    }
+}

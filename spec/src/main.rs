@@ -1,0 +1,97 @@
+//! Checks the catalogue and prints what was explored. The last status is that of the worst.
+//!
+//! `covalent-spec` checks everything, within bounds that take minutes; `covalent-spec --bounded` within bounds that take seconds.
+
+use std::{collections::BTreeSet, env, process::ExitCode};
+
+use covalent_spec::{Explored, catalogue, explore, sight};
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let bounded = match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        [] => false,
+        ["--bounded"] => true,
+        others => {
+            eprintln!(
+                "covalent-spec: no option `{}`: use --bounded, or nothing for the whole",
+                others.join(" ")
+            );
+            return ExitCode::from(2);
+        }
+    };
+    let mut failures = 0;
+    let mut seen = BTreeSet::new();
+    say("the production state machines, which must hold (stateright)");
+    let scenarios = if bounded {
+        catalogue::bounded()
+    } else {
+        catalogue::whole()
+    };
+    for scenario in scenarios {
+        let explored = explore(scenario);
+        failures += usize::from(!holds(&explored));
+        seen.extend(explored.seen);
+    }
+    for sight in sight::ALL {
+        if !seen.contains(sight.name) {
+            say(&format!(
+                "NOT SEEN: {}; so nothing above says anything about it",
+                sight.name
+            ));
+            failures += 1;
+        }
+    }
+    say("mutants, which must be found");
+    for (scenario, broken) in catalogue::mutants() {
+        let explored = explore(scenario);
+        match explored.broken.get(broken) {
+            Some(steps) => say(&format!(
+                "{explored}found: {broken}, after {} steps",
+                steps.len()
+            )),
+            None => {
+                say(&format!(
+                    "{explored}NOT FOUND, but `{broken}` was to be broken"
+                ));
+                failures += 1;
+            }
+        }
+    }
+    if !bounded {
+        say("the two halves of the mutant `reordering`, which must be safe alone");
+        for scenario in catalogue::halves() {
+            failures += usize::from(!holds(&explore(scenario)));
+        }
+    }
+    if failures > 0 {
+        eprintln!(
+            "covalent-spec: {failures} of the lines above are not as they must be; spec/README.md says how to read the steps"
+        );
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints what was explored, and the steps to what is broken.
+fn holds(explored: &Explored) -> bool {
+    if explored.broken.is_empty() {
+        say(&format!("{explored}holds"));
+    }
+    for (name, steps) in &explored.broken {
+        say(&format!("{explored}BROKEN: {name}"));
+        for step in steps {
+            say(&format!("    {step:?}"));
+        }
+    }
+    explored.broken.is_empty()
+}
+
+#[expect(clippy::print_stdout, reason = "this is what the program is for")]
+fn say(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,221 @@
+//! The program around a node. It keeps books of what it was asked and told.
+
+use covalent_protocol::{DownReason, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+
+use crate::{
+    mutant::Mutant,
+    scenario::{Scenario, Wish},
+};
+
+/// How a wish ended, as its initiator was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// Committed, with the reply that its execution gave.
+    Done,
+    /// Refused.
+    Dropped,
+    /// The peer restarted.
+    Unknown,
+}
+
+/// What is wrong with what a program was asked or told, whatever the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Breach {
+    /// An exchange was admitted twice.
+    AdmittedTwice,
+    /// An exchange was executed or reversed that was not admitted, or that had been settled.
+    SettledTwice,
+    /// An end was told twice.
+    ToldTwice,
+    /// The request is not the one that was made.
+    ForeignRequest,
+    /// The reply is not the one that the execution gave.
+    ForeignReply,
+    /// An honest end was taken for a liar.
+    FalseAccusation(DownReason),
+}
+
+/// The books of one node's program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Program {
+    wishes: Vec<Wish>,
+    request_bytes: u16,
+    mutant: Mutant,
+    /// Wishes of this node that were submitted, by number.
+    pub submitted: Vec<bool>,
+    /// Wishes of this node that ended.
+    pub told: Vec<Option<Told>>,
+    /// Attempts at each wish that this program heard of.
+    pub attempts: Vec<u8>,
+    /// Times that it executed each wish.
+    pub executed: Vec<u8>,
+    /// The exchanges that it executed.
+    pub committed: Vec<ExchangeId>,
+    /// Those of them that were in two phases.
+    pub committed_in_two: Vec<ExchangeId>,
+    /// The exchanges that it reversed.
+    pub reversed: Vec<ExchangeId>,
+    /// What was admitted and neither executed nor reversed.
+    pub admitted: Vec<ExchangeId>,
+    /// Failures of each link, but for those that silence showed.
+    pub failures: Vec<u8>,
+    /// Failures that silence showed, which cost the peer one as well.
+    pub silences: u8,
+    /// A link failed with exchanges of this node open on it; for a mutant that cares.
+    pub lost_sight: bool,
+    /// The first thing that was wrong.
+    pub breach: Option<Breach>,
+}
+
+impl Program {
+    /// Books without an entry.
+    #[must_use]
+    pub fn new(scenario: &Scenario, wishes: &[Wish]) -> Self {
+        Self {
+            wishes: wishes.to_vec(),
+            request_bytes: scenario.request_bytes,
+            mutant: scenario.mutant,
+            submitted: vec![false; wishes.len()],
+            told: vec![None; wishes.len()],
+            attempts: vec![0; wishes.len()],
+            executed: vec![0; wishes.len()],
+            committed: Vec::new(),
+            committed_in_two: Vec::new(),
+            reversed: Vec::new(),
+            admitted: Vec::new(),
+            failures: vec![0; scenario.cables.len()],
+            silences: 0,
+            lost_sight: false,
+            breach: None,
+        }
+    }
+
+    /// The request that a wish sends: every byte says which.
+    #[must_use]
+    pub fn request(&self, wish: usize) -> Vec<u8> {
+        vec![wish as u8; usize::from(self.request_bytes)]
+    }
+
+    const fn wish(payload: &[u8]) -> usize {
+        payload[0] as usize
+    }
+
+    /// What is executed, reversed or refused is what was asked for, byte for byte.
+    fn look_at(&mut self, payload: &[u8]) -> usize {
+        let wish = Self::wish(payload);
+        if payload != self.request(wish) {
+            self.note(Breach::ForeignRequest);
+        }
+        wish
+    }
+
+    fn note(&mut self, breach: Breach) {
+        self.breach.get_or_insert(breach);
+    }
+
+    fn settle(&mut self, id: &ExchangeId) {
+        match self.admitted.iter().position(|admitted| admitted == id) {
+            Some(at) => drop(self.admitted.remove(at)),
+            None => self.note(Breach::SettledTwice),
+        }
+    }
+
+    /// The order in which exchanges were settled changes nothing that follows.
+    fn remember(list: &mut Vec<ExchangeId>, id: &ExchangeId) {
+        let key = |id: &ExchangeId| (id.peer, id.port, id.slot, id.sequence, id.epoch);
+        let at = list.partition_point(|other| key(other) < key(id));
+        list.insert(at, *id);
+    }
+
+    fn deliver(&mut self, id: &ExchangeId, wish: usize) {
+        self.executed[wish] += 1;
+        Self::remember(&mut self.committed, id);
+        if self.wishes[wish].mode == Mode::TwoPhase {
+            Self::remember(&mut self.committed_in_two, id);
+        }
+    }
+
+    /// The node lost its memory, and this program with it. What it did stays in the books.
+    pub fn restart(&mut self) {
+        self.admitted.clear();
+        for (told, submitted) in self.told.iter_mut().zip(&self.submitted) {
+            if *submitted && told.is_none() {
+                *told = Some(Told::Unknown);
+            }
+        }
+    }
+}
+
+impl Host for Program {
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        if self.admitted.contains(id) || self.committed.contains(id) {
+            self.note(Breach::AdmittedTwice);
+        }
+        let wish = self.look_at(payload);
+        self.attempts[wish] += 1;
+        if self.attempts[wish] == self.wishes[wish].refused_attempt {
+            return Err(Refusal::NoResources);
+        }
+        Self::remember(&mut self.admitted, id);
+        if self.mutant == Mutant::DeliverAt1 && mode == Mode::TwoPhase {
+            self.deliver(id, wish);
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+        self.settle(id);
+        let wish = self.look_at(payload);
+        if self.mutant != Mutant::DeliverAt1 || self.wishes[wish].mode == Mode::OnePhase {
+            self.deliver(id, wish);
+        }
+        let _fits = reply.set(&[!payload[0], self.attempts[wish]]);
+    }
+
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        self.look_at(payload);
+        if self.mutant != Mutant::KeepReserved {
+            self.settle(id);
+        }
+        Self::remember(&mut self.reversed, id);
+    }
+
+    fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
+        let wish = token as usize;
+        let told = match outcome {
+            Outcome::Committed(reply) => {
+                if reply.first() != Some(&!(wish as u8)) {
+                    self.note(Breach::ForeignReply);
+                }
+                Told::Done
+            }
+            Outcome::Refused(_) => Told::Dropped,
+            Outcome::PeerRestarted => Told::Unknown,
+        };
+        if self.told[wish].replace(told).is_some() {
+            self.note(Breach::ToldTwice);
+        }
+    }
+
+    fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
+        if self.told[token as usize].is_some() {
+            self.note(Breach::ToldTwice);
+        }
+    }
+
+    fn link_event(&mut self, event: LinkEvent) {
+        let LinkEvent::Down { port, reason, open } = event else {
+            return;
+        };
+        self.lost_sight |= open > 0 && self.mutant == Mutant::FireAndForget;
+        match reason {
+            DownReason::PeerSilent => self.silences += 1,
+            DownReason::Violation
+            | DownReason::ReflectionMismatch
+            | DownReason::Unanswered
+            | DownReason::PeerMoved
+            | DownReason::TransmitFailed => self.note(Breach::FalseAccusation(reason)),
+            _ => self.failures[usize::from(port)] += 1,
+        }
+    }
+}

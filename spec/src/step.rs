@@ -1,0 +1,223 @@
+//! What may happen next, and what it does.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use stateright::{Model, Property};
+
+use crate::{invariant, scenario::Scenario, sight, world::World};
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A program submits its next wish.
+    Submit {
+        /// Its node.
+        node: usize,
+    },
+    /// A node gives out a frame.
+    Transmit {
+        /// The node.
+        node: usize,
+        /// For which cable.
+        cable: usize,
+    },
+    /// A frame arrives.
+    Deliver {
+        /// On which cable.
+        cable: usize,
+        /// At which end of it.
+        end: usize,
+        /// How many frames it overtakes.
+        place: usize,
+    },
+    /// The oldest frame under way gets lost.
+    Lose {
+        /// On which cable.
+        cable: usize,
+        /// To which end of it.
+        end: usize,
+    },
+    /// A cable is cut.
+    Cut {
+        /// Which.
+        cable: usize,
+        /// In the direction to each end.
+        to: [bool; 2],
+    },
+    /// An end of a cut cable loses its carrier.
+    Notice {
+        /// The cable.
+        cable: usize,
+        /// The end.
+        end: usize,
+    },
+    /// A cable is whole again.
+    Mend {
+        /// Which.
+        cable: usize,
+    },
+    /// A pace passes at a node.
+    Tick {
+        /// The node.
+        node: usize,
+    },
+    /// A node loses its memory.
+    Restart {
+        /// The node.
+        node: usize,
+    },
+}
+
+/// The search through a scenario.
+pub struct Search {
+    /// What is searched.
+    pub scenario: Scenario,
+    /// The invariants found broken, a bit for each.
+    broken: AtomicU32,
+    /// What was seen, a bit for each of [`sight::ALL`].
+    seen: Arc<AtomicU32>,
+}
+
+impl Search {
+    /// A search, and where it notes what it sees.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
+        let seen = Arc::new(AtomicU32::new(0));
+        let search = Self {
+            scenario,
+            broken: AtomicU32::new(0),
+            seen: Arc::clone(&seen),
+        };
+        (search, seen)
+    }
+
+    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
+        let bit = 1 << invariant;
+        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    }
+
+    fn look(&self, world: &World) {
+        let seen = self.seen.load(Ordering::Relaxed);
+        for (bit, sight) in sight::ALL.iter().enumerate() {
+            if seen >> bit & 1 == 0 && sight.is_seen(world) {
+                self.seen.fetch_or(1 << bit, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Model for Search {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        self.scenario
+            .wishes
+            .iter()
+            .map(|wishes| World::new(&self.scenario, wishes))
+            .collect()
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        self.look(world);
+        let Scenario { budget, mutant, .. } = &self.scenario;
+        for node in 0..world.sides.len() {
+            if world.next_wish(node).is_some() {
+                steps.push(Step::Submit { node });
+            }
+            if world.ticks[node] < budget.ticks {
+                steps.push(Step::Tick { node });
+            }
+            if world.spent.restarts < budget.restarts {
+                steps.push(Step::Restart { node });
+            }
+            if !self.scenario.eager {
+                let ports = 0..world.cables.len();
+                let busy = ports.filter(|&cable| world.sides[node].node.has_work(cable as u16));
+                steps.extend(busy.map(|cable| Step::Transmit { node, cable }));
+            }
+        }
+        for (number, cable) in world.cables.iter().enumerate() {
+            for end in [0, 1] {
+                let under_way = cable.under_way[end].len();
+                let places = if mutant.reorders() {
+                    under_way
+                } else {
+                    under_way.min(1)
+                };
+                steps.extend((0..places).map(|place| Step::Deliver {
+                    cable: number,
+                    end,
+                    place,
+                }));
+                if under_way > 0 && (cable.cut[end] || world.spent.losses < budget.losses) {
+                    steps.push(Step::Lose { cable: number, end });
+                }
+                if cable.cut != [false; 2] && !cable.noticed[end] {
+                    steps.push(Step::Notice { cable: number, end });
+                }
+            }
+            if cable.cut != [false; 2] {
+                steps.push(Step::Mend { cable: number });
+            } else if world.spent.cuts < budget.cuts {
+                let directions = [[true, true], [true, false], [false, true]];
+                steps.extend(directions.map(|to| Step::Cut { cable: number, to }));
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let scenario = &self.scenario;
+        let mut next = world.clone();
+        match step {
+            Step::Submit { node } => {
+                let wish = world.next_wish(node)?;
+                let mut taken = false;
+                next.input(scenario, node, |side| {
+                    taken = side.submit(&world.wishes, wish);
+                });
+                if !taken {
+                    return None;
+                }
+            }
+            Step::Transmit { node, cable } => {
+                next.transmit(scenario, node, cable);
+            }
+            Step::Deliver { cable, end, place } => next.deliver(scenario, cable, end, place),
+            Step::Lose { cable, end } => {
+                next.cables[cable].under_way[end].pop_front();
+                next.spent.losses += u8::from(!world.cables[cable].cut[end]);
+            }
+            Step::Cut { cable, to } => {
+                next.cables[cable].cut = to;
+                next.spent.cuts += 1;
+            }
+            Step::Notice { cable, end } => {
+                next.cables[cable].noticed[end] = true;
+                next.input(scenario, scenario.cables[cable][end], |side| {
+                    side.node.on_carrier(cable as u16, false, &mut side.program);
+                });
+            }
+            Step::Mend { cable } => next.mend(scenario, cable),
+            Step::Tick { node } => {
+                next.ticks[node] += 1;
+                next.input(scenario, node, |side| side.node.on_tick(&mut side.program));
+            }
+            Step::Restart { node } => {
+                next.spent.restarts += 1;
+                next.restart(scenario, node);
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut invariants = invariant::all();
+        invariants.retain(|invariant| !self.scenario.excused.contains(&invariant.name));
+        invariants
+    }
+}

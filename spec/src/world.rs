@@ -1,0 +1,330 @@
+//! A state: nodes, their programs, and frames under way.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use covalent_protocol::{
+    FRAME_BYTES_MAX, Name, Node, NodeConfig,
+    wire::{record::NO_RIDER, slice::Kind},
+};
+
+use crate::{
+    frame::Frame,
+    mutant::{self, Mutant},
+    program::Program,
+    scenario::{Budget, Scenario, Wish},
+    unnumbered::Unnumbered,
+};
+
+/// A node and the program around it.
+#[derive(Clone, Hash)]
+pub struct Side {
+    /// The production state machine.
+    pub node: Node,
+    /// Its books.
+    pub program: Program,
+    /// What stands before a node without numbers.
+    pub unnumbered: Option<Unnumbered>,
+}
+
+/// A cable. `[0]` and `[1]` are its ends, as in [`Scenario::cables`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Cable {
+    /// Frames under way to each end.
+    pub under_way: [VecDeque<Frame>; 2],
+    /// What is sent to that end from now on is lost.
+    pub cut: [bool; 2],
+    /// That end lost its carrier.
+    pub noticed: [bool; 2],
+}
+
+/// A slot of an initiator: node, port, slot.
+pub type Slot = (usize, u16, u8);
+
+/// What came by on a run, for [`crate::sight`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrived {
+    /// Message 3 of an exchange on a record of another.
+    pub message_3_rode: bool,
+    /// Message 2 of an exchange on a record of another.
+    pub message_2_rode: bool,
+    /// The second part of a message of several frames.
+    pub second_frame: bool,
+}
+
+/// A state of the search.
+#[derive(Clone)]
+pub struct World {
+    /// Shared with the states before and after in which nothing happens to them.
+    pub sides: Vec<Arc<Side>>,
+    /// In the order of their numbers.
+    pub cables: Vec<Cable>,
+    /// What is wished in this run.
+    pub wishes: Arc<[Wish]>,
+    /// What went wrong so far; ticks are counted apart.
+    pub spent: Budget,
+    /// Ticks of each node.
+    pub ticks: Vec<u8>,
+    /// The sequence last started in each slot.
+    pub started: BTreeMap<Slot, u32>,
+    /// What arrived on the way here; decides nothing.
+    pub arrived: Arrived,
+    /// The sequences in each slot of which message 2 arrived.
+    pub heard: BTreeSet<(Slot, u32)>,
+}
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.sides, &self.cables, &self.wishes).hash(state);
+        (self.spent, &self.ticks, &self.started, &self.heard).hash(state);
+    }
+}
+
+/// As the search does, which knows a state by its hash alone.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        let digest = |world: &Self| {
+            let mut hasher = DefaultHasher::new();
+            world.hash(&mut hasher);
+            hasher.finish()
+        };
+        digest(self) == digest(other)
+    }
+}
+
+/// The GUID of a node.
+#[must_use]
+pub const fn guid(node: usize) -> u64 {
+    0xa + node as u64
+}
+
+fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
+    let name = Name::new(["a", "b", "c"][number]).unwrap_or_else(|_| unreachable!());
+    let mut node = Node::new(NodeConfig {
+        slots: scenario.slots,
+        silent_paces_max: scenario.silent_paces_max,
+        transactions_max: 3,
+        message_bytes_max: scenario.request_bytes.max(2),
+        ..NodeConfig::new(guid(number), 100 + u64::from(life), name)
+    });
+    for (port, ends) in (0..).zip(&scenario.cables) {
+        if ends.contains(&number) {
+            let added = node.add_link(port, [2, 0, 0, 0, number as u8, port as u8]);
+            debug_assert!(added.is_ok());
+        }
+    }
+    node
+}
+
+impl World {
+    /// The start of a scenario, with one of its sets of wishes.
+    #[must_use]
+    pub fn new(scenario: &Scenario, wishes: &[Wish]) -> Self {
+        let side = |number| {
+            Arc::new(Side {
+                node: node(scenario, number, 0),
+                program: Program::new(scenario, wishes),
+                unnumbered: scenario
+                    .mutant
+                    .is_unnumbered()
+                    .then(|| Unnumbered::new(scenario.cables.len())),
+            })
+        };
+        let mut world = Self {
+            sides: (0..scenario.nodes).map(side).collect(),
+            cables: vec![Cable::default(); scenario.cables.len()],
+            wishes: wishes.into(),
+            spent: Budget::default(),
+            ticks: vec![0; scenario.nodes],
+            started: BTreeMap::new(),
+            arrived: Arrived::default(),
+            heard: BTreeSet::new(),
+        };
+        for (cable, ends) in scenario.cables.iter().enumerate() {
+            for &end in ends {
+                world.input(scenario, end, |side| {
+                    side.node.on_carrier(cable as u16, true, &mut side.program);
+                });
+            }
+        }
+        if scenario.up {
+            world.deliver_all(scenario);
+        }
+        world
+    }
+
+    /// Something happens to a node.
+    pub fn input(&mut self, scenario: &Scenario, node: usize, happens: impl FnOnce(&mut Side)) {
+        let side = Arc::make_mut(&mut self.sides[node]);
+        happens(side);
+        if let Some(unnumbered) = &mut side.unnumbered {
+            unnumbered.follow(&side.node);
+        }
+        if std::mem::take(&mut side.program.lost_sight) {
+            side.start_afresh(&self.wishes, node);
+        }
+        if scenario.eager {
+            self.transmit_all(scenario, node);
+        }
+    }
+
+    /// A node gives out all frames that it has.
+    pub fn transmit_all(&mut self, scenario: &Scenario, node: usize) {
+        for cable in 0..scenario.cables.len() {
+            while self.transmit(scenario, node, cable) {}
+        }
+    }
+
+    /// A node gives out the next frame for a cable.
+    pub fn transmit(&mut self, scenario: &Scenario, node: usize, cable: usize) -> bool {
+        let Some(end) = scenario.end(cable, node) else {
+            return false;
+        };
+        // Only whoever has something to say is copied.
+        if !self.sides[node].node.has_work(cable as u16) {
+            return false;
+        }
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let side = Arc::make_mut(&mut self.sides[node]);
+        let Some(len) = side.node.poll_transmit(cable as u16, &mut buffer) else {
+            return false;
+        };
+        let frame = Frame::new(&buffer[..len]);
+        if let Some(unnumbered) = &mut side.unnumbered {
+            unnumbered.say(cable, &frame);
+        }
+        for (_, header) in frame.messages() {
+            if matches!(header.kind, Kind::Request | Kind::Tentative) {
+                let slot = (node, cable as u16, header.slot);
+                self.started.insert(slot, header.slot_sequence);
+            }
+        }
+        let cable = &mut self.cables[cable];
+        if !cable.cut[1 - end] {
+            cable.under_way[1 - end].push_back(frame);
+        }
+        true
+    }
+
+    /// The frame at a place under way arrives.
+    pub fn deliver(&mut self, scenario: &Scenario, cable: usize, end: usize, place: usize) {
+        let Some(mut frame) = self.cables[cable].under_way[end].remove(place) else {
+            return;
+        };
+        let [node, peer] = [end, 1 - end].map(|end| scenario.cables[cable][end]);
+        for (_, header) in frame.messages() {
+            if header.kind == Kind::Reflecting {
+                let slot = (node, cable as u16, header.slot);
+                self.heard.insert((slot, header.slot_sequence));
+            }
+            self.arrived.second_frame |= header.shape.fragment > 0;
+            if header.rider == NO_RIDER {
+                continue;
+            }
+            let answers = matches!(
+                header.kind,
+                Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved
+            );
+            self.arrived.message_2_rode |= answers;
+            self.arrived.message_3_rode |= !answers;
+            // A rider has no sequence of its own: it is of whatever its initiator started last.
+            let slot = (node, cable as u16, header.rider);
+            if answers && let Some(&sequence) = self.started.get(&slot) {
+                self.heard.insert((slot, sequence));
+            }
+        }
+        if scenario.mutant == Mutant::NoLatch {
+            frame = mutant::without_latch(&self.sides[node], guid(peer), &frame);
+        }
+        self.input(scenario, node, |side| {
+            if let Some(unnumbered) = &mut side.unnumbered {
+                frame = unnumbered.hear(cable, &frame);
+            }
+            side.node
+                .on_frame(cable as u16, frame.bytes(), &mut side.program);
+        });
+    }
+
+    /// Everything under way arrives, and what is said to it, until nothing is under way. False if that has no end.
+    pub fn deliver_all(&mut self, scenario: &Scenario) -> bool {
+        for _ in 0..1_000 {
+            for node in 0..scenario.nodes {
+                self.transmit_all(scenario, node);
+            }
+            let mut quiet = true;
+            for cable in 0..self.cables.len() {
+                for end in [0, 1] {
+                    if !self.cables[cable].under_way[end].is_empty() {
+                        quiet = false;
+                        self.deliver(scenario, cable, end, 0);
+                    }
+                }
+            }
+            if quiet {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A cable is whole again, at both ends.
+    pub fn mend(&mut self, scenario: &Scenario, cable: usize) {
+        self.cables[cable].cut = [false; 2];
+        for end in [0, 1] {
+            if std::mem::take(&mut self.cables[cable].noticed[end]) {
+                self.input(scenario, scenario.cables[cable][end], |side| {
+                    side.node.on_carrier(cable as u16, true, &mut side.program);
+                });
+            }
+        }
+    }
+
+    /// A node and its program lose their memory.
+    pub fn restart(&mut self, scenario: &Scenario, number: usize) {
+        let life = self.spent.restarts;
+        Arc::make_mut(&mut self.sides[number]).node = node(scenario, number, life);
+        Arc::make_mut(&mut self.sides[number]).program.restart();
+        for (cable, ends) in scenario.cables.iter().enumerate() {
+            for end in [0, 1] {
+                if ends[end] == number && !self.cables[cable].noticed[end] {
+                    self.input(scenario, number, |side| {
+                        side.node.on_carrier(cable as u16, true, &mut side.program);
+                    });
+                }
+            }
+        }
+    }
+
+    /// The next wish of a node that was not submitted.
+    #[must_use]
+    pub fn next_wish(&self, node: usize) -> Option<usize> {
+        let submitted = &self.sides[node].program.submitted;
+        (0..self.wishes.len()).find(|&wish| self.wishes[wish].from == node && !submitted[wish])
+    }
+}
+
+impl Side {
+    /// Submits a wish. False if its peer was never heard of.
+    pub fn submit(&mut self, wishes: &[Wish], wish: usize) -> bool {
+        let Wish { to, mode, .. } = wishes[wish];
+        let request = self.program.request(wish);
+        let taken = self.node.submit(guid(to), mode, &request, wish as u64);
+        self.program.submitted[wish] |= taken.is_ok();
+        taken.is_ok()
+    }
+
+    /// Starts afresh what was not told, whatever became of it: [`Mutant::FireAndForget`].
+    fn start_afresh(&mut self, wishes: &[Wish], node: usize) {
+        self.node.cancel_interest(|_| true);
+        for wish in 0..wishes.len() {
+            let program = &self.program;
+            if wishes[wish].from == node && program.submitted[wish] && program.told[wish].is_none()
+            {
+                self.submit(wishes, wish);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Verbs that compare, and batches.
+
+use std::{ffi::c_int, ptr};
+
+use covalent::*;
+
+use crate::{
+    calls::{OK, SOON_NS, attach, fails, ok},
+    nodes::Nodes,
+};
+
+const MINUS_2: u64 = u64::MAX - 1;
+
+/// A verb that says nothing yet.
+const NO_VERB: covalent_verb = covalent_verb {
+    kind: 0,
+    length_bytes: 0,
+    offset_bytes: 0,
+    operand: 0,
+    expected: 0,
+    data: ptr::null(),
+    words: ptr::null(),
+    words_count: 0,
+    condition: COVALENT_ALWAYS,
+    order: COVALENT_UNSIGNED,
+};
+
+/// A region of eight words, registered by the node `b`, and a queue on `a` that has it open.
+fn open(nodes: &Nodes) -> (covalent_device, covalent_verb_queue, covalent_remote_region) {
+    let (device, host) = (attach(nodes, "a"), attach(nodes, "b"));
+    let mut own = covalent_region { handle: 0 };
+    let mut queue = covalent_verb_queue { handle: 0 };
+    let mut remote = covalent_remote_region {
+        node_guid: 0,
+        size_bytes: 0,
+        rkey: 0,
+        rights: 0,
+    };
+    // SAFETY: texts end in a zero, and what is written may be.
+    unsafe {
+        ok(covalent_region_register(
+            host,
+            c"bank".as_ptr(),
+            64,
+            7,
+            &raw mut own,
+        ));
+        ok(covalent_verb_queue_open(device, 16, &raw mut queue));
+        ok(covalent_verb_queue_open_region(
+            queue,
+            c"b".as_ptr(),
+            c"bank".as_ptr(),
+            SOON_NS,
+            &raw mut remote,
+        ));
+    }
+    (device, queue, remote)
+}
+
+#[test]
+fn minima_maxima_and_conditions() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, remote) = open(&nodes);
+    let region = &raw const remote;
+    let mut old = 7;
+    let out = &raw mut old;
+    // SAFETY: `region` points to one, `out` may be written.
+    unsafe {
+        ok(covalent_fetch_max(
+            queue,
+            region,
+            8,
+            5,
+            COVALENT_SIGNED,
+            SOON_NS,
+            out,
+        ));
+        assert_eq!(old, 0);
+        ok(covalent_fetch_min(
+            queue,
+            region,
+            8,
+            MINUS_2,
+            COVALENT_UNSIGNED,
+            SOON_NS,
+            out,
+        ));
+        assert_eq!(old, 5);
+        ok(covalent_fetch_min(
+            queue,
+            region,
+            8,
+            MINUS_2,
+            COVALENT_SIGNED,
+            SOON_NS,
+            out,
+        ));
+        assert_eq!(old, 5);
+        let update = |comparison, comparand, order, kind, operand| -> (c_int, u64) {
+            let status = covalent_update_if(
+                queue, region, 8, comparison, comparand, order, kind, operand, SOON_NS, out,
+            );
+            (status, old)
+        };
+        let mismatch = covalent_status::COVALENT_MISMATCH as c_int;
+        let less = COVALENT_IF_LESS;
+        assert_eq!(
+            update(less, 0, COVALENT_UNSIGNED, COVALENT_WRITE, 9),
+            (mismatch, MINUS_2)
+        );
+        assert_eq!(
+            update(less, 0, COVALENT_SIGNED, COVALENT_WRITE, 9),
+            (OK, MINUS_2)
+        );
+        let greater = COVALENT_IF_GREATER_OR_EQUAL;
+        assert_eq!(
+            update(greater, 9, COVALENT_UNSIGNED, COVALENT_FETCH_ADD, 1),
+            (OK, 9)
+        );
+        assert_eq!(
+            update(COVALENT_IF_EQUAL, 9, 0, COVALENT_SWAP, 1),
+            (mismatch, 10)
+        );
+        let invalid = covalent_status::COVALENT_INVALID;
+        fails(update(6, 0, 0, COVALENT_SWAP, 1).0, invalid, "condition 6");
+        fails(update(less, 0, 2, COVALENT_SWAP, 1).0, invalid, "order 2");
+        fails(
+            update(less, 0, 0, COVALENT_READ, 1).0,
+            invalid,
+            "verb 1 takes no condition",
+        );
+        let status = covalent_fetch_min(queue, region, 8, 0, 3, SOON_NS, out);
+        fails(status, invalid, "order 3");
+    }
+}
+
+#[test]
+fn a_batch_posts_what_fits_and_tells_how_much() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, remote) = open(&nodes);
+    let add = covalent_verb {
+        kind: COVALENT_FETCH_ADD,
+        operand: 1,
+        ..NO_VERB
+    };
+    let capped = covalent_verb {
+        kind: COVALENT_FETCH_ADD,
+        operand: 1,
+        condition: COVALENT_IF_LESS,
+        expected: 1000,
+        ..NO_VERB
+    };
+    let post = |user_data: u64| covalent_post {
+        region: &raw const remote,
+        verb: if user_data < 10 {
+            &raw const add
+        } else {
+            &raw const capped
+        },
+        user_data,
+        mode: COVALENT_ONE_PHASE,
+    };
+    let posts: Vec<_> = (0..20).map(post).collect();
+    let (mut ids, mut posted) = ([0; 20], 0);
+    // SAFETY: pointers and lengths are those of arrays.
+    unsafe {
+        ok(covalent_verb_queue_post_batch(
+            queue,
+            posts.as_ptr(),
+            posts.len(),
+            ids.as_mut_ptr(),
+            &raw mut posted,
+        ));
+        assert_eq!(posted, 16, "the queue takes so many");
+        assert!(ids[..16].iter().all(|&id| id != 0) && ids[16..] == [0; 4]);
+        let full = covalent_verb_queue_post_batch(
+            queue,
+            posts.as_ptr(),
+            1,
+            ptr::null_mut(),
+            &raw mut posted,
+        );
+        fails(full, covalent_status::COVALENT_FULL, "16 of 16 verbs");
+        assert_eq!(posted, 0);
+    }
+    let mut room = Vec::with_capacity(16);
+    let mut told = 0;
+    while told < 16 {
+        let mut count = 0;
+        // SAFETY: there is room for as many, and as many are there as `count` says.
+        unsafe {
+            let start = room.as_mut_ptr();
+            ok(covalent_verb_queue_poll(
+                queue,
+                SOON_NS,
+                start,
+                16,
+                &raw mut count,
+            ));
+            room.set_len(count);
+        }
+        for completion in room.drain(..) {
+            let completion: covalent_completion = completion;
+            assert_eq!(completion.outcome, covalent_outcome::COVALENT_OUTCOME_OLD);
+            let place = completion.user_data as usize;
+            assert_eq!(std::mem::take(&mut ids[place]), completion.id);
+            told += 1;
+        }
+    }
+    let wrong = covalent_verb {
+        condition: COVALENT_IF_LESS,
+        kind: COVALENT_MULTI_COMMIT,
+        ..NO_VERB
+    };
+    let signed = covalent_verb {
+        order: COVALENT_SIGNED,
+        ..add
+    };
+    for (verb, text) in [
+        (&wrong, "takes no condition"),
+        (&signed, "compares nothing"),
+    ] {
+        let posts = [post(0), covalent_post { verb, ..post(1) }];
+        // SAFETY: as above.
+        unsafe {
+            let start = posts.as_ptr();
+            let out = &raw mut posted;
+            ok(covalent_verb_queue_post_batch(
+                queue,
+                start,
+                2,
+                ptr::null_mut(),
+                out,
+            ));
+            assert_eq!(posted, 1, "up to the first that cannot be");
+            let status =
+                covalent_verb_queue_post_batch(queue, start.add(1), 1, ptr::null_mut(), out);
+            fails(status, covalent_status::COVALENT_INVALID, text);
+        }
+    }
+}
