@@ -31,6 +31,8 @@ pub struct Plan {
     pub cables: Vec<[usize; 2]>,
     /// Slots of each link.
     pub slots: u8,
+    /// Records that every port of each node has room for.
+    pub window_records: Vec<u16>,
     /// Exchanges that each node may have at once.
     pub transactions_max: usize,
     /// Silent paces after which a link is dead.
@@ -154,6 +156,10 @@ impl Plan {
             noise: weight(Fault::Noise, 4),
         };
         let thirds = u32::try_from(shape.cables.len() / 3).unwrap_or(u32::MAX);
+        let windows: [u16; 4] = [250, 250, 100, 32];
+        let window_records = (0..shape.nodes)
+            .map(|_| windows[rng.usize(..windows.len())])
+            .collect();
         Self {
             steps: options
                 .steps
@@ -164,6 +170,7 @@ impl Plan {
             first_sequence,
             cables: shape.cables,
             slots: [1, 2, 4, 64][rng.usize(..4)],
+            window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
             silent_paces_max: rng.u32(2..=8),
             event_ratio: [0, 3, 32][rng.usize(..3)],
@@ -237,6 +244,7 @@ impl Plan {
             first_sequence: 0,
             cables,
             slots: 4,
+            window_records: vec![250; nodes],
             transactions_max: 64,
             silent_paces_max: 4,
             event_ratio: 32,

@@ -21,8 +21,8 @@ pub struct Content {
     pub records: usize,
     /// It is a handshake, which needs no credit.
     pub handshake: bool,
-    /// Its last record is a ball, which may go beyond the window.
-    pub ball: bool,
+    /// How many of its records, the last ones, are balls, which may take what messages may not.
+    pub balls: usize,
 }
 
 impl Content {
@@ -37,12 +37,31 @@ impl Content {
             epoch: header.epoch,
             records: (frame.len() - ETHERNET_HEADER_BYTES) / RECORD_BYTES,
             handshake: header.kind == Kind::Init,
-            ball: frame
-                .last_chunk::<RECORD_BYTES>()
-                .and_then(|last| Header::read(last).ok())
-                .is_some_and(|last| last.kind == Kind::Ball),
+            balls: frame[ETHERNET_HEADER_BYTES..]
+                .rchunks_exact(RECORD_BYTES)
+                .take_while(|record| is_ball(record))
+                .count(),
         })
     }
+}
+
+fn is_ball(record: &[u8]) -> bool {
+    record
+        .first_chunk()
+        .and_then(|record| Header::read(record).ok())
+        .is_some_and(|header| header.kind == Kind::Ball)
+}
+
+/// The records that the sender of a handshake has room for.
+#[must_use]
+pub fn window_records(frame: &[u8]) -> Option<u16> {
+    let message = messages(frame).next()??;
+    if message.header.kind != Kind::Init {
+        return None;
+    }
+    let mut space = vec![0; message.payload_bytes()];
+    let payload = message.copy_payload(&mut space)?;
+    Some(u16::from_le_bytes(*payload.get(32..)?.first_chunk()?))
 }
 
 /// The tokens of the requests that a frame carries the beginning of.

@@ -275,6 +275,12 @@ impl Link {
         self.ball_due = false;
     }
 
+    /// Whether what is blocked by the window would wait for a reflection that the peer does not owe: it heard too little
+    /// for that since it last spoke.
+    pub fn must_ask(&self) -> bool {
+        !self.liveness.asks() && self.feedback.awaits_reflection_unasked(REFLECT_PART)
+    }
+
     /// Whether an exchange or a question of this side waits for the peer.
     #[inline]
     pub fn is_open(&self) -> bool {

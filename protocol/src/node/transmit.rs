@@ -33,6 +33,9 @@ impl Node {
         if link.state != LinkState::Down && link.handshake.due {
             return true;
         }
+        if link.handshake.is_owed() {
+            return false;
+        }
         let Some(attachment) = link.attachment else {
             return false;
         };
@@ -59,7 +62,7 @@ impl Node {
         };
         first.is_some_and(|bytes| {
             let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
-            link.feedback.may_send(records)
+            link.feedback.may_send(records) || link.must_ask()
         }) || ((link.ball_due || link.liveness.ball_due()) && link.feedback.may_send_ball())
     }
 
@@ -92,10 +95,16 @@ impl Node {
         let destination = if link.handshake.due {
             self.write_handshake(at, &mut writer);
             BROADCAST
+        } else if link.handshake.is_owed() {
+            return None;
         } else {
             let attachment = link.attachment?;
             // Whatever is blocked stays where it is; nothing overtakes it.
-            let _blocked = self.write_messages(at, attachment, &mut writer);
+            let blocked = self.write_messages(at, attachment, &mut writer).is_err();
+            let link = &mut self.links[at];
+            if blocked && writer.records() == 0 && link.must_ask() {
+                link.liveness.ask();
+            }
             self.write_ball(at, &mut writer);
             attachment.mac
         };

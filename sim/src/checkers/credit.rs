@@ -5,18 +5,25 @@ use std::collections::{HashMap, HashSet};
 use covalent_protocol::{ExchangeId, Mode};
 
 use super::{Checker, Scene, Verdict, forbid};
-use crate::{book::Life, fact::Fact, records::Content};
+use crate::{
+    book::Life,
+    fact::Fact,
+    records::{self, Content},
+};
 
-/// Most records of one epoch under way in one direction.
-pub const WINDOW_RECORDS: usize = 192;
-/// The same when the last one is a ball: balls may go beyond the window.
-pub const WINDOW_RECORDS_WITH_BALLS: usize = 250;
+/// How many of `window_records` messages may take. The rest is for balls, which carry the reflection that makes room again.
+const fn message_window(window_records: usize) -> usize {
+    window_records * 192 / 250
+}
 
-/// No more records of an epoch are under way in one direction of a cable than its receiver gave credit for, however long
-/// that stands still; and no port of a peer has more requests kept than it was granted slots.
+/// No more records of an epoch are under way in one direction of a cable than its receiver issued in its handshakes, and
+/// no message leaves when they are more than messages may take, however long that stands still. And no port of a peer has
+/// more requests kept than it was granted slots.
 #[derive(Debug)]
 pub struct Credit {
     slots: usize,
+    /// Records that each node said in its handshakes that it has room for, the same at every port.
+    issued: HashMap<usize, usize>,
     /// Slots of requests kept, by node, peer and the peer's port.
     kept: HashMap<(Life, u64, u16), HashSet<u8>>,
 }
@@ -27,6 +34,7 @@ impl Credit {
     pub fn new(slots: u8) -> Self {
         Self {
             slots: usize::from(slots),
+            issued: HashMap::new(),
             kept: HashMap::new(),
         }
     }
@@ -55,7 +63,7 @@ impl Checker for Credit {
         "credit"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _scene: &Scene<'_>) -> Verdict {
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Sent {
                 from,
@@ -63,18 +71,28 @@ impl Checker for Credit {
                 under_way,
                 ..
             } => {
-                let Some(content) = Content::of(frame).filter(|content| !content.handshake) else {
+                let Some(content) = Content::of(frame) else {
                     return Ok(());
                 };
-                let most = if content.ball {
-                    WINDOW_RECORDS_WITH_BALLS
+                if let Some(issued) = records::window_records(frame) {
+                    self.issued.insert(from.node, usize::from(issued));
+                }
+                if content.handshake {
+                    return Ok(());
+                }
+                let far = scene.cables[from.cable][1 - from.end];
+                let window = self.issued.get(&far).copied().unwrap_or_default();
+                let messages_under_way = if content.balls < content.records {
+                    // All of them were there when the last message was written.
+                    under_way.saturating_sub(content.balls)
                 } else {
-                    WINDOW_RECORDS
+                    0
                 };
-                forbid(*under_way > most, || {
+                let most = message_window(window);
+                forbid(*under_way > window || messages_under_way > most, || {
                     format!(
-                        "{under_way} records of epoch {} are under way from {from}, with credit for {most}",
-                        content.epoch
+                        "{under_way} records of epoch {} are under way from {from}, the last {} of them balls; there is room for {window}, and for {most} before a message",
+                        content.epoch, content.balls
                     )
                 })
             }
@@ -107,21 +125,23 @@ mod tests {
     use super::*;
     use crate::{book::Book, cable::Fate, fact::Place};
 
-    fn frame(kind: Kind) -> Vec<u8> {
+    fn frame(kinds: &[Kind]) -> Vec<u8> {
         let mut buffer = [0; FRAME_BYTES_MAX];
         let mut writer = FrameWriter::new(&mut buffer).expect("the buffer is a frame long");
-        let header = Header {
-            kind,
-            yours: 0,
-            epoch: 5,
-            record_sequence: 0,
-            slot_sequence: 0,
-            slot: 0,
-            rider: NO_RIDER,
-            clock: 0,
-            shape: Shape::whole(0),
-        };
-        header.write(&[], writer.next_record().expect("there is room"));
+        for kind in kinds {
+            let header = Header {
+                kind: *kind,
+                yours: 0,
+                epoch: 5,
+                record_sequence: 0,
+                slot_sequence: 0,
+                slot: 0,
+                rider: NO_RIDER,
+                clock: 0,
+                shape: Shape::whole(0),
+            };
+            header.write(&[], writer.next_record().expect("there is room"));
+        }
         let len = writer.finish([2; 6], [2; 6], DEFAULT_ETHERTYPE);
         buffer[..len].to_vec()
     }
@@ -132,12 +152,12 @@ mod tests {
         let scene = Scene {
             book: &book,
             regions: &[],
-            cables: &[],
+            cables: &[[0, 1]],
             call: 0,
             hearing: false,
         };
-        let see = |kind, under_way| {
-            let frame = frame(kind);
+        let see = |issued: Option<usize>, kinds: &[Kind], under_way| {
+            let frame = frame(kinds);
             let fact = Fact::Sent {
                 from: Place {
                     cable: 0,
@@ -150,13 +170,24 @@ mod tests {
                 under_way,
                 announced: true,
             };
-            Credit::new(1).see(&fact, &scene).is_ok()
+            let mut credit = Credit::new(1);
+            credit.issued.extend(issued.map(|issued| (1, issued)));
+            credit.see(&fact, &scene).is_ok()
         };
-        assert!(see(Kind::Request, WINDOW_RECORDS));
-        assert!(!see(Kind::Request, WINDOW_RECORDS + 1));
-        assert!(see(Kind::Ball, WINDOW_RECORDS_WITH_BALLS));
-        assert!(!see(Kind::Ball, WINDOW_RECORDS_WITH_BALLS + 1));
-        assert!(see(Kind::Init, 1000), "handshakes need no credit");
+        let (request, ball) = (Kind::Request, Kind::Ball);
+        for (window, messages) in [(250, 192), (32, 24)] {
+            let issued = Some(window);
+            assert!(see(issued, &[request], messages));
+            assert!(!see(issued, &[request], messages + 1));
+            // A ball in the same frame comes behind what messages may take.
+            assert!(see(issued, &[request, ball], messages + 1));
+            assert!(!see(issued, &[request, ball], messages + 2));
+            assert!(!see(issued, &[ball, request], messages + 1));
+            assert!(see(issued, &[ball], window));
+            assert!(!see(issued, &[ball], window + 1));
+        }
+        assert!(!see(None, &[request], 1), "nobody issued anything");
+        assert!(see(None, &[Kind::Init], 1000), "handshakes need no credit");
     }
 
     #[test]

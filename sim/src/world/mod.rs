@@ -460,6 +460,7 @@ impl World {
         for port in ports {
             let added = node.add_link(port, [2, 0, 0, 0, at as u8, port as u8]);
             debug_assert_eq!(added, Ok(()));
+            node.set_window(port, self.plan.window_records[at]);
         }
         node
     }
