@@ -150,6 +150,11 @@ pub enum Fact<'a> {
         /// The node.
         node: usize,
     },
+    /// A node's lane heard nothing for a while, and tells it.
+    Quiet {
+        /// The node.
+        node: usize,
+    },
     /// A link came up or went down.
     Link {
         /// Where.
@@ -253,7 +258,7 @@ impl Fact<'_> {
             | Self::Moved { .. }
             | Self::Noise { .. } => Subject::Fault,
             Self::Sent { .. } | Self::Heard { .. } => Subject::Frame,
-            Self::Ticked { .. } => Subject::Pace,
+            Self::Ticked { .. } | Self::Quiet { .. } => Subject::Pace,
             Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
         }
     }
@@ -354,6 +359,7 @@ impl fmt::Display for Fact<'_> {
                 write!(f, "{at} hears {}{again}", records::describe(frame))
             }
             Self::Ticked { node } => write!(f, "a pace of {} passes", node_name(*node)),
+            Self::Quiet { node } => write!(f, "{} hears nothing", node_name(*node)),
             Self::Link { at, event } => match event {
                 LinkEvent::Up { name, epoch, .. } => {
                     write!(f, "{at} is up with {name}, epoch {epoch}")

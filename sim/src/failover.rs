@@ -16,6 +16,8 @@ pub const ROUND_TRIP_UNITS: u32 = 2;
 pub const PACE_UNITS: u32 = 100 * ROUND_TRIP_UNITS;
 /// Round trips of the other link after which a link that does not answer is dead.
 const EVENT_RATIO: u32 = 3;
+/// Units without a frame after which a lane tells its node that it hears nothing.
+const QUIET_UNITS: u32 = ROUND_TRIP_UNITS;
 /// Units after which nobody waits any longer.
 const UNITS_MAX: u32 = 40 * PACE_UNITS;
 
@@ -78,6 +80,7 @@ pub fn measure(seed: u64, way: Way) -> Result<Gap, String> {
         world,
         now: 0,
         phases,
+        silent_units: [0; 2],
         load,
         open: Vec::new(),
     };
@@ -141,6 +144,8 @@ struct Clock {
     now: u32,
     /// When in a pace each node's pace passes.
     phases: [u32; 2],
+    /// For how long each node has heard nothing.
+    silent_units: [u32; 2],
     /// Exchanges that are kept open.
     load: usize,
     /// Those that are.
@@ -155,7 +160,15 @@ impl Clock {
                 self.world.tick(node);
             }
         }
-        self.world.deliver_what_is_under_way();
+        let heard = self.world.deliver_what_is_under_way();
+        for node in [A, B] {
+            let silent = &mut self.silent_units[node];
+            *silent = if heard[node] { 0 } else { *silent + 1 };
+            if *silent >= QUIET_UNITS {
+                *silent = 0;
+                self.world.quiet(node);
+            }
+        }
         let book = &self.world.witness().book;
         self.open.retain(|token| is_open(book, *token));
         while self.open.len() < self.load {

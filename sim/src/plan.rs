@@ -62,6 +62,8 @@ pub struct Weights {
     pub deliver: u32,
     /// A node's pace passes.
     pub tick: u32,
+    /// A node's lane heard nothing for a while.
+    pub quiet: u32,
     /// A cable starts losing everything in one direction.
     pub cut_one_way: u32,
     /// A cable starts losing everything in both directions.
@@ -116,6 +118,7 @@ impl Plan {
             _ => often,
         };
         let tick = 4 + often_or_not(rng, 60);
+        let quiet = often_or_not(rng, 60);
         let mut weight = |fault: Fault, often: u32| match options.faults {
             None => often_or_not(rng, often),
             Some(named) if named.has(fault) => {
@@ -140,6 +143,7 @@ impl Plan {
             transmit: 400,
             deliver: 400,
             tick,
+            quiet,
             cut_one_way: weight(Fault::CutOneWay, 5),
             cut_both: weight(Fault::CutBoth, 5),
             heal: 8,
@@ -196,6 +200,7 @@ impl Plan {
             transmit,
             deliver,
             tick,
+            quiet,
             cut_one_way,
             cut_both,
             heal,
@@ -218,7 +223,7 @@ impl Plan {
             (Fault::Cancel, cancel),
             (Fault::Noise, noise),
         ];
-        let work = submit + transmit + deliver + tick + heal;
+        let work = submit + transmit + deliver + tick + quiet + heal;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
         let frames = [
             (Fault::Loss, self.frames.lost),

@@ -15,11 +15,12 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 14] = [
+        let events: [(u32, Event); 15] = [
             (weights.submit, Self::submit_somewhere),
             (weights.transmit, Self::transmit_somewhere),
             (weights.deliver, Self::deliver_somewhere),
             (weights.tick, Self::tick_somewhere),
+            (weights.quiet, Self::quiet_somewhere),
             (weights.cut_one_way, Self::cut_one_way),
             (weights.cut_both, Self::cut_both),
             (weights.heal, Self::heal_somewhere),
@@ -76,6 +77,14 @@ impl World {
         let node = self.rng.usize(..self.nodes.len());
         if !self.stands_still(node) {
             self.tick(node);
+        }
+    }
+
+    /// A hint, which may come at any time: nothing may be wrong because of it.
+    fn quiet_somewhere(&mut self) {
+        let node = self.rng.usize(..self.nodes.len());
+        if !self.stands_still(node) {
+            self.quiet(node);
         }
     }
 

@@ -52,15 +52,17 @@ impl World {
             .find(|reason| link.counters.failures.get(*reason) > 0)
     }
 
-    /// What is under way now arrives; what it causes to be sent stays for later.
-    pub(crate) fn deliver_what_is_under_way(&mut self) {
+    /// What is under way now arrives; what it causes to be sent stays for later. Tells which nodes heard something.
+    pub(crate) fn deliver_what_is_under_way(&mut self) -> Vec<bool> {
+        let mut heard = vec![false; self.nodes.len()];
         for cable in 0..self.cables.len() {
             for end in [0, 1] {
                 for _ in 0..self.cables[cable].len(end) {
-                    self.deliver(cable, end);
+                    heard[self.cables[cable].ends[end].node] |= self.deliver(cable, end);
                 }
             }
         }
+        heard
     }
 
     /// Every port gives out all that it has.

@@ -272,6 +272,12 @@ impl World {
         self.with(node, |node, program| node.on_tick(program));
     }
 
+    /// A node's lane heard nothing for a while, and tells it.
+    pub(crate) fn quiet(&mut self, node: usize) {
+        self.witness.see(Fact::Quiet { node });
+        self.with(node, |node, _| node.on_quiet());
+    }
+
     /// A cable loses everything from now on, towards the ends that `towards` names, and what is under way if `loses`.
     pub(crate) fn cut(&mut self, cable: usize, towards: [bool; 2], loses: bool) {
         self.report.cuts += 1;
