@@ -78,7 +78,7 @@ pub fn whole() -> Vec<Scenario> {
             wishes: two(),
             budget: budget(0, 1, 0, 0),
             event_ratio: 2,
-            records_max: 3,
+            records_max: 4,
             ..Scenario::new("alternate-path-two")
         },
         Scenario {
