@@ -57,10 +57,10 @@ pub struct Program {
     pub reversed: Vec<ExchangeId>,
     /// What was admitted and neither executed nor reversed.
     pub admitted: Vec<ExchangeId>,
-    /// Failures of each link, but for those that silence showed.
+    /// Failures of each link, but for those that this end guessed.
     pub failures: Vec<u8>,
-    /// Failures that silence showed, which cost the peer one as well.
-    pub silences: u8,
+    /// Failures by silence, or because other links were quicker: a guess where nothing got lost but time. Each costs the peer one as well.
+    pub guesses: u8,
     /// A link failed with exchanges of this node open on it; for a mutant that cares.
     pub lost_sight: bool,
     /// The first thing that was wrong.
@@ -84,7 +84,7 @@ impl Program {
             reversed: Vec::new(),
             admitted: Vec::new(),
             failures: vec![0; scenario.cables.len()],
-            silences: 0,
+            guesses: 0,
             lost_sight: false,
             breach: None,
         }
@@ -209,7 +209,9 @@ impl Host for Program {
         };
         self.lost_sight |= open > 0 && self.mutant == Mutant::FireAndForget;
         match reason {
-            DownReason::PeerSilent => self.silences += 1,
+            DownReason::PeerSilent | DownReason::Outpaced | DownReason::Unreflected => {
+                self.guesses += 1;
+            }
             DownReason::Violation
             | DownReason::ReflectionMismatch
             | DownReason::Unanswered
