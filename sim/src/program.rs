@@ -1,6 +1,6 @@
 //! The program around a simulated node: it executes, and tells the ledger everything.
 
-use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 use fastrand::Rng;
 
 use crate::ledger::Ledger;
@@ -20,8 +20,9 @@ impl Host for Program<'_> {
         self.ledger.admit(self.node, payload, refuse)
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.ledger.execute(self.node, payload, reply);
+        Execution::Done
     }
 
     fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}

@@ -12,7 +12,7 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Answer, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome},
@@ -269,8 +269,9 @@ impl Host for Core {
         self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
