@@ -60,6 +60,7 @@ pub fn status() -> NodeStatus {
             sleeps: 3,
             cpu_ns: 4,
             longest_round_ns: 5,
+            journal: None,
         }],
         ports: vec![PortStatus {
             name: "p0".into(),
