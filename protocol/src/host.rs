@@ -14,6 +14,17 @@ pub enum Outcome<'a> {
     PeerRestarted,
 }
 
+/// When the end of an exchange that was executed may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Execution {
+    /// At once.
+    Done,
+    /// Once [`Node::on_durable`](crate::Node::on_durable) was told this number or a higher one: what was executed, or something
+    /// that the reply shows, is not on disk yet. Never lower than the one before it.
+    DurableAt(u64),
+}
+
 /// The program around a node. All methods are called from inside the node's `on_…` methods, must not block, and are
 /// on the fast path.
 pub trait Host {
@@ -29,7 +40,9 @@ pub trait Host {
 
     /// Executes `payload` of the exchange `id` of a peer. Called exactly once for each exchange that commits: at message
     /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call.
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply);
+    ///
+    /// Nobody is told of the execution before what is returned allows it, by whatever way they ask.
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution;
 
     /// The exchange `id`, admitted in [`Mode::TwoPhase`], is reversed: it will never be executed. What its initiator
     /// wants done is asked for afresh, under another `id`.

@@ -51,7 +51,7 @@ pub mod wire;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent};
 pub use exchange::ExchangeId;
-pub use host::{Host, Outcome};
+pub use host::{Execution, Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{

@@ -1,6 +1,6 @@
 //! The program around a simulated node: it executes, and lets the witness see everything.
 
-use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 use fastrand::Rng;
 
 use crate::{
@@ -102,7 +102,7 @@ impl Host for Program<'_> {
         admitted
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         let at = self.life();
         let writes_before = self.writes();
         let verb = self.verb_of(id, payload);
@@ -117,6 +117,7 @@ impl Host for Program<'_> {
             reply: reply.as_bytes(),
             writes_before,
         });
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

@@ -1,6 +1,8 @@
 //! The program around a node. It keeps books of what it was asked and told.
 
-use covalent_protocol::{DownReason, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{
+    DownReason, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+};
 
 use crate::{
     mutant::Mutant,
@@ -163,13 +165,14 @@ impl Host for Program {
         Ok(())
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.settle(id);
         let wish = self.look_at(payload);
         if self.mutant != Mutant::DeliverAt1 || self.wishes[wish].mode == Mode::OnePhase {
             self.deliver(id, wish);
         }
         let _fits = reply.set(&[!payload[0], self.attempts[wish]]);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

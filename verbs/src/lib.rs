@@ -74,7 +74,7 @@ pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
-pub use region::Region;
+pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};

@@ -15,8 +15,8 @@
 pub const RECORD_BYTES_MAX: usize = 16 * 1024;
 /// Longest reply that a record keeps, in bytes.
 pub const REPLY_BYTES_MAX: usize = 4096;
-/// Longest name of a region, in bytes.
-pub const NAME_BYTES_MAX: usize = covalent_protocol::verb::LOOKUP_NAME_BYTES_MAX;
+/// Longest name of a region, in bytes: a user's number and a name of the node's.
+pub const NAME_BYTES_MAX: usize = covalent_protocol::verb::LOOKUP_NAME_BYTES_MAX + 11;
 /// Most bytes of a region in one record of a snapshot.
 pub const PIECE_BYTES_MAX: usize = 4096;
 

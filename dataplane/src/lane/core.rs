@@ -12,7 +12,7 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Answer, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome},
@@ -21,6 +21,7 @@ use covalent_protocol::{
 
 use super::{
     command::Report,
+    durable::Durable,
     failover::Failovers,
     outbox::Outbox,
     pending::PendingTable,
@@ -43,6 +44,8 @@ pub struct Core {
     pub sources: VecDeque<usize>,
     /// Pipes to look at although nobody asked.
     pub warm: Warm,
+    /// The durable ones among the regions of this lane, if it keeps a journal.
+    pub durable: Option<Durable>,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Where a submission is copied to before it is looked at.
@@ -244,6 +247,21 @@ impl Core {
         );
     }
 
+    /// More is on disk: tells the applications of this node that waited for it.
+    pub fn tell_durable(&mut self) {
+        while let Some(held) = self.durable.as_mut().and_then(Durable::next_told) {
+            if let Some(session) = self.sessions.get_mut(held.session) {
+                session.outstanding -= 1;
+            }
+            self.completed += 1;
+            let completion = Completion {
+                user_data: held.user_data,
+                outcome: CompletionOutcome::Committed(held.reply()),
+            };
+            self.tell(held.session, &completion);
+        }
+    }
+
     /// Puts one message into the completion pipe of the session in slot `session`. Room was kept when its verb was taken.
     pub fn tell(&mut self, session: usize, completion: &Completion<'_>) {
         let Some(slot) = self
@@ -266,15 +284,28 @@ impl Core {
 
 impl Host for Core {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        self.engine.admit(id, mode, payload)
+        let Some(durable) = &mut self.durable else {
+            return self.engine.admit(id, mode, payload);
+        };
+        durable.admit(mode, payload)?;
+        self.engine.admit(id, mode, payload)?;
+        durable.admitted(id, mode, payload);
+        Ok(())
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        match &mut self.durable {
+            None => Execution::Done,
+            Some(durable) => durable.executed(id, payload, &self.engine),
+        }
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
         self.engine.reverse(id, payload);
+        if let Some(durable) = &mut self.durable {
+            durable.let_go(payload);
+        }
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {

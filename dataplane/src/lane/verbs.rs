@@ -6,7 +6,7 @@
 //! off uses another session for its verbs to the others.
 
 use covalent_protocol::{
-    Reply, SubmitError,
+    Refusal, Reply, SubmitError,
     verb::{
         doubt::{Ask, Submission},
         envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
@@ -15,7 +15,7 @@ use covalent_protocol::{
 
 use covalent_pipe::nic;
 
-use super::{Lane, TRANSACTIONS_MAX, pending::Pending, transmit::Served};
+use super::{Lane, TRANSACTIONS_MAX, durable::Local, pending::Pending, transmit::Served};
 
 /// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
 const COMPLETION_RESERVE_BYTES: u64 =
@@ -95,7 +95,7 @@ impl Lane {
             Ok(Submission::Verb(submit))
                 if submit.target == 0 || submit.target == self.settings.guid =>
             {
-                self.execute_here(session, submit.user_data, submit.request);
+                self.execute_here(session, submit.user_data, submit.request)?;
             }
             Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
             Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
@@ -107,16 +107,32 @@ impl Lane {
         Ok(true)
     }
 
-    fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
+    fn execute_here(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        request: &[u8],
+    ) -> Result<(), Served> {
         let core = &mut self.core;
+        if let Some(durable) = &core.durable {
+            match durable.may_execute_here(request) {
+                Local::Go => {}
+                Local::Later => return Err(Served::Blocked),
+                Local::Refused => {
+                    let outcome = CompletionOutcome::Refused(Refusal::NoResources);
+                    core.end(session, user_data, outcome);
+                    return Ok(());
+                }
+            }
+        }
         let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
         reply.clear();
-        let outcome = match core.engine.run(request, &mut reply) {
-            Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
-            Err(refusal) => CompletionOutcome::Refused(refusal),
-        };
-        core.end(session, user_data, outcome);
+        match core.engine.run(request, &mut reply) {
+            Ok(()) => core.executed(session, user_data, request, reply.as_bytes()),
+            Err(refusal) => core.end(session, user_data, CompletionOutcome::Refused(refusal)),
+        }
         core.reply = reply;
+        Ok(())
     }
 
     fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
@@ -206,6 +222,21 @@ impl super::core::Core {
         session.outstanding < OUTSTANDING_PER_SESSION
             && completions.nic.free_bytes()
                 >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
+    }
+
+    /// A verb of this node was executed here: ends it, now or when it is durable.
+    fn executed(&mut self, session: usize, user_data: u64, request: &[u8], reply: &[u8]) {
+        let is_held = self.durable.as_mut().is_some_and(|durable| {
+            durable.executed_here(session, user_data, request, reply, &self.engine)
+        });
+        if !is_held {
+            self.end(session, user_data, CompletionOutcome::Committed(reply));
+            return;
+        }
+        self.submitted += 1;
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.outstanding += 1;
+        }
     }
 
     /// Ends a verb that was never under way elsewhere.

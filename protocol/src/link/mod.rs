@@ -20,6 +20,7 @@ use self::{
 };
 use crate::{
     counters::LinkCounters,
+    latch::LatchSet,
     transaction::Index,
     wire::{
         frame::FrameWriter,
@@ -112,8 +113,12 @@ pub(crate) struct Link {
     pub reflections: VecDeque<u8>,
     /// Slots of the peer whose other answers are due.
     pub answers: VecDeque<u8>,
+    /// Slots of the peer whose other answers will be due once what they tell of is durable, in that order.
+    pub withheld_answers: VecDeque<u8>,
     /// Answers to resolutions due. The peer may have as many questions under way as it has slots here.
     pub verdicts: VecDeque<Verdict>,
+    /// Those that will be due once what they tell of is durable. They count as under way.
+    pub withheld_verdicts: VecDeque<Verdict>,
     /// Transactions being asked about on this link.
     pub asked: Vec<Index>,
     pub arriving: Arriving,
@@ -155,7 +160,9 @@ impl Link {
             commits: VecDeque::with_capacity(slots_len),
             reflections: VecDeque::with_capacity(slots_len),
             answers: VecDeque::with_capacity(slots_len),
+            withheld_answers: VecDeque::with_capacity(slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
+            withheld_verdicts: VecDeque::with_capacity(slots_len),
             asked: Vec::with_capacity(slots_len),
             arriving: Arriving::new(payload_bytes_max),
             departing: Departing::new(payload_bytes_max),
@@ -264,12 +271,24 @@ impl Link {
         self.commits.pop_front().unwrap_or(NO_RIDER)
     }
 
+    /// The answer of a slot of the peer that was executed is due, at once or when it is durable.
+    #[inline]
+    pub fn answer(&mut self, slot: u8, set: &LatchSet, durable: u64) {
+        if set.latches[usize::from(slot)].is_withheld(durable) {
+            self.withheld_answers.push_back(slot);
+        } else {
+            self.answers.push_back(slot);
+        }
+    }
+
     /// Drops what waits for transmission, and what is here or written of a message in part.
     pub fn clear(&mut self) {
         self.commits.clear();
         self.reflections.clear();
         self.answers.clear();
+        self.withheld_answers.clear();
         self.verdicts.clear();
+        self.withheld_verdicts.clear();
         self.arriving.clear();
         self.departing.clear();
         self.ball_due = false;
@@ -279,6 +298,11 @@ impl Link {
     /// for that since it last spoke.
     pub fn must_ask(&self) -> bool {
         !self.liveness.asks() && self.feedback.awaits_reflection_unasked(REFLECT_PART)
+    }
+
+    /// Questions of the peer that are not answered.
+    pub fn questions(&self) -> usize {
+        self.verdicts.len() + self.withheld_verdicts.len()
     }
 
     /// Whether an exchange or a question of this side waits for the peer.
@@ -304,7 +328,9 @@ impl Link {
         !(self.commits.is_empty()
             && self.reflections.is_empty()
             && self.answers.is_empty()
-            && self.verdicts.is_empty())
+            && self.withheld_answers.is_empty()
+            && self.verdicts.is_empty()
+            && self.withheld_verdicts.is_empty())
             || self.departing.is_under_way()
     }
 }

@@ -5,6 +5,7 @@
 //! | `receive` | a frame's way in: validation, order, dispatch |
 //! | `greet` | handshakes: who is at the other end, which epoch |
 //! | `serve` | the responder's half of an exchange |
+//! | `durable` | what may not be told before it is on disk |
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
 //! | `transmit` | what goes into the next frame |
@@ -21,6 +22,7 @@ pub(crate) mod arbitrary;
 mod ask;
 mod conclude;
 mod credit;
+mod durable;
 mod failure;
 mod greet;
 mod hash;
@@ -177,6 +179,8 @@ pub struct Node {
     frames_without_link: u64,
     /// The clock of Lamport: counts what is said and heard in epochs, wrapping, and is never behind what was heard.
     clock: u32,
+    /// Up to here the host's journal is on disk.
+    durable: u64,
     /// Where the host writes a reply.
     reply: Reply,
 }
@@ -213,6 +217,7 @@ impl Node {
             peers_lost: false,
             frames_without_link: 0,
             clock: 0,
+            durable: 0,
             reply: Reply::with_room(message_bytes_max),
         }
     }

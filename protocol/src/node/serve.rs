@@ -22,6 +22,7 @@ impl Node {
             peers,
             latches,
             reply,
+            durable,
             ..
         } = self;
         let link = &mut links[at];
@@ -68,10 +69,10 @@ impl Node {
             }
             Ok(()) => {
                 reply.begin(reply_bytes_max);
-                host.execute(&id, payload, reply);
-                set.commit(number, reply, false);
+                let execution = host.execute(&id, payload, reply);
+                set.commit(number, reply, false, execution);
                 link.counters.executed += 1;
-                link.answers.push_back(number);
+                link.answer(number, set, *durable);
             }
         }
         Ok(())
@@ -108,6 +109,7 @@ impl Node {
             peers,
             latches,
             reply,
+            durable,
             ..
         } = self;
         let link = &mut links[at];
@@ -125,10 +127,10 @@ impl Node {
                 latch.answer_due = true;
                 let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
                 reply.begin(reply_bytes_max);
-                host.execute(&id, set.bytes(number), reply);
-                set.commit(number, reply, true);
+                let execution = host.execute(&id, set.bytes(number), reply);
+                set.commit(number, reply, true, execution);
                 link.counters.executed += 1;
-                link.answers.push_back(number);
+                link.answer(number, set, *durable);
                 Ok(())
             }
             // The initiator saw the link fail before this side did and had it committed over another.

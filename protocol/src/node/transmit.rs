@@ -272,6 +272,11 @@ impl Node {
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         while let Some(verdict) = self.links[at].verdicts.pop_front() {
+            if self.is_withheld(attachment.peer, verdict) {
+                // It was another exchange when it was asked about.
+                self.links[at].withheld_verdicts.push_back(verdict);
+                continue;
+            }
             let set = self.set_of(attachment.peer, verdict.port);
             let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
             self.links[at].departing.load(
