@@ -163,6 +163,8 @@ impl Lane {
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             seals: std::hash::RandomState::new(),
+            clock: 0,
+            told: 0,
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),

@@ -9,7 +9,7 @@ use covalent_protocol::{
     Reply, SubmitError,
     verb::{
         doubt::{Ask, Submission},
-        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
+        envelope::{COMPLETION_BYTES_MAX, CompletionOutcome, IN_DOUBT_BYTES, Submit},
     },
 };
 
@@ -90,6 +90,8 @@ impl Lane {
                 return Ok(false);
             }
         };
+        // What ends at once has a place of its own among all that is told.
+        core.clock = self.node.tick_here();
         match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
             Ok(Submission::Verb(submit))
@@ -110,12 +112,12 @@ impl Lane {
     fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
         let core = &mut self.core;
         let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
-        reply.clear();
+        reply.clear_at(self.node.execute_here());
         let outcome = match core.engine.run(request, &mut reply) {
             Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
             Err(refusal) => CompletionOutcome::Refused(refusal),
         };
-        core.end(session, user_data, outcome);
+        core.end(session, user_data, self.settings.guid, outcome);
         core.reply = reply;
     }
 
@@ -149,7 +151,7 @@ impl Lane {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
                 };
-                core.end(session, user_data, outcome);
+                core.end(session, user_data, peer, outcome);
             }
         }
         Ok(())
@@ -163,7 +165,12 @@ impl Lane {
         let id = ask.name.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
         if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
-            core.end(session, ask.user_data, CompletionOutcome::Forgotten);
+            core.end(
+                session,
+                ask.user_data,
+                id.peer,
+                CompletionOutcome::Forgotten,
+            );
             return Ok(());
         }
         let pending = Pending {
@@ -209,10 +216,16 @@ impl super::core::Core {
     }
 
     /// Ends a verb that was never under way elsewhere.
-    fn end(&mut self, session: usize, user_data: u64, outcome: CompletionOutcome<'_>) {
+    fn end(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        outcome: CompletionOutcome<'_>,
+    ) {
         self.submitted += 1;
         self.completed += 1;
-        self.tell(session, &Completion { user_data, outcome });
+        self.tell(session, user_data, executor, outcome);
     }
 
     /// Answers a message that is no submission under the user data that it has, if it is long enough to have any.
@@ -220,6 +233,6 @@ impl super::core::Core {
         let user_data = message
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.end(session, user_data, CompletionOutcome::Malformed);
+        self.end(session, user_data, 0, CompletionOutcome::Malformed);
     }
 }

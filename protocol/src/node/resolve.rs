@@ -152,6 +152,7 @@ impl Node {
             peers,
             latches,
             reply,
+            clock,
             ..
         } = self;
         let set = &mut latches[set];
@@ -163,7 +164,7 @@ impl Node {
         } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
             let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
             if commit {
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 host.execute(&id, set.bytes(verdict.slot), reply);
                 set.commit(verdict.slot, reply, true);
                 links[at].counters.executed += 1;

@@ -22,6 +22,7 @@ impl Node {
             peers,
             latches,
             reply,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -67,7 +68,7 @@ impl Node {
                 link.reflections.push_back(number);
             }
             Ok(()) => {
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 host.execute(&id, payload, reply);
                 set.commit(number, reply, false);
                 link.counters.executed += 1;
@@ -108,6 +109,7 @@ impl Node {
             peers,
             latches,
             reply,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -124,7 +126,7 @@ impl Node {
             Standing::Tentative => {
                 latch.answer_due = true;
                 let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 host.execute(&id, set.bytes(number), reply);
                 set.commit(number, reply, true);
                 link.counters.executed += 1;
