@@ -39,7 +39,8 @@ pub trait Host {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal>;
 
     /// Executes `payload` of the exchange `id` of a peer. Called exactly once for each exchange that commits: at message
-    /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call.
+    /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call, and [`Reply::moment`] says
+    /// what place it has among all that the node executes.
     ///
     /// Nobody is told of the execution before what is returned allows it, by whatever way they ask.
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution;
@@ -47,6 +48,10 @@ pub trait Host {
     /// The exchange `id`, admitted in [`Mode::TwoPhase`], is reversed: it will never be executed. What its initiator
     /// wants done is asked for afresh, under another `id`.
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]);
+
+    /// The node's clock of Lamport, told before each [`Host::complete`], [`Host::answered`] and [`Host::in_doubt`]. A host
+    /// that stamps nothing needs none.
+    fn on_clock(&mut self, _clock: u64) {}
 
     /// The exchange submitted with `token` has ended.
     fn complete(&mut self, token: u64, outcome: Outcome<'_>);

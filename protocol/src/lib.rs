@@ -30,6 +30,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod clock;
 mod counters;
 mod event;
 mod exchange;
@@ -48,6 +49,7 @@ mod transaction;
 pub mod verb;
 pub mod wire;
 
+pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent};
 pub use exchange::ExchangeId;

@@ -55,6 +55,7 @@ mod region;
 mod remote;
 mod rx;
 mod rx_tx;
+mod stamp;
 mod tx;
 mod verb;
 mod wait;
@@ -78,6 +79,7 @@ pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
+pub use stamp::Stamp;
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{
     CommitWord, Comparison, Completion, Condition, MULTI_COMMIT_WORDS_MAX, Mode, Order, Outcome,

@@ -168,6 +168,8 @@ impl Lane {
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             seals: std::hash::RandomState::new(),
+            clock: 0,
+            told: 0,
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),
@@ -262,7 +264,7 @@ impl Lane {
             return 0;
         };
         self.node.on_durable(lsn.0);
-        self.core.tell_durable();
+        self.core.tell_durable(self.settings.guid);
         1
     }
 

@@ -9,7 +9,7 @@ use covalent_protocol::{
     Refusal, Reply, SubmitError,
     verb::{
         doubt::{Ask, Submission},
-        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
+        envelope::{COMPLETION_BYTES_MAX, CompletionOutcome, IN_DOUBT_BYTES, Submit},
     },
 };
 
@@ -90,6 +90,8 @@ impl Lane {
                 return Ok(false);
             }
         };
+        // What ends at once has a place of its own among all that is told.
+        core.clock = self.node.tick_here();
         match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
             Ok(Submission::Verb(submit))
@@ -113,6 +115,7 @@ impl Lane {
         user_data: u64,
         request: &[u8],
     ) -> Result<(), Served> {
+        let guid = self.settings.guid;
         let core = &mut self.core;
         if let Some(durable) = &core.durable {
             match durable.may_execute_here(request) {
@@ -120,16 +123,23 @@ impl Lane {
                 Local::Later => return Err(Served::Blocked),
                 Local::Refused => {
                     let outcome = CompletionOutcome::Refused(Refusal::NoResources);
-                    core.end(session, user_data, outcome);
+                    core.end(session, user_data, guid, outcome);
                     return Ok(());
                 }
             }
         }
         let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
-        reply.clear();
+        reply.clear_at(self.node.execute_here());
         match core.engine.run(request, &mut reply) {
-            Ok(()) => core.executed(session, user_data, request, reply.as_bytes()),
-            Err(refusal) => core.end(session, user_data, CompletionOutcome::Refused(refusal)),
+            Ok(()) => core.executed(session, user_data, guid, request, reply.as_bytes()),
+            Err(refusal) => {
+                core.end(
+                    session,
+                    user_data,
+                    guid,
+                    CompletionOutcome::Refused(refusal),
+                );
+            }
         }
         core.reply = reply;
         Ok(())
@@ -165,7 +175,7 @@ impl Lane {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
                 };
-                core.end(session, user_data, outcome);
+                core.end(session, user_data, peer, outcome);
             }
         }
         Ok(())
@@ -179,7 +189,12 @@ impl Lane {
         let id = ask.name.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
         if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
-            core.end(session, ask.user_data, CompletionOutcome::Forgotten);
+            core.end(
+                session,
+                ask.user_data,
+                id.peer,
+                CompletionOutcome::Forgotten,
+            );
             return Ok(());
         }
         let pending = Pending {
@@ -225,12 +240,24 @@ impl super::core::Core {
     }
 
     /// A verb of this node was executed here: ends it, now or when it is durable.
-    fn executed(&mut self, session: usize, user_data: u64, request: &[u8], reply: &[u8]) {
+    fn executed(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        request: &[u8],
+        reply: &[u8],
+    ) {
         let is_held = self.durable.as_mut().is_some_and(|durable| {
             durable.executed_here(session, user_data, request, reply, &self.engine)
         });
         if !is_held {
-            self.end(session, user_data, CompletionOutcome::Committed(reply));
+            self.end(
+                session,
+                user_data,
+                executor,
+                CompletionOutcome::Committed(reply),
+            );
             return;
         }
         self.submitted += 1;
@@ -240,10 +267,16 @@ impl super::core::Core {
     }
 
     /// Ends a verb that was never under way elsewhere.
-    fn end(&mut self, session: usize, user_data: u64, outcome: CompletionOutcome<'_>) {
+    fn end(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        outcome: CompletionOutcome<'_>,
+    ) {
         self.submitted += 1;
         self.completed += 1;
-        self.tell(session, &Completion { user_data, outcome });
+        self.tell(session, user_data, executor, outcome);
     }
 
     /// Answers a message that is no submission under the user data that it has, if it is long enough to have any.
@@ -251,6 +284,6 @@ impl super::core::Core {
         let user_data = message
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.end(session, user_data, CompletionOutcome::Malformed);
+        self.end(session, user_data, 0, CompletionOutcome::Malformed);
     }
 }

@@ -19,6 +19,7 @@ use self::{
     outbound::Outbound,
 };
 use crate::{
+    clock::Clock,
     counters::LinkCounters,
     latch::LatchSet,
     transaction::Index,
@@ -128,6 +129,10 @@ pub(crate) struct Link {
     /// Something other than the ball was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
+    /// The upper half of the peer's clock, as its last ball in this epoch said it.
+    pub era_heard: u32,
+    /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
+    pub era_said: u32,
     /// Version of the link protocol that was last heard since the link was up, if it was another.
     pub other_version: Option<u8>,
     pub counters: LinkCounters,
@@ -169,6 +174,8 @@ impl Link {
             silent_paces: 0,
             sent_since_tick: false,
             ball_due: false,
+            era_heard: 0,
+            era_said: 0,
             other_version: None,
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
@@ -194,6 +201,8 @@ impl Link {
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
+        self.era_heard = 0;
+        self.era_said = 0;
         self.other_version = None;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
@@ -224,7 +233,12 @@ impl Link {
 
     /// Writes one part; [`Self::may_send`] must have allowed it. Returns the sequence of its last record.
     #[inline(never)]
-    pub fn write(&mut self, writer: &mut FrameWriter<'_>, clock: &mut u32, part: &Part<'_>) -> u32 {
+    pub fn write(
+        &mut self,
+        writer: &mut FrameWriter<'_>,
+        clock: &mut Clock,
+        part: &Part<'_>,
+    ) -> u32 {
         self.write_here(writer, clock, part)
     }
 
@@ -238,10 +252,10 @@ impl Link {
     pub fn write_here(
         &mut self,
         writer: &mut FrameWriter<'_>,
-        clock: &mut u32,
+        clock: &mut Clock,
         part: &Part<'_>,
     ) -> u32 {
-        *clock = clock.wrapping_add(1);
+        clock.tick();
         let header = Header {
             kind: part.kind,
             yours: self.feedback.heard(),
@@ -250,7 +264,7 @@ impl Link {
             slot_sequence: part.slot_sequence,
             slot: part.slot,
             rider: part.rider,
-            clock: *clock,
+            clock: clock.now() as u32,
             shape: part.shape,
         };
         message::write(&header, part.payload, writer);

@@ -157,6 +157,7 @@ impl Node {
             peers,
             latches,
             reply,
+            clock,
             ..
         } = self;
         let set = &mut latches[set];
@@ -168,7 +169,7 @@ impl Node {
         } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
             let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
             if commit {
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 let execution = host.execute(&id, set.bytes(verdict.slot), reply);
                 set.commit(verdict.slot, reply, true, execution);
                 links[at].counters.executed += 1;

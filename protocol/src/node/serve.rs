@@ -23,6 +23,7 @@ impl Node {
             latches,
             reply,
             durable,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -68,7 +69,7 @@ impl Node {
                 link.reflections.push_back(number);
             }
             Ok(()) => {
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 let execution = host.execute(&id, payload, reply);
                 set.commit(number, reply, false, execution);
                 link.counters.executed += 1;
@@ -110,6 +111,7 @@ impl Node {
             latches,
             reply,
             durable,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -126,7 +128,7 @@ impl Node {
             Standing::Tentative => {
                 latch.answer_due = true;
                 let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
-                reply.begin(reply_bytes_max);
+                reply.begin(reply_bytes_max, clock.execute());
                 let execution = host.execute(&id, set.bytes(number), reply);
                 set.commit(number, reply, true, execution);
                 link.counters.executed += 1;

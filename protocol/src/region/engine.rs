@@ -270,6 +270,8 @@ impl<M: Memory> Engine<M> {
             Some(_) => self.counts.count_executed(task.kind),
             None => answer_gone(reply),
         }
+        let moment = reply.moment();
+        reply.amend(|reply| verb::write_moment(reply, moment));
     }
 }
 
