@@ -65,6 +65,19 @@ pub(super) const LANE: Object<LaneStatus> = Object {
             |it| journal(it, |journal| journal.durable),
         ),
         Series::gauge_if_known(
+            "covalent_lane_journal_held_verbs",
+            "Verbs of this node that were executed and wait for the disk.",
+            |it| journal(it, |journal| journal.held),
+        ),
+        Series::gauge_if_known("covalent_lane_journal_regions", "Durable regions.", |it| {
+            journal(it, |journal| journal.regions)
+        }),
+        Series::gauge_if_known(
+            "covalent_lane_journal_region_bytes",
+            "Size of the durable regions together.",
+            |it| journal(it, |journal| journal.region_bytes),
+        ),
+        Series::gauge_if_known(
             "covalent_lane_journal_kept_regions",
             "Durable regions whose owner is not attached.",
             |it| journal(it, |journal| journal.kept),

@@ -623,11 +623,11 @@ mod tests {
                 bytes: &long[..RECORD_BYTES_MAX - HEADER_BYTES - 24],
             },
         });
-        for name in ["", "a name of thirty-three characters"] {
+        for name in [String::new(), "n".repeat(NAME_BYTES_MAX + 1)] {
             refused(Body::Region {
                 key,
                 size_bytes: 8,
-                name,
+                name: &name,
             });
         }
     }
