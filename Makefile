@@ -79,6 +79,7 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 unit:            ## Every test; those of the command line drive the binaries built here
 	@scripts/install-packages build
 	@$(CARGO) build --workspace --locked
+	@$(CARGO) test -p covalent-protocol --features arbitrary-state --locked --quiet
 	@scripts/test
 
 ebpf:            ## Rebuilds the committed XDP object from source

@@ -90,8 +90,8 @@ chan wire[2] = [ROOM] of { mtype, byte, byte, byte, byte };
 bool cut[2];
 bool noticed[2];
 
-/* The alternate path has the same machine underneath. Here it is a pair of messages, a failure that A notices, and a return that
- * starts a new epoch, so that nothing from before it arrives. */
+/* The alternate path is another link to B, or a neighbour that has one and passes questions on. It has the same machine underneath. Here
+ * it is a pair of messages, a failure that A notices, and a return that starts a new epoch, so that nothing from before it arrives. */
 bool alternate_up = true;
 chan question = [1] of { byte, byte };     /* slot sequence, whether to commit */
 chan verdict  = [1] of { byte, byte };     /* slot sequence, ending */

@@ -83,6 +83,10 @@ pub enum Request {
         size_bytes: u64,
         /// What others may do with it.
         rights: Rights,
+        /// Whether what verbs do to it outlives the daemon and the machine: they are acknowledged once they are on disk. Registered again by the same user
+        /// under the same name, with the same size and on the same lane, it holds what it held. Needs a daemon with a journal.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        durable: bool,
     },
     /// Everything that the daemon knows of itself.
     Status,

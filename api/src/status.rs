@@ -125,6 +125,30 @@ pub struct LaneStatus {
     /// the system ran somebody else on the lane's core counts.
     #[serde(default)]
     pub longest_round_ns: u64,
+    /// Its journal, if it keeps one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalStatus>,
+}
+
+/// The journal of a lane: what keeps its durable regions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JournalStatus {
+    /// Number of the last record that was appended, counted over all lives of the journal.
+    pub appended: u64,
+    /// Number of the last record that is on disk with all before it.
+    pub durable: u64,
+    /// Durable regions.
+    pub regions: u64,
+    /// Of those, how many no application has registered again since the start or since their owner went.
+    pub kept: u64,
+    /// Their size together, in bytes.
+    pub region_bytes: u64,
+    /// Verbs of this node that were executed and wait for the disk.
+    pub held: u64,
+    /// Verbs of other nodes that were refused because the journal had no room or had failed.
+    pub refused: u64,
+    /// Why nothing is acknowledged on durable regions any more, if so.
+    pub failure: Option<String>,
 }
 
 /// One port.

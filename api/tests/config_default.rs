@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 use covalent_api::{
     config::{
         Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, FaultRates, FaultsConfig,
-        HugePages, Idle, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RssKey, XdpMode,
+        HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind,
+        RssKey, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -49,6 +50,10 @@ fn documented() -> Config {
             idle_pace_ms: 20,
             silent_paces_max: 10,
             event_ratio: 32,
+        },
+        journal: JournalConfig {
+            directory: None,
+            file_mib: 64,
         },
         steer: Vec::new(),
         control: ControlConfig {
@@ -222,6 +227,10 @@ fn every_kind() -> Config {
             idle_pace_ms: 1000,
             silent_paces_max: 2,
             event_ratio: 4,
+        },
+        journal: JournalConfig {
+            directory: Some("/tmp/j".into()),
+            file_mib: 65_536,
         },
         steer: vec![
             rule(

@@ -73,8 +73,8 @@ fn requests() -> impl Strategy<Value = Request> {
         }),
         (any::<u32>(), matches()).prop_map(|(pipe, matches)| Request::Unbind { pipe, matches }),
         (any::<u32>(), tunings()).prop_map(|(pipe, tuning)| Request::TunePipe { pipe, tuning }),
-        (text, any::<u64>(), any::<[bool; 3]>()).prop_map(
-            |(name, size_bytes, [read, write, atomic])| {
+        (text, any::<u64>(), any::<[bool; 3]>(), any::<bool>()).prop_map(
+            |(name, size_bytes, [read, write, atomic], durable)| {
                 Request::RegisterRegion {
                     name,
                     size_bytes,
@@ -83,6 +83,7 @@ fn requests() -> impl Strategy<Value = Request> {
                         write,
                         atomic,
                     },
+                    durable,
                 }
             }
         ),

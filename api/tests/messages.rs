@@ -44,6 +44,7 @@ fn requests_survive() {
             name: "r".into(),
             size_bytes: 1 << 30,
             rights: Rights::ALL,
+            durable: false,
         },
         Request::Status,
         Request::Subscribe,

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use covalent_sim::{
+    Mutant,
+    options::{Faults, Topology},
+};
 
 /// A userspace network dataplane: poll-mode lanes, pipes in shared memory, exactly-once links and atomic verbs.
 #[derive(Debug, Parser)]
@@ -42,6 +46,8 @@ pub enum Command {
     /// Prints or checks a configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
+    Sim(SimArgs),
 }
 
 /// Which configuration.
@@ -178,6 +184,72 @@ pub enum ConfigCommand {
     },
 }
 
+/// `covalent sim`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A seed decides everything that is not told here: nodes, cables, faults, verbs and the order of every event. \
+    The same seed with the same options is the same run. Every invariant has a checker that is always on; one that is broken is \
+    named, with the command that replays it.\n\n\
+    Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, crash, move, cancel, noise; \
+    or `all`, or `none`.\n\n\
+    Exit status: 0 if every invariant held, 1 otherwise.\n\n\
+    Examples:\n  \
+    covalent sim --seed 7                                    one run, event by event\n  \
+    covalent sim --seed 7 --nodes 3 --faults loss,cut-both   as many nodes, these faults\n  \
+    covalent sim --seed 7 --frames                           every frame and pace as well\n  \
+    covalent sim --seeds 0..10000                            many runs, with seeds per second\n  \
+    covalent sim --mutant retries-blindly --faults cut-both  built wrong, to see it found\n  \
+    covalent sim --seed 7 --format json | jq '.trace[] | select(.subject == \"link\").text'"
+)]
+pub struct SimArgs {
+    /// The seed of the run to print.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Runs these seeds, the last one not included, and prints what they did together.
+    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "frames"])]
+    pub seeds: Option<SeedRange>,
+    /// Nodes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
+    pub nodes: Option<u8>,
+    /// What is cabled to what: line, ring, full or random.
+    #[arg(long, value_name = "SHAPE")]
+    pub topology: Option<Topology>,
+    /// Classes of faults, with commas between, each of which occurs rarely or often.
+    #[arg(long, value_name = "CLASSES")]
+    pub faults: Option<Faults>,
+    /// Events until the faults stop and everything must come to its end.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub steps: Option<u32>,
+    /// Breaks something on purpose.
+    #[arg(long, value_name = "NAME")]
+    pub mutant: Option<Mutant>,
+    /// Prints every frame and every pace too.
+    #[arg(long)]
+    pub frames: bool,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// Some seeds: `A..B`, without B.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeedRange(pub std::ops::Range<u64>);
+
+impl std::str::FromStr for SeedRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bounds = text
+            .split_once("..")
+            .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+        match bounds {
+            Some(range) if !range.is_empty() => Ok(Self(range)),
+            Some(_) => Err("the range has no seed: the first must be below the last".into()),
+            None => Err("seeds are two numbers with `..` between, such as 0..1000".into()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -208,7 +280,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 7);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 8);
     }
 
     #[test]
@@ -229,6 +301,13 @@ mod tests {
             &["covalent", "demo", "--seconds", "0"],
             &["covalent", "demo", "--clean", "--quick"],
             &["covalent", "demo", "--fetch-adds", "many"],
+            &["covalent", "sim", "--nodes", "1"],
+            &["covalent", "sim", "--nodes", "17"],
+            &["covalent", "sim", "--seeds", "5..5"],
+            &["covalent", "sim", "--seeds", "5"],
+            &["covalent", "sim", "--seed", "1", "--seeds", "0..5"],
+            &["covalent", "sim", "--faults", "loss,reorder"],
+            &["covalent", "sim", "--topology", "star"],
             &["covalent"],
         ] {
             assert!(Cli::try_parse_from(refused).is_err(), "{refused:?}");

@@ -13,6 +13,7 @@ mod node;
 mod output;
 mod process;
 mod program;
+mod sim;
 mod status;
 
 use std::{
@@ -56,5 +57,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Status(args) => status::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),
+        Command::Sim(args) => sim::run(args, &interrupt),
     }
 }

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use crate::{
     carrier::CarrierWatch,
     identity::{Identity, IdentityError},
+    journal::{Journal, JournalOptions, OpenError, Recovered},
     lane::{
         Lane, LaneError,
         command::{Command, Order},
@@ -108,6 +109,14 @@ pub enum StartError {
     /// A lane cannot be set up.
     #[error(transparent)]
     Lane(#[from] LaneError),
+    /// The journal of a lane cannot be opened.
+    #[error("cannot open the journal of lane {lane}: {source}")]
+    Journal {
+        /// The lane.
+        lane: u32,
+        /// Why not.
+        source: OpenError,
+    },
     /// Privileges could not be given up.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
@@ -414,12 +423,35 @@ fn lanes(
             lane,
             identity,
             ports,
+            open_journal(config, lane)?,
             orders.clone(),
             reports.clone(),
         )?);
         links.push(LaneLink::new(orders, reports));
     }
     Ok((lanes, links))
+}
+
+/// Opens the journal of a lane, if this node keeps one, and reads what it holds.
+fn open_journal(config: &Config, lane: u32) -> Result<Option<(Journal, Recovered)>, StartError> {
+    let Some(directory) = &config.journal.directory else {
+        return Ok(None);
+    };
+    let options = JournalOptions {
+        file_bytes: u64::from(config.journal.file_mib) << 20,
+        ..JournalOptions::new(directory.join(format!("lane-{lane}")))
+    };
+    let (journal, recovered) =
+        Journal::open(&options).map_err(|source| StartError::Journal { lane, source })?;
+    info!(
+        lane,
+        directory = %options.directory.display(),
+        regions = recovered.regions.len(),
+        last_lsn = recovered.last_lsn.0,
+        torn = ?recovered.torn,
+        "journal open"
+    );
+    Ok(Some((journal, recovered)))
 }
 
 fn no_thread(source: io::Error) -> StartError {

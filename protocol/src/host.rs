@@ -14,6 +14,17 @@ pub enum Outcome<'a> {
     PeerRestarted,
 }
 
+/// When the end of an exchange that was executed may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Execution {
+    /// At once.
+    Done,
+    /// Once [`Node::on_durable`](crate::Node::on_durable) was told this number or a higher one: what was executed, or something
+    /// that the reply shows, is not on disk yet. Never lower than the one before it.
+    DurableAt(u64),
+}
+
 /// The program around a node. All methods are called from inside the node's `on_…` methods, must not block, and are
 /// on the fast path.
 pub trait Host {
@@ -28,12 +39,19 @@ pub trait Host {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal>;
 
     /// Executes `payload` of the exchange `id` of a peer. Called exactly once for each exchange that commits: at message
-    /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call.
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply);
+    /// 3 in 2PC, at message 1 in 1PC. `reply` is empty at the call, and [`Reply::moment`] says
+    /// what place it has among all that the node executes.
+    ///
+    /// Nobody is told of the execution before what is returned allows it, by whatever way they ask.
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution;
 
     /// The exchange `id`, admitted in [`Mode::TwoPhase`], is reversed: it will never be executed. What its initiator
     /// wants done is asked for afresh, under another `id`.
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]);
+
+    /// The node's clock of Lamport, told before each [`Host::complete`], [`Host::answered`] and [`Host::in_doubt`]. A host
+    /// that stamps nothing needs none.
+    fn on_clock(&mut self, _clock: u64) {}
 
     /// The exchange submitted with `token` has ended.
     fn complete(&mut self, token: u64, outcome: Outcome<'_>);

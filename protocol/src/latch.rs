@@ -7,7 +7,7 @@
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{ExchangeId, Refusal, Reply, link::Verdict, payloads::Payloads};
+use crate::{ExchangeId, Execution, Refusal, Reply, link::Verdict, payloads::Payloads};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ pub(crate) struct Latch {
     pub used_in_epoch: bool,
     /// An answer waits for transmission.
     pub answer_due: bool,
+    /// [`Execution::DurableAt`] of a committed one; 0 if its end could be told at once.
+    durable_at: u64,
     len: u16,
 }
 
@@ -52,6 +54,7 @@ impl Latch {
         standing: Standing::Virgin,
         used_in_epoch: false,
         answer_due: false,
+        durable_at: 0,
         len: 0,
     };
 
@@ -71,6 +74,8 @@ impl Latch {
         ][draw.below(8) as usize];
         self.used_in_epoch = draw.flag();
         self.answer_due = draw.flag();
+        // Of the host, not of a register: it would never be told.
+        self.durable_at = 0;
         self.len = draw.below(40) as u16;
     }
 
@@ -84,6 +89,12 @@ impl Latch {
             slot,
             sequence: self.sequence,
         }
+    }
+
+    /// Whether it was executed and may not be told of while what is on disk ends with `durable`.
+    #[inline]
+    pub const fn is_withheld(&self, durable: u64) -> bool {
+        self.durable_at > durable && matches!(self.standing, Standing::Committed { .. })
     }
 
     /// Whether a question is about this very exchange.
@@ -124,6 +135,7 @@ impl Latch {
         self.standing = Standing::Virgin;
         self.used_in_epoch = false;
         self.answer_due = false;
+        self.durable_at = 0;
         self.len = 0;
     }
 }
@@ -179,8 +191,12 @@ impl LatchSet {
 
     /// Latches that the exchange of a slot was executed.
     #[inline]
-    pub fn commit(&mut self, slot: u8, reply: &Reply, two_phase: bool) {
+    pub fn commit(&mut self, slot: u8, reply: &Reply, two_phase: bool, execution: Execution) {
         self.latch(slot, reply.as_bytes(), Standing::Committed { two_phase });
+        self.latches[usize::from(slot)].durable_at = match execution {
+            Execution::Done => 0,
+            Execution::DurableAt(lsn) => lsn,
+        };
     }
 
     #[inline]

@@ -30,6 +30,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod clock;
 mod counters;
 mod event;
 mod exchange;
@@ -48,10 +49,11 @@ mod transaction;
 pub mod verb;
 pub mod wire;
 
+pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent};
 pub use exchange::ExchangeId;
-pub use host::{Host, Outcome};
+pub use host::{Execution, Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{

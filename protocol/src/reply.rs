@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, vec};
 use core::fmt;
 
-use crate::wire::MAX_PAYLOAD_BYTES;
+use crate::{Moment, wire::MAX_PAYLOAD_BYTES};
 
 /// What executing a request answers, kept until the initiator's slot moves on. Bounded by what both ends take:
 /// [`crate::NodeConfig::message_bytes_max`].
@@ -13,6 +13,7 @@ pub struct Reply {
     len: usize,
     /// Most bytes of the reply that is being written.
     limit: usize,
+    moment: Moment,
 }
 
 impl Reply {
@@ -29,21 +30,41 @@ impl Reply {
             bytes: vec![0; bytes_max].into_boxed_slice(),
             len: 0,
             limit: bytes_max,
+            moment: Moment::default(),
         }
     }
 
     /// Makes it empty.
     #[inline]
     pub fn clear(&mut self) {
-        self.len = 0;
-        self.limit = self.bytes.len();
+        self.begin(self.bytes.len(), Moment::default());
     }
 
-    /// Makes it empty and lets it become `bytes_max` bytes long at most.
+    /// Makes it the empty reply to what is executed by the caller itself at `moment`, by [`crate::Node::execute_here`].
     #[inline]
-    pub(crate) fn begin(&mut self, bytes_max: usize) {
+    pub fn clear_at(&mut self, moment: Moment) {
+        self.begin(self.bytes.len(), moment);
+    }
+
+    /// Makes it the empty reply to what is executed at `moment`, and lets it become `bytes_max` bytes long at most.
+    #[inline]
+    pub(crate) fn begin(&mut self, bytes_max: usize, moment: Moment) {
         self.len = 0;
         self.limit = bytes_max.min(self.bytes.len());
+        self.moment = moment;
+    }
+
+    /// When what is replied to is executed.
+    #[inline]
+    #[must_use]
+    pub const fn moment(&self) -> Moment {
+        self.moment
+    }
+
+    /// Lets `change` the content.
+    #[inline]
+    pub(crate) fn amend(&mut self, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.bytes[..self.len]);
     }
 
     /// Replaces the content by what `write` puts into the buffer; `write` returns the length. A length beyond the

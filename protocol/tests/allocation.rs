@@ -7,8 +7,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node, NodeConfig,
-    Outcome, Refusal, Reply,
+    ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node,
+    NodeConfig, Outcome, Refusal, Reply,
     region::{Engine, Registration, Rights, Words},
     verb::{MultiCommit, Request, Verb, Word},
 };
@@ -53,9 +53,10 @@ impl Host for Sink {
         }
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.executed += 1;
         assert!(reply.set(payload));
+        Execution::DurableAt(self.executed)
     }
 
     fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
@@ -86,7 +87,13 @@ impl Pair {
                     moved = true;
                 }
             }
-            if !moved {
+            // The disk is as slow as can be.
+            for (node, host) in self.nodes.iter_mut().zip(&self.hosts) {
+                if !moved {
+                    node.on_durable(host.executed);
+                }
+            }
+            if !moved && !self.nodes.iter().any(|node| node.has_work(0)) {
                 return;
             }
         }

@@ -9,7 +9,7 @@ use covalent_protocol::{
         self, Comparison, Condition, DecodeError, MultiCommit, Order, RegionInfo, Reply, Request,
         Status, Update, Verb, Word,
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome, Submit},
+        envelope::{Completion, CompletionOutcome, Submit, Told},
     },
     wire::{
         FRAME_PAYLOAD_BYTES_MAX, RecordBytes, VERSION,
@@ -333,8 +333,8 @@ fn replies_and_envelopes_read_as_they_were_written() {
     }
     assert_eq!(Reply::ok(&word).value(), Some(u64::from_le_bytes(word)));
     assert_eq!(Reply::ok(&info_bytes).region(), Some(info));
-    assert_eq!(Reply::decode(&[4; 16]), Err(DecodeError::UnknownStatus(4)));
-    assert_eq!(Reply::decode(&[0; 7]), Err(DecodeError::Truncated));
+    assert_eq!(Reply::decode(&[4; 28]), Err(DecodeError::UnknownStatus(4)));
+    assert_eq!(Reply::decode(&[0; 19]), Err(DecodeError::Truncated));
     assert_eq!(Reply::mismatch(3, &word).status, Status::Mismatch);
 
     for mode in [Mode::OnePhase, Mode::TwoPhase] {
@@ -372,6 +372,11 @@ fn replies_and_envelopes_read_as_they_were_written() {
     ] {
         let completion = Completion {
             user_data: 6,
+            told: Told {
+                executor: 0x0708_090a_0b0c_0d0e,
+                count: 0x1112_1314_1516_1718,
+                clock: 0x2122_2324_2526_2728,
+            },
             outcome,
         };
         let len = completion.encode(&mut bytes).unwrap();

@@ -71,6 +71,29 @@ fn a_receiver_without_room_stalls_the_sender_and_loses_nothing() {
     assert!(bench.sides.iter().all(|side| side.host.downs().is_empty()));
 }
 
+/// A message that needs nearly the whole window stands behind a few records that the peer heard and has no reason to
+/// reflect. It asks for that, and waits neither for a tick nor for the peer to have something to say.
+#[test]
+fn a_message_that_needs_the_whole_window_asks_for_it() {
+    for answers in 1..=4 {
+        for bytes in [700, 1100, 4000] {
+            let mut bench = with_windows(4, [32, 32]);
+            for token in 0..answers {
+                bench.submit(B, Mode::OnePhase, b"x", token);
+            }
+            bench.settle();
+            assert_eq!(bench.sides[B].host.completed.len(), answers as usize);
+            bench.submit(A, Mode::OnePhase, &vec![7; bytes], 1);
+            bench.settle();
+            assert_eq!(
+                bench.sides[A].host.completed.len(),
+                1,
+                "{answers} records are not reflected, {bytes} bytes wait"
+            );
+        }
+    }
+}
+
 /// The grant holds in the next epoch from its first moment, and what a failure left open is resolved without any.
 #[test]
 fn a_grant_outlives_a_failure_and_questions_need_none() {

@@ -5,12 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Refusal,
+    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Mode, Moment, Refusal,
     verb::{
         self, Comparison, Condition, MultiCommit, Order, RegionInfo, Reply, Request, Update, Verb,
         Word,
         doubt::ExchangeName,
-        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit},
+        envelope::{
+            COMPLETION_BYTES_MAX, Completion, CompletionOutcome, SUBMIT_BYTES_MAX, Submit, Told,
+        },
     },
     wire::{
         ETHERNET_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, FRAME_RECORDS_MAX, RECORD_BYTES,
@@ -281,13 +283,14 @@ fn replies() -> impl Strategy<Value = Vec<u8>> {
         .to_vec()
     });
     let data = prop_oneof![vec(any::<u8>(), 0..=verb::READ_BYTES_MAX), region];
-    (0..4u8, any::<u16>(), data).prop_map(|(status, index, data)| {
-        let reply = match (status, data.first_chunk()) {
+    (0..4u8, any::<(u16, u64, u64)>(), data).prop_map(|(status, (index, count, clock), data)| {
+        let mut reply = match (status, data.first_chunk()) {
             (1, Some(word)) => Reply::mismatch(index, word),
             (2, _) => Reply::gone(),
             (3, _) => Reply::contended(),
             _ => Reply::ok(&data),
         };
+        reply.moment = Moment { count, clock };
         let mut bytes = vec![0xee; reply.encoded_bytes()];
         reply.encode(&mut bytes).unwrap();
         bytes
@@ -331,7 +334,16 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
             7 => CompletionOutcome::Forgotten,
             _ => CompletionOutcome::Malformed,
         };
-        let completion = Completion { user_data, outcome };
+        let told = Told {
+            executor: user_data.rotate_left(16),
+            count: user_data.rotate_left(32),
+            clock: !user_data,
+        };
+        let completion = Completion {
+            user_data,
+            told,
+            outcome,
+        };
         let mut bytes = vec![0xee; completion.encoded_bytes()];
         completion.encode(&mut bytes).unwrap();
         bytes
@@ -445,7 +457,7 @@ proptest! {
             prop_assert_eq!(reply.encode(&mut again), Ok(bytes.len()));
             prop_assert_eq!(Reply::decode(&again), Ok(reply));
             prop_assert_eq!(&again, &bytes);
-            prop_assert_eq!(reply.data, &bytes[8..], "the data is what lies behind the header");
+            prop_assert_eq!(reply.data, &bytes[20..], "the data is what lies behind the header");
             prop_assert_eq!(reply.value().is_some(), reply.data.len() == 8);
             if let Some(region) = reply.region() {
                 let bytes = region.to_bytes();

@@ -136,6 +136,42 @@ fn an_end_that_is_up_speaks_before_the_other_is() {
     assert_eq!(bench.sides[A].host.completed.len(), 1);
 }
 
+/// As many handshakes as a pace allows are spent when the last one is due: its sender, which is up, keeps quiet until then.
+#[test]
+fn an_end_that_may_not_say_that_it_is_up_says_nothing_else() {
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        let mut bench = Bench::new(1);
+        bench.carrier(0, true);
+        bench.send(A);
+        assert!(bench.deliver(B, 0));
+        bench.lose(0);
+        bench.send(B);
+        let echo = bench.cables[0][A].pop_back().unwrap();
+        let mut late = echo.clone();
+        forge(&mut late, 0, |bytes| {
+            bytes[8..12].copy_from_slice(&0_u32.to_le_bytes());
+        });
+        let mut answers = 0;
+        for _ in 0..20 {
+            bench.inject(A, 0, &late);
+            bench.send(A);
+            answers += bench.cables[0][B].len();
+            bench.lose(0);
+        }
+        assert!((1..20).contains(&answers), "{answers}");
+        bench.inject(A, 0, &echo);
+        assert_eq!(bench.link(A, 0).state, LinkState::Up);
+        bench.submit(A, mode, b"early", 1);
+        bench.settle();
+        assert_eq!(bench.link(B, 0).state, LinkState::Init);
+        assert_eq!(bench.link(B, 0).counters.drops.not_up, 0);
+        bench.run(1);
+        bench.assert_up();
+        assert_eq!(bench.sides[A].host.completed.len(), 1);
+        assert!(bench.sides.iter().all(|side| side.host.downs().is_empty()));
+    }
+}
+
 #[test]
 fn records_of_another_epoch_are_dropped() {
     let mut bench = Bench::up(1);

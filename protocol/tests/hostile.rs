@@ -42,6 +42,7 @@ fn ball(owes: bool) -> Vec<u8> {
     let mut bytes = vec![u8::from(owes), 4, 0, 0];
     bytes.extend(0xbu64.to_le_bytes());
     bytes.extend(101u64.to_le_bytes());
+    bytes.extend(0u32.to_le_bytes());
     bytes
 }
 

@@ -6,8 +6,8 @@ mod support;
 use std::collections::VecDeque;
 
 use covalent_protocol::{
-    Answer, AskError, DownReason, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
-    LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply, wire::slice::Kind,
+    Answer, AskError, DownReason, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent,
+    LinkState, LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply, wire::slice::Kind,
 };
 use support::{Ending, Journal, forge};
 
@@ -48,8 +48,8 @@ impl Host for Program {
         self.journal.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
-        self.journal.execute(id, payload, reply);
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+        self.journal.execute(id, payload, reply)
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
@@ -1031,4 +1031,38 @@ fn lie(net: &mut Net, questions: &[Vec<u8>]) -> Vec<u8> {
     }
     endings.truncate(questions.len());
     endings
+}
+
+#[test]
+fn over_a_neighbour_too_nothing_is_told_before_it_is_on_disk() {
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        for steps in 1..=6 {
+            let what = format!("{mode:?}, cut behind step {steps}");
+            let mut net = Net::triangle();
+            net.stations[B].program.journal.durable = true;
+            net.submit(A, B, mode, PAYLOAD, TOKEN);
+            for step in 0..steps {
+                match step % 4 {
+                    0 => net.send(AB, 0),
+                    1 => drop(net.deliver(AB, 1)),
+                    2 => net.send(AB, 1),
+                    _ => drop(net.deliver(AB, 0)),
+                }
+            }
+            net.pull(AB);
+            net.run(20);
+            assert_eq!(net.completed(A), [], "{what}");
+            let executed = net.executed(B).len();
+            net.stations[B].node.on_durable(1);
+            net.run(3);
+            let is_told = net.completed(A).len();
+            assert_eq!(is_told, executed, "what was executed is told, {what}");
+            net.plug(AB);
+            net.run(3);
+            net.stations[B].node.on_durable(2);
+            net.run(3);
+            assert_eq!(net.executed(B), [PAYLOAD], "{what}");
+            assert_eq!(net.completed(A).len(), 1, "{what}");
+        }
+    }
 }

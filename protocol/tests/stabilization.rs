@@ -10,8 +10,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, Mode, Node,
-    NodeConfig, Outcome, Refusal, Reply,
+    DEFAULT_ETHERTYPE, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, Mode,
+    Node, NodeConfig, Outcome, Refusal, Reply,
     wire::{
         frame::FrameWriter,
         record::{Header, NO_RIDER, Shape},
@@ -46,9 +46,10 @@ impl Host for Counts {
         Ok(())
     }
 
-    fn execute(&mut self, _: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         *self.executed.entry(payload.to_vec()).or_default() += 1;
         assert!(reply.set(payload));
+        Execution::Done
     }
 
     fn reverse(&mut self, _: &ExchangeId, _: &[u8]) {}

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    Mode, Refusal,
+    Mode, Moment, Refusal,
     verb::{
         Comparison, Condition, DecodeError, MultiCommit, Order, Reply, Request, Update, Verb, Word,
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome, EnvelopeError, Submit},
+        envelope::{Completion, CompletionOutcome, EnvelopeError, Submit, Told},
     },
 };
 
@@ -85,10 +85,15 @@ fn reserved_bytes_are_zero() {
     for (outcome, reserved) in outcomes {
         let completion = Completion {
             user_data: 1,
+            told: Told {
+                executor: 0x0708_090a_0b0c_0d0e,
+                count: 0x1112_1314_1516_1718,
+                clock: 0x2122_2324_2526_2728,
+            },
             outcome,
         };
         let len = completion.encode(&mut bytes).unwrap();
-        for at in (10..16).chain(reserved.iter().copied()) {
+        for at in (10..12).chain(reserved.iter().copied()) {
             bytes[at] = 1;
             let decoded = Completion::decode(&bytes[..len]);
             assert_eq!(decoded, Err(EnvelopeError::Reserved), "{outcome:?}, {at}");
@@ -102,9 +107,15 @@ fn reserved_bytes_are_zero() {
         }
     }
 
-    let reply = Reply::ok(b"12345678");
+    let reply = Reply {
+        moment: Moment {
+            count: u64::MAX,
+            clock: u64::MAX - 1,
+        },
+        ..Reply::ok(b"12345678")
+    };
     let len = reply.encode(&mut bytes).unwrap();
-    for at in 1..8 {
+    for at in 1..4 {
         bytes[at] = 1;
         assert_eq!(Reply::decode(&bytes[..len]), Err(DecodeError::Reserved));
         bytes[at] = 0;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal,
-    Reply,
+    ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome,
+    Refusal, Reply,
 };
 
 /// Exchanges between two looks at the clock.
@@ -31,12 +31,13 @@ impl Host for Counter {
         }
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         reply.write_with(|space| {
             space[..8].copy_from_slice(&self.word.to_le_bytes());
             8
         });
         self.word += u64::from(payload[0]);
+        Execution::Done
     }
 
     fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}

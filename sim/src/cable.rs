@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 
+use covalent_protocol::wire::{ETHERNET_HEADER_BYTES, RECORD_BYTES, frame};
 use fastrand::Rng;
 
-use crate::plan::FrameFaults;
+use crate::{plan::FrameFaults, records::Content};
 
 /// Most frames that overtake the repetition of one.
 const REPEAT_BEHIND_MAX: usize = 6;
+/// Bytes of a record that are payload, whatever the record says.
+const PAYLOAD: std::ops::Range<usize> = 32..56;
 
 /// One end of a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +30,17 @@ pub struct Cable {
     pub ends: [End; 2],
     /// Directions that lose everything, by receiving end.
     pub cut: [bool; 2],
-    under_way: [VecDeque<Vec<u8>>; 2],
+    /// Until which event each direction stands still, by receiving end.
+    pub stalled_until: [u32; 2],
+    under_way: [VecDeque<UnderWay>; 2],
+}
+
+#[derive(Debug, Clone)]
+struct UnderWay {
+    frame: Vec<u8>,
+    content: Option<Content>,
+    /// The NIC made it: its sender knows of one less.
+    copy: bool,
 }
 
 /// What became of a frame that a cable was given.
@@ -48,6 +61,7 @@ impl Cable {
         Self {
             ends,
             cut: [false; 2],
+            stalled_until: [0; 2],
             under_way: [VecDeque::new(), VecDeque::new()],
         }
     }
@@ -60,18 +74,40 @@ impl Cable {
         faults: &FrameFaults,
         rng: &mut Rng,
     ) -> Fate {
-        let mut happens = |thousandths: u32| rng.u32(..1000) < thousandths;
+        let mut happens = |thousandths: u32| thousandths > 0 && rng.u32(..1000) < thousandths;
         if self.cut[to] || happens(faults.lost) {
             return Fate::Lost;
         }
         let corrupted = happens(faults.corrupted);
+        let (forged, overtakes) = (happens(faults.forged), happens(faults.reordered));
+        let content = Content::of(&frame);
         if corrupted {
             for _ in 0..rng.usize(1..4) {
                 let bit = rng.usize(..frame.len() * 8);
                 frame[bit / 8] ^= 1 << (bit % 8);
             }
         }
-        self.under_way[to].push_back(frame);
+        if forged {
+            let records = (frame.len() - ETHERNET_HEADER_BYTES) / RECORD_BYTES;
+            let byte =
+                ETHERNET_HEADER_BYTES + rng.usize(..records) * RECORD_BYTES + rng.usize(PAYLOAD);
+            frame[byte] ^= 1 << rng.u8(..8);
+            frame::seal(&mut frame);
+        }
+        let queue = &mut self.under_way[to];
+        let place = if overtakes {
+            rng.usize(..=queue.len())
+        } else {
+            queue.len()
+        };
+        queue.insert(
+            place,
+            UnderWay {
+                frame,
+                content,
+                copy: false,
+            },
+        );
         if corrupted {
             Fate::Corrupted
         } else {
@@ -87,20 +123,45 @@ impl Cable {
         rng: &mut Rng,
     ) -> Option<(Vec<u8>, bool)> {
         let queue = &mut self.under_way[to];
-        let frame = queue.pop_front()?;
-        let again = rng.u32(..1000) < faults.duplicated;
+        let next = queue.pop_front()?;
+        let again = faults.duplicated > 0 && rng.u32(..1000) < faults.duplicated;
         if again {
             // Behind later frames even: it is one too many, not one out of order.
             let behind = rng.usize(..=queue.len().min(REPEAT_BEHIND_MAX));
-            queue.insert(behind, frame.clone());
+            queue.insert(
+                behind,
+                UnderWay {
+                    copy: true,
+                    ..next.clone()
+                },
+            );
         }
-        Some((frame, again))
+        Some((next.frame, again))
     }
 
     /// Frames under way to the end `to`.
     #[must_use]
     pub fn len(&self, to: usize) -> usize {
         self.under_way[to].len()
+    }
+
+    /// Records of an epoch under way to the end `to`, handshakes and copies left out.
+    #[must_use]
+    pub fn records_under_way(&self, to: usize, epoch: u32) -> usize {
+        self.under_way[to]
+            .iter()
+            .filter(|under_way| !under_way.copy)
+            .filter_map(|under_way| under_way.content)
+            .filter(|content| content.epoch == epoch && !content.handshake)
+            .map(|content| content.records)
+            .sum()
+    }
+
+    /// Loses what is under way behind the first frame of each direction.
+    pub fn lose_behind_first(&mut self) {
+        self.under_way
+            .iter_mut()
+            .for_each(|direction| direction.truncate(1));
     }
 
     /// Loses everything that is under way.

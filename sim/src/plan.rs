@@ -2,6 +2,13 @@
 
 use fastrand::Rng;
 
+use crate::options::{Fault, NODES, Options, Topology};
+
+/// Events of a run, for each three cables.
+const STEPS: u32 = 2500;
+/// Most events of a run that was not asked for more.
+const STEPS_MAX: u32 = 10_000;
+
 /// Relative weights of the events, and the shape of the world.
 ///
 /// Every run has some faults and not others, each rare or frequent: runs in which everything fails all the time never
@@ -10,10 +17,11 @@ use fastrand::Rng;
 pub struct Plan {
     /// Events until the faults stop.
     pub steps: u32,
-    /// Nodes: 2 or 3, or a hub and more neighbours than it can remember.
+    /// Nodes.
     pub nodes: usize,
     /// Nodes whose only port is not cabled at first. The far end of cable 0 goes from one of them to the next, so its
-    /// near end, at node 0, has one neighbour after another, and the world ends with whichever is cabled then.
+    /// near end, at node 0, has one neighbour after another, more than it can remember, and the world ends with
+    /// whichever is cabled then.
     pub spares: Vec<usize>,
     /// Node 0 asks for something too. A hub that does has no more neighbours than it can wait for.
     pub hub_asks: bool,
@@ -23,10 +31,14 @@ pub struct Plan {
     pub cables: Vec<[usize; 2]>,
     /// Slots of each link.
     pub slots: u8,
+    /// Records that every port of each node has room for.
+    pub window_records: Vec<u16>,
     /// Exchanges that each node may have at once.
     pub transactions_max: usize,
     /// Silent paces after which a link is dead.
     pub silent_paces_max: u32,
+    /// Round trips of other links that declare a link dead which does not answer; 0 for never.
+    pub event_ratio: u32,
     /// Longest payload, in bytes.
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
@@ -40,7 +52,7 @@ pub struct Plan {
 }
 
 /// Relative weights of the events.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Weights {
     /// A program asks for something.
     pub submit: u32,
@@ -50,26 +62,32 @@ pub struct Weights {
     pub deliver: u32,
     /// A node's pace passes.
     pub tick: u32,
-    /// A cable starts losing everything, in one direction or both.
-    pub cut: u32,
+    /// A node's lane heard nothing for a while.
+    pub quiet: u32,
+    /// A cable starts losing everything in one direction.
+    pub cut_one_way: u32,
+    /// A cable starts losing everything in both directions.
+    pub cut_both: u32,
     /// A cable is whole again.
     pub heal: u32,
     /// An end of a cable loses or finds its carrier.
     pub carrier: u32,
     /// A port reports that it could not transmit.
     pub transmit_failed: u32,
+    /// A node or a direction of a cable stands still.
+    pub stall: u32,
     /// A program does not care any more.
     pub cancel: u32,
     /// A node loses its memory.
     pub crash: u32,
-    /// Two cables are swapped at one end.
-    pub swap: u32,
+    /// Cables are plugged elsewhere.
+    pub plug: u32,
     /// Noise arrives.
     pub noise: u32,
 }
 
 /// What happens to a frame that is given to a cable, in thousandths.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct FrameFaults {
     /// It is lost.
     pub lost: u32,
@@ -77,81 +95,311 @@ pub struct FrameFaults {
     pub corrupted: u32,
     /// It arrives twice.
     pub duplicated: u32,
+    /// It overtakes those before it.
+    pub reordered: u32,
+    /// Its payload changes, and its CRC with it.
+    pub forged: u32,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// The plan of a seed, within what the options leave open.
     #[must_use]
-    pub fn new(rng: &mut Rng) -> Self {
-        let hub = rng.u8(..5) == 0;
-        let hub_asks = !hub || rng.bool();
-        let nodes = match (hub, hub_asks) {
-            (true, true) => 4,
-            (true, false) => 6,
-            (false, _) if rng.u8(..4) == 0 => 3,
-            (false, _) => 2,
-        };
-        let spares = if hub {
-            (2..nodes).collect()
-        } else {
-            Vec::new()
-        };
+    pub fn new(rng: &mut Rng, options: &Options) -> Self {
+        let shape = Shape::new(rng, options);
+        let swap = (shape.spares.is_empty() && shape.cables.len() >= 2 && rng.u8(..4) == 0)
+            .then(|| [0, rng.usize(1..shape.cables.len())]);
         let first_sequence = match rng.u8(..4) {
             0 => u32::MAX - [2, 20, 200][rng.usize(..3)],
             _ => 0,
         };
-        let mut cables: Vec<[usize; 2]> = match nodes {
-            2 => vec![[0, 1]; rng.usize(1..=3)],
-            _ if hub => vec![[0, 1]],
-            _ => vec![[0, 1], [1, 2], [2, 0]],
-        };
-        if nodes == 3 && rng.bool() {
-            cables.push([0, 1]);
-        }
-        let swap = (cables.len() >= 2 && rng.u8(..4) == 0).then(|| [0, rng.usize(1..cables.len())]);
-        let mut fault = |often: u32| match rng.u8(..3) {
+        let often_or_not = |rng: &mut Rng, often: u32| match rng.u8(..3) {
             0 => 0,
             1 => often.div_ceil(8),
             _ => often,
         };
+        let tick = 4 + often_or_not(rng, 60);
+        let quiet = often_or_not(rng, 60);
+        let mut weight = |fault: Fault, often: u32| match options.faults {
+            None => often_or_not(rng, often),
+            Some(named) if named.has(fault) => {
+                if rng.bool() {
+                    often
+                } else {
+                    often.div_ceil(8)
+                }
+            }
+            Some(_) => 0,
+        };
+        let frames = FrameFaults {
+            lost: weight(Fault::Loss, 40),
+            corrupted: weight(Fault::Corrupt, 40),
+            duplicated: weight(Fault::Duplicate, 60),
+            reordered: 0,
+            forged: 0,
+        };
+        let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         let weights = Weights {
             submit: 120,
             transmit: 400,
             deliver: 400,
-            tick: 4 + fault(60),
-            cut: fault(8),
+            tick,
+            quiet,
+            cut_one_way: weight(Fault::CutOneWay, 5),
+            cut_both: weight(Fault::CutBoth, 5),
             heal: 8,
-            carrier: fault(12),
-            transmit_failed: fault(3),
-            cancel: fault(6),
-            crash: fault(2),
-            swap: match (swap, hub) {
-                (_, true) => 8,
-                (Some(_), _) => 2,
-                _ => 0,
+            carrier: weight(Fault::Carrier, 12),
+            transmit_failed: weight(Fault::Transmit, 3),
+            stall: weight(Fault::Stall, 8),
+            cancel: weight(Fault::Cancel, 6),
+            crash: weight(Fault::Crash, 2),
+            plug: match (moves, swap, shape.spares.is_empty()) {
+                (false, ..) | (true, None, true) => 0,
+                (true, _, false) => 8,
+                (true, Some(_), true) => 2,
             },
-            noise: fault(4),
+            noise: weight(Fault::Noise, 4),
         };
-        let frames = FrameFaults {
-            lost: fault(40),
-            corrupted: fault(40),
-            duplicated: fault(60),
-        };
+        let thirds = u32::try_from(shape.cables.len() / 3).unwrap_or(u32::MAX);
+        let windows: [u16; 4] = [250, 250, 100, 32];
+        let window_records = (0..shape.nodes)
+            .map(|_| windows[rng.usize(..windows.len())])
+            .collect();
         Self {
-            steps: 2500,
-            nodes,
-            spares,
-            hub_asks,
+            steps: options
+                .steps
+                .unwrap_or_else(|| STEPS.saturating_mul(thirds.max(1)).min(STEPS_MAX)),
+            nodes: shape.nodes,
+            spares: shape.spares,
+            hub_asks: shape.hub_asks,
             first_sequence,
-            cables,
+            cables: shape.cables,
             slots: [1, 2, 4, 64][rng.usize(..4)],
+            window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
             silent_paces_max: rng.u32(2..=8),
-            payload_bytes_max: [24, 100, 2200][rng.usize(..3)],
+            event_ratio: [0, 3, 32][rng.usize(..3)],
+            payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
             swap,
             weights,
             frames,
+        }
+    }
+
+    /// Longest payload that a node takes: no verb is longer than the first of these.
+    #[must_use]
+    pub fn message_bytes_max(&self) -> u16 {
+        self.payload_bytes_max.max(160) as u16
+    }
+
+    /// Each class of faults that occurs, with how often: of frames in a thousand, of everything else in 1,000 events.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(Fault, u32)> {
+        let Weights {
+            submit,
+            transmit,
+            deliver,
+            tick,
+            quiet,
+            cut_one_way,
+            cut_both,
+            heal,
+            carrier,
+            transmit_failed,
+            stall,
+            cancel,
+            crash,
+            plug,
+            noise,
+        } = self.weights;
+        let faults = [
+            (Fault::CutOneWay, cut_one_way),
+            (Fault::CutBoth, cut_both),
+            (Fault::Carrier, carrier),
+            (Fault::Transmit, transmit_failed),
+            (Fault::Stall, stall),
+            (Fault::Crash, crash),
+            (Fault::Move, plug),
+            (Fault::Cancel, cancel),
+            (Fault::Noise, noise),
+        ];
+        let work = submit + transmit + deliver + tick + quiet + heal;
+        let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
+        let frames = [
+            (Fault::Loss, self.frames.lost),
+            (Fault::Corrupt, self.frames.corrupted),
+            (Fault::Duplicate, self.frames.duplicated),
+        ];
+        faults
+            .into_iter()
+            .map(|(fault, weight)| (fault, (weight * 1000).div_ceil(total)))
+            .chain(frames)
+            .filter(|(_, often)| *often > 0)
+            .collect()
+    }
+
+    /// A world without faults, of `nodes` nodes and these cables, for a walk that somebody leads.
+    #[must_use]
+    pub fn led(nodes: usize, cables: Vec<[usize; 2]>) -> Self {
+        Self {
+            steps: 0,
+            nodes,
+            spares: Vec::new(),
+            hub_asks: true,
+            first_sequence: 0,
+            cables,
+            slots: 4,
+            window_records: vec![250; nodes],
+            transactions_max: 64,
+            silent_paces_max: 4,
+            event_ratio: 32,
+            payload_bytes_max: 2500,
+            two_phase_in_ten: 5,
+            swap: None,
+            weights: Weights::default(),
+            frames: FrameFaults::default(),
+        }
+    }
+}
+
+/// Nodes and what joins them.
+struct Shape {
+    nodes: usize,
+    spares: Vec<usize>,
+    hub_asks: bool,
+    cables: Vec<[usize; 2]>,
+}
+
+impl Shape {
+    fn new(rng: &mut Rng, options: &Options) -> Self {
+        let free = options.nodes.is_none() && options.topology.is_none();
+        let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
+        if free && moves && rng.u8(..5) == 0 {
+            return Self::hub(rng.bool());
+        }
+        let nodes = options.nodes.unwrap_or_else(|| match rng.u8(..64) {
+            0 => rng.usize(9..=*NODES.end()),
+            1..=4 => rng.usize(4..=8),
+            5..=20 => 3,
+            _ => 2,
+        });
+        let topology = options
+            .topology
+            .unwrap_or_else(|| Topology::ALL[rng.usize(..Topology::ALL.len())]);
+        let mut cables = joined(rng, nodes, topology);
+        // Several cables between the same two nodes are what exchanges fail over to.
+        let more = match nodes {
+            2 => rng.usize(0..=2),
+            _ => rng.usize(0..=1),
+        };
+        for _ in 0..more {
+            cables.push(cables[rng.usize(..cables.len())]);
+        }
+        Self {
+            nodes,
+            spares: Vec::new(),
+            hub_asks: true,
+            cables,
+        }
+    }
+
+    /// A node that meets more neighbours than it can remember, one after the other.
+    fn hub(asks: bool) -> Self {
+        let nodes = if asks { 4 } else { 6 };
+        Self {
+            nodes,
+            spares: (2..nodes).collect(),
+            hub_asks: asks,
+            cables: vec![[0, 1]],
+        }
+    }
+}
+
+/// The cables of a topology, one between any two nodes that it joins.
+fn joined(rng: &mut Rng, nodes: usize, topology: Topology) -> Vec<[usize; 2]> {
+    let line = (1..nodes).map(|node| [node - 1, node]);
+    match topology {
+        Topology::Line => line.collect(),
+        // Between two nodes the ring's second cable is a second one between the same two.
+        Topology::Ring => line.chain([[nodes - 1, 0]]).collect(),
+        Topology::Full => (1..nodes)
+            .flat_map(|b| (0..b).map(move |a| [a, b]))
+            .collect(),
+        Topology::Random => {
+            let mut cables: Vec<_> = (1..nodes).map(|node| [rng.usize(..node), node]).collect();
+            for _ in 0..rng.usize(..nodes) {
+                let b = rng.usize(1..nodes);
+                cables.push([rng.usize(..b), b]);
+            }
+            cables
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Faults;
+
+    #[test]
+    fn a_topology_joins_all_nodes_and_none_to_itself() {
+        for seed in 0..200 {
+            let mut rng = Rng::with_seed(seed);
+            for topology in Topology::ALL {
+                let nodes = rng.usize(NODES);
+                let cables = joined(&mut rng, nodes, topology);
+                let mut reached = vec![false; nodes];
+                reached[0] = true;
+                for _ in 0..nodes {
+                    for &[a, b] in &cables {
+                        assert_ne!(a, b, "{topology}");
+                        let either = reached[a] || reached[b];
+                        (reached[a], reached[b]) = (either, either);
+                    }
+                }
+                assert!(
+                    reached.iter().all(|reached| *reached),
+                    "{topology} {cables:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_faults_that_were_named_occur() {
+        for seed in 0..200 {
+            let options = Options {
+                faults: Some(Faults::of(&[Fault::CutBoth])),
+                ..Options::default()
+            };
+            let plan = Plan::new(&mut Rng::with_seed(seed), &options);
+            let Weights {
+                cut_both,
+                cut_one_way,
+                carrier,
+                transmit_failed,
+                stall,
+                cancel,
+                crash,
+                plug,
+                noise,
+                ..
+            } = plan.weights;
+            assert!(cut_both > 0 && plan.spares.is_empty());
+            let others = [
+                cut_one_way,
+                carrier,
+                transmit_failed,
+                stall,
+                cancel,
+                crash,
+                plug,
+                noise,
+                plan.frames.lost,
+                plan.frames.corrupted,
+                plan.frames.duplicated,
+            ];
+            assert_eq!(others, [0; 11], "seed {seed}");
         }
     }
 }

@@ -1,40 +1,170 @@
-//! The program around a simulated node: it executes, and tells the ledger everything.
+//! The program around a simulated node: it executes, and lets the witness see everything.
 
-use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 use fastrand::Rng;
 
-use crate::ledger::Ledger;
+use crate::{
+    ask::Ask,
+    book::Life,
+    cable::Cable,
+    fact::{Fact, Place},
+    mutant::Mutant,
+    payload,
+    region::{self, Region},
+    witness::Witness,
+};
 
-/// A node's program during one event.
+/// A node's program during one call.
 pub(crate) struct Program<'a> {
     pub node: usize,
-    pub ledger: &'a mut Ledger,
+    pub witness: &'a mut Witness,
     pub rng: &'a mut Rng,
-    /// What happened to the links.
-    pub events: &'a mut Vec<LinkEvent>,
+    pub cables: &'a [Cable],
+    pub mutant: Option<Mutant>,
+    /// How many requests in a thousand are refused.
+    pub refused: u32,
+    /// What the program does when the call has returned.
+    pub afterwards: &'a mut Vec<Afterwards>,
+}
+
+/// What a program does when its node has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    /// A link of it failed.
+    LinkFailed,
+    /// It takes what is in doubt for done.
+    Guess(u64),
+}
+
+impl Program<'_> {
+    fn life(&self) -> Life {
+        self.witness.book.life(self.node)
+    }
+
+    fn region(&mut self) -> &mut Region {
+        &mut self.witness.regions[self.node]
+    }
+
+    fn writes(&self) -> u64 {
+        region::writes(&self.witness.regions[self.node])
+    }
+
+    /// The verb that is executed for a request: the one that it carries, if nothing is broken on purpose. Then the words
+    /// of the one that it carries are let go of before.
+    fn verb_of(&mut self, id: &ExchangeId, payload: &[u8]) -> Vec<u8> {
+        let verb = payload::verb_of(payload).unwrap_or_default();
+        if self.mutant == Some(Mutant::HalvesTransfers)
+            && self.rng.u8(..8) == 0
+            && let Some((_, exchange)) = self.witness.book.of_request(payload)
+            && let Ask::Transfer(mut changes) = exchange.ask.clone()
+        {
+            changes.pop();
+            self.region().reverse(id, verb);
+            return Ask::Transfer(changes).encode();
+        }
+        verb.to_vec()
+    }
 }
 
 impl Host for Program<'_> {
-    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        let refuse = self.rng.u8(..32) == 0;
-        self.ledger.admit(self.node, payload, refuse)
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        let at = self.life();
+        let before = self.writes();
+        let admitted = if self.rng.u32(..1000) < self.refused {
+            Err(Refusal::NoResources)
+        } else {
+            let verb = payload::verb_of(payload).unwrap_or_default();
+            self.region().admit(id, mode, verb)
+        };
+        if admitted.is_ok()
+            && mode == Mode::TwoPhase
+            && self.mutant == Some(Mutant::ExecutesAtMessageOne)
+        {
+            let verb = self.verb_of(id, payload);
+            self.region().execute(id, &verb, &mut Reply::new());
+        }
+        let wrote = self.writes() != before;
+        self.witness.see(match admitted {
+            Err(refusal) => Fact::Declined {
+                at,
+                payload,
+                refusal,
+                wrote,
+            },
+            Ok(()) => Fact::Admitted {
+                at,
+                id,
+                mode,
+                payload,
+                wrote,
+            },
+        });
+        admitted
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
-        self.ledger.execute(self.node, payload, reply);
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+        let at = self.life();
+        let writes_before = self.writes();
+        let verb = self.verb_of(id, payload);
+        self.region().execute(id, &verb, reply);
+        if let Some((token, exchange)) = self.witness.book.of_request(payload) {
+            payload::finish_reply(reply, token, at, exchange.reply_bytes);
+        }
+        self.witness.see(Fact::Executed {
+            at,
+            id,
+            payload,
+            reply: reply.as_bytes(),
+            writes_before,
+        });
+        Execution::Done
     }
 
-    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        if self.mutant == Some(Mutant::KeepsReservations) {
+            return;
+        }
+        let at = self.life();
+        let before = self.writes();
+        let verb = payload::verb_of(payload).unwrap_or_default();
+        self.region().reverse(id, verb);
+        let wrote = self.writes() != before;
+        self.witness.see(Fact::Reversed {
+            at,
+            id,
+            payload,
+            wrote,
+        });
+    }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
-        self.ledger.complete(self.node, token, outcome);
+        let by = self.life();
+        self.witness.see(Fact::Told { by, token, outcome });
     }
 
     fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
-        self.ledger.in_doubt(self.node, token);
+        let by = self.life();
+        self.witness.see(Fact::Doubted { by, token });
+        if self.mutant == Some(Mutant::GuessesInDoubt) {
+            self.afterwards.push(Afterwards::Guess(token));
+        }
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        self.events.push(event);
+        let (LinkEvent::Up { port, .. } | LinkEvent::Down { port, .. }) = event;
+        if matches!(event, LinkEvent::Down { .. }) {
+            self.afterwards.push(Afterwards::LinkFailed);
+        }
+        let mut places = (0..).zip(self.cables).flat_map(|(cable, both)| {
+            (0..).zip(both.ends).map(move |(end, here)| Place {
+                cable,
+                end,
+                node: here.node,
+                port: here.port,
+            })
+        });
+        if let Some(at) = places.find(|place| (place.node, place.port) == (self.node, port)) {
+            self.witness.see(Fact::Link { at, event });
+        }
     }
 }

@@ -33,6 +33,7 @@ const fn budget(losses: u8, cuts: u8, ticks: u8, restarts: u8) -> Budget {
         cuts,
         ticks,
         restarts,
+        quiets: 0,
     }
 }
 
@@ -75,7 +76,9 @@ pub fn whole() -> Vec<Scenario> {
         Scenario {
             cables: two_cables(),
             wishes: two(),
-            budget: budget(1, 1, 0, 0),
+            budget: budget(0, 1, 0, 0),
+            event_ratio: 2,
+            records_max: 4,
             ..Scenario::new("alternate-path-two")
         },
         Scenario {
@@ -93,8 +96,13 @@ pub fn whole() -> Vec<Scenario> {
         },
         Scenario {
             wishes: one(NO_REFUSAL),
-            budget: budget(1, 1, 1, 1),
+            budget: budget(1, 1, 0, 1),
             ..Scenario::new("restart")
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: budget(1, 0, 1, 1),
+            ..Scenario::new("restart-tick")
         },
         Scenario {
             cables: two_cables(),
@@ -116,6 +124,18 @@ pub fn whole() -> Vec<Scenario> {
             budget: budget(1, 1, 1, 0),
             ..long()
         },
+        Scenario {
+            budget: Budget {
+                quiets: 1,
+                ..budget(0, 1, 0, 0)
+            },
+            records_max: 3,
+            ..by_events()
+        },
+        Scenario {
+            budget: budget(0, 2, 0, 0),
+            ..triangle()
+        },
     ]
 }
 
@@ -124,6 +144,27 @@ fn long() -> Scenario {
         wishes: one(NO_REFUSAL),
         request_bytes: FRAME_PAYLOAD_BYTES_MAX as u16 + 1,
         ..Scenario::new("two-frames")
+    }
+}
+
+/// Two cables whose round trips are counted against each other.
+fn by_events() -> Scenario {
+    Scenario {
+        cables: two_cables(),
+        wishes: one(NO_REFUSAL),
+        event_ratio: 2,
+        ..Scenario::new("by-events")
+    }
+}
+
+/// The first two nodes lose their cable for good; the third has one to each.
+fn triangle() -> Scenario {
+    Scenario {
+        nodes: 3,
+        cables: vec![FORTH, [0, 2], [2, 1]],
+        wishes: one(NO_REFUSAL),
+        for_good: vec![0],
+        ..Scenario::new("triangle")
     }
 }
 
@@ -193,6 +234,18 @@ pub fn bounded() -> Vec<Scenario> {
             budget: budget(1, 0, 1, 0),
             ..long()
         },
+        Scenario {
+            budget: Budget {
+                quiets: 1,
+                ..budget(0, 0, 0, 0)
+            },
+            records_max: 6,
+            ..by_events()
+        },
+        Scenario {
+            budget: budget(0, 1, 0, 0),
+            ..triangle()
+        },
     ]
 }
 
@@ -215,6 +268,13 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         cables: two_cables(),
         ..cut_once("no-latch", Mutant::NoLatch)
     };
+    let cut_for_good = |name, mutant| Scenario {
+        budget: budget(0, 1, 0, 0),
+        mutant,
+        ..Scenario { name, ..triangle() }
+    };
+    let over_neighbour = cut_for_good("no-latch-for-neighbours", Mutant::NoLatchForNeighbours);
+    let made_up = cut_for_good("neighbour-answers", Mutant::NeighbourAnswers);
     let deliver_at_1 = cut_once("deliver-at-message-1", Mutant::DeliverAt1);
     let fire_and_forget = cut_once("fire-and-forget", Mutant::FireAndForget);
     let reordering = cut_once("reordering", Mutant::ReorderUnnumbered);
@@ -230,6 +290,8 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         (reordering.clone(), invariant::EXACTLY_ONCE),
         (reordering, invariant::BOOKS),
         (two_frames, invariant::NO_STORM),
+        (over_neighbour, invariant::AGREEMENT),
+        (made_up, invariant::AGREEMENT),
         (unnumbered, invariant::ENDS_RESOLVED),
         (keep_reserved, invariant::NOTHING_RESERVED),
     ]
@@ -246,7 +308,8 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
     .collect()
 }
 
-/// The two halves of the mutant `reordering`, which must be safe alone: each is excused from what it breaks among [`mutants`].
+/// The two halves of the mutant `reordering`, which must be safe alone, and a neighbour that makes up answers, which must not have
+/// anything executed twice: each is excused from what it breaks among [`mutants`].
 #[must_use]
 pub fn halves() -> Vec<Scenario> {
     vec![
@@ -263,6 +326,13 @@ pub fn halves() -> Vec<Scenario> {
             mutant: Mutant::Reorder,
             excused: vec![invariant::NO_STORM],
             ..Scenario::new("reordering-with-numbers")
+        },
+        Scenario {
+            name: "neighbour-answers",
+            budget: budget(0, 1, 0, 0),
+            mutant: Mutant::NeighbourAnswers,
+            excused: vec![invariant::AGREEMENT, invariant::ENDS_RESOLVED],
+            ..triangle()
         },
     ]
 }

@@ -8,13 +8,31 @@ use std::{
 };
 
 use covalent_protocol::wire::{
-    ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame, record::Header,
+    ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes, frame,
+    record::{self, Header},
+    slice::Kind,
 };
 
 /// Where the clock of the sender lies in the first record of a message.
 const CLOCK: Range<usize> = 24..28;
+/// Endings in the third byte of an answer.
+const UNDONE: u8 = 0;
+const NEVER_SEEN: u8 = 4;
 /// Where the CRC lies in every record.
 const CRC_AT: usize = 56;
+
+/// How an exchange ended, as a frame says.
+#[derive(Debug, Clone, Copy)]
+pub struct Said {
+    /// The port that its initiator started it on.
+    pub port: u16,
+    /// Its slot there.
+    pub slot: u8,
+    /// The sequence that the slot stands at: its own, if it is undone.
+    pub sequence: u32,
+    /// It was not executed and never will be.
+    pub is_undone: bool,
+}
 
 /// A frame under way.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,14 +66,33 @@ impl Frame {
         })
     }
 
-    /// The frame with the first record of each message replaced by what `change` makes of it, if it makes anything.
+    /// The answers to questions in it. What a neighbour passes on does not name the slot, which is taken to be 0.
+    pub fn endings(&self) -> impl Iterator<Item = Said> {
+        self.messages().filter_map(|(at, header)| {
+            let slot = match header.kind {
+                Kind::Resolved => header.slot,
+                Kind::Relayed => 0,
+                _ => return None,
+            };
+            let payload = record::payload(&self.records()[at]);
+            Some(Said {
+                port: u16::from_le_bytes([payload[0], payload[1]]),
+                slot,
+                sequence: u32::from_le_bytes(*payload[4..].first_chunk()?),
+                is_undone: matches!(payload[2], UNDONE | NEVER_SEEN),
+            })
+        })
+    }
+
+    /// The frame with the records of each message replaced by what `change` makes of them, if it makes anything.
     #[must_use]
-    pub fn changed(&self, mut change: impl FnMut(&Header, &mut RecordBytes) -> bool) -> Self {
+    pub fn changed(&self, mut change: impl FnMut(&Header, &mut [RecordBytes]) -> bool) -> Self {
         let mut bytes = self.0.to_vec();
         let (records, _) = bytes[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
         let mut changed = false;
         for (at, header) in self.messages() {
-            changed |= change(&header, &mut records[at]);
+            let of_message = at..at + usize::from(header.shape.records);
+            changed |= change(&header, &mut records[of_message]);
         }
         if !changed {
             return self.clone();

@@ -1,11 +1,17 @@
 //! What must hold in every state.
 
-use covalent_protocol::Mode;
+use covalent_protocol::{ExchangeId, Mode};
 use stateright::Property;
 
-use crate::{program::Told, rest, scenario::Scenario, step::Search, world::World};
+use crate::{
+    program::Told,
+    rest,
+    scenario::Scenario,
+    step::Search,
+    world::{Slot, World, guid},
+};
 
-/// Never committed at one end and reversed at the other.
+/// Never committed at one end and reversed, or called undone, at the other.
 pub const AGREEMENT: &str = "agreement";
 /// At most one end has the right to forward.
 pub const ONE_COPY: &str = "one copy";
@@ -61,7 +67,7 @@ fn agreement(world: &World) -> bool {
         side.program
             .committed
             .iter()
-            .all(|id| !reversed.contains(id))
+            .all(|id| !reversed.contains(id) && !world.called_undone.contains(&name(id)))
     })
 }
 
@@ -92,15 +98,19 @@ fn exactly_once(world: &World) -> bool {
     })
 }
 
+/// An exchange as its initiator names it.
+const fn name(id: &ExchangeId) -> (Slot, (u32, u32)) {
+    let from = (id.peer - guid(0)) as usize;
+    ((from, id.port, id.slot), (id.sequence, id.epoch))
+}
+
 fn isolation(world: &World) -> bool {
     world.wishes.iter().all(|wish| {
         wish.mode == Mode::OnePhase || {
             let program = &world.sides[wish.to].program;
             program.committed_in_two.iter().all(|id| {
-                let from = (id.peer - crate::world::guid(0)) as usize;
-                world
-                    .heard
-                    .contains(&((from, id.port, id.slot), id.sequence))
+                let (slot, (sequence, _)) = name(id);
+                world.heard.contains(&(slot, sequence))
             })
         }
     })
@@ -120,10 +130,10 @@ fn nothing_reserved(world: &World) -> bool {
 /// Who meets a new life on one cable starts the handshakes on the others anew, so that nothing of an old one is believed: the first
 /// meeting may cost a link one failure, a restart two.
 fn no_storm(scenario: &Scenario, world: &World) -> bool {
-    let silences: u8 = world.sides.iter().map(|side| side.program.silences).sum();
+    let guesses: u8 = world.sides.iter().map(|side| side.program.guesses).sum();
     let spent = &world.spent;
     let meetings = u8::from(!scenario.up && scenario.cables.len() > 1);
-    let faults = spent.losses + spent.cuts + meetings + 2 * spent.restarts + silences;
+    let faults = spent.losses + spent.cuts + meetings + 2 * spent.restarts + guesses;
     world
         .sides
         .iter()

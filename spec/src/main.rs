@@ -1,37 +1,38 @@
 //! Checks the catalogue and prints what was explored. The last status is that of the worst.
 //!
-//! `covalent-spec` checks everything, within bounds that take minutes; `covalent-spec --bounded` within bounds that take seconds.
+//! `covalent-spec` checks everything, within bounds that take minutes; `covalent-spec --bounded` within bounds that take seconds. With a
+//! name behind, one search of either.
 
 use std::{collections::BTreeSet, env, process::ExitCode};
 
-use covalent_spec::{Explored, catalogue, explore, sight};
+use covalent_spec::{Explored, Scenario, catalogue, explore, sight};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    let bounded = match arguments
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        [] => false,
-        ["--bounded"] => true,
-        others => {
-            eprintln!(
-                "covalent-spec: no option `{}`: use --bounded, or nothing for the whole",
-                others.join(" ")
-            );
-            return ExitCode::from(2);
-        }
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let (bounded, words) = match words.as_slice() {
+        ["--bounded", rest @ ..] => (true, rest),
+        all => (false, all),
     };
-    let mut failures = 0;
-    let mut seen = BTreeSet::new();
-    say("the production state machines, which must hold (stateright)");
     let scenarios = if bounded {
         catalogue::bounded()
     } else {
         catalogue::whole()
     };
+    match words {
+        [] => {}
+        [name] if !name.starts_with('-') => return only(scenarios, name),
+        others => {
+            eprintln!(
+                "covalent-spec: no option `{}`: use --bounded, or nothing for the whole; then the name of one search, or nothing for all",
+                others.join(" ")
+            );
+            return ExitCode::from(2);
+        }
+    }
+    let mut failures = 0;
+    let mut seen = BTreeSet::new();
+    say("the production state machines, which must hold (stateright)");
     for scenario in scenarios {
         let explored = explore(scenario);
         failures += usize::from(!holds(&explored));
@@ -63,7 +64,9 @@ fn main() -> ExitCode {
         }
     }
     if !bounded {
-        say("the two halves of the mutant `reordering`, which must be safe alone");
+        say(
+            "mutants that must be safe but for that: the halves of `reordering`, and a neighbour that makes up answers",
+        );
         for scenario in catalogue::halves() {
             failures += usize::from(!holds(&explore(scenario)));
         }
@@ -75,6 +78,29 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// One search.
+fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
+    let Some(at) = scenarios.iter().position(|scenario| scenario.name == name) else {
+        let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
+        eprintln!(
+            "covalent-spec: no search `{name}`: there are {}",
+            names.join(", ")
+        );
+        return ExitCode::from(2);
+    };
+    let explored = explore(scenarios.swap_remove(at));
+    let holds = holds(&explored);
+    say(&format!(
+        "seen: {}",
+        Vec::from_iter(explored.seen).join("; ")
+    ));
+    if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Prints what was explored, and the steps to what is broken.

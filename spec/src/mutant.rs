@@ -1,6 +1,9 @@
 //! Ways to build it wrong. Each stands around the production code and not in it, and each must be found.
 
-use covalent_protocol::wire::{record, slice::Kind};
+use covalent_protocol::{
+    ExchangeId,
+    wire::{record, slice::Kind},
+};
 
 use crate::{frame::Frame, world::Side};
 
@@ -23,6 +26,10 @@ pub enum Mutant {
     KeepReserved,
     /// A responder says "undone" of what it did not execute, and does not keep to it.
     NoLatch,
+    /// The same, where a neighbour passes the question on.
+    NoLatchForNeighbours,
+    /// A neighbour answers "undone" to what it should pass on, and the responder never hears of it.
+    NeighbourAnswers,
 }
 
 impl Mutant {
@@ -44,10 +51,60 @@ const NO_PORT: u16 = 0x7f00;
 /// Where the payload lies in the first record of a message.
 const PAYLOAD_AT: usize = 28;
 
+/// Where the rest of a neighbour's question lies in its second record: the port in it, and whether to commit.
+const RELAY_PORT_AT: usize = 12;
+const RELAY_COMMIT_AT: usize = 15;
+
+impl Mutant {
+    /// What the node `guid`, which is `side`, receives in place of a frame of `peer`.
+    #[must_use]
+    pub fn as_heard(self, side: &Side, guid: u64, peer: u64, frame: Frame) -> Frame {
+        match self {
+            Self::NoLatch => without_latch(side, peer, &frame),
+            Self::NoLatchForNeighbours => over_neighbour(side, guid, false, &frame),
+            Self::NeighbourAnswers => over_neighbour(side, guid, true, &frame),
+            _ => frame,
+        }
+    }
+}
+
+/// What is received where nobody keeps to an "undone" that a neighbour is to pass on; or where all of it is `made_up`.
+fn over_neighbour(side: &Side, guid: u64, made_up: bool, frame: &Frame) -> Frame {
+    frame.changed(|header, records| match (header.kind, records) {
+        (Kind::Relay, [first, second]) => {
+            let payload = record::payload(first);
+            let number = |at: usize| {
+                payload[at..]
+                    .first_chunk()
+                    .map(|it| u64::from_le_bytes(*it))
+            };
+            let port = u16::from_le_bytes([second[RELAY_PORT_AT], second[RELAY_PORT_AT + 1]]);
+            // One exchange of each initiator is all there is.
+            let of_asker = |id: &ExchangeId| (Some(id.peer), id.port) == (number(0), port);
+            let known = second[RELAY_COMMIT_AT] != 0 || side.program.committed.iter().any(of_asker);
+            if number(16) != Some(guid) || (known && !made_up) {
+                return false;
+            }
+            let said = (port | NO_PORT).to_le_bytes();
+            second[RELAY_PORT_AT..RELAY_PORT_AT + 2].copy_from_slice(&said);
+            second[RELAY_COMMIT_AT] = 0;
+            true
+        }
+        (Kind::Relayed, [first, ..]) => {
+            let payload = record::payload(first);
+            let port = u16::from_le_bytes([payload[0], payload[1]]);
+            let said = (port & !NO_PORT).to_le_bytes();
+            first[PAYLOAD_AT..PAYLOAD_AT + 2].copy_from_slice(&said);
+            port & NO_PORT != 0
+        }
+        _ => false,
+    })
+}
+
 /// What `side` receives in place of `frame` where nobody keeps to an "undone".
-#[must_use]
-pub fn without_latch(side: &Side, peer: u64, frame: &Frame) -> Frame {
-    frame.changed(|header, record| {
+fn without_latch(side: &Side, peer: u64, frame: &Frame) -> Frame {
+    frame.changed(|header, records| {
+        let record = &mut records[0];
         let payload = record::payload(record);
         let port = u16::from_le_bytes([payload[0], payload[1]]);
         let said = match header.kind {

@@ -1,6 +1,8 @@
 //! The program around a node. It keeps books of what it was asked and told.
 
-use covalent_protocol::{DownReason, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{
+    DownReason, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+};
 
 use crate::{
     mutant::Mutant,
@@ -57,10 +59,10 @@ pub struct Program {
     pub reversed: Vec<ExchangeId>,
     /// What was admitted and neither executed nor reversed.
     pub admitted: Vec<ExchangeId>,
-    /// Failures of each link, but for those that silence showed.
+    /// Failures of each link, but for those that this end guessed.
     pub failures: Vec<u8>,
-    /// Failures that silence showed, which cost the peer one as well.
-    pub silences: u8,
+    /// Failures by silence, or because other links were quicker: a guess where nothing got lost but time. Each costs the peer one as well.
+    pub guesses: u8,
     /// A link failed with exchanges of this node open on it; for a mutant that cares.
     pub lost_sight: bool,
     /// The first thing that was wrong.
@@ -84,7 +86,7 @@ impl Program {
             reversed: Vec::new(),
             admitted: Vec::new(),
             failures: vec![0; scenario.cables.len()],
-            silences: 0,
+            guesses: 0,
             lost_sight: false,
             breach: None,
         }
@@ -163,13 +165,14 @@ impl Host for Program {
         Ok(())
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.settle(id);
         let wish = self.look_at(payload);
         if self.mutant != Mutant::DeliverAt1 || self.wishes[wish].mode == Mode::OnePhase {
             self.deliver(id, wish);
         }
         let _fits = reply.set(&[!payload[0], self.attempts[wish]]);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
@@ -209,7 +212,9 @@ impl Host for Program {
         };
         self.lost_sight |= open > 0 && self.mutant == Mutant::FireAndForget;
         match reason {
-            DownReason::PeerSilent => self.silences += 1,
+            DownReason::PeerSilent | DownReason::Outpaced | DownReason::Unreflected => {
+                self.guesses += 1;
+            }
             DownReason::Violation
             | DownReason::ReflectionMismatch
             | DownReason::Unanswered

@@ -28,6 +28,8 @@ pub struct Budget {
     pub ticks: u8,
     /// Restarts of any node.
     pub restarts: u8,
+    /// Times that each node is told that its caller hears nothing.
+    pub quiets: u8,
 }
 
 /// A check.
@@ -49,6 +51,13 @@ pub struct Scenario {
     pub request_bytes: u16,
     /// Ticks without a word after which a link is declared dead.
     pub silent_paces_max: u32,
+    /// Round trips of another link after which a link is declared dead.
+    pub event_ratio: u32,
+    /// Runs are followed until a record of an epoch has this number: balls that go to and fro while a link is being found out have no
+    /// end otherwise that a search would come to.
+    pub records_max: u32,
+    /// Cables that nobody mends once they are cut.
+    pub for_good: Vec<usize>,
     /// Whether all links are up at the start; else they have a carrier and nothing was said.
     pub up: bool,
     /// Whether a node sends what it has as soon as it has it. Else that waits as long as it likes, and several things that are due share a
@@ -73,6 +82,9 @@ impl Scenario {
             slots: 1,
             request_bytes: 1,
             silent_paces_max: 4,
+            event_ratio: 32,
+            records_max: u32::MAX,
+            for_good: Vec::new(),
             up: true,
             eager: true,
             mutant: Mutant::None,

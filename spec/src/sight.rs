@@ -45,6 +45,16 @@ pub const ALL: &[Sight] = &[
     sight("a question was answered \"undone\"", |world| {
         counted(world, |counters| counters.reversed > 0)
     }),
+    sight("a neighbour passed a question on", |world| {
+        counted(world, |counters| counters.relays_passed > 0)
+    }),
+    sight("a neighbour passed \"committed\" on", |world| {
+        told(world, Told::Done) && counted(world, |counters| counters.relayed > 0)
+    }),
+    sight("a neighbour passed \"undone\" on", |world| {
+        let passed = counted(world, |counters| counters.relayed > 0);
+        passed && !world.called_undone.is_empty()
+    }),
     sight("what was undone committed afresh", |world| {
         afresh(world, Told::Done)
     }),
@@ -77,6 +87,9 @@ pub const ALL: &[Sight] = &[
     }),
     sight("a link failed by its carrier", |world| {
         failed(world, DownReason::CarrierLost)
+    }),
+    sight("a link failed because another was quicker", |world| {
+        failed(world, DownReason::Outpaced)
     }),
     sight("a link failed by silence", |world| {
         failed(world, DownReason::PeerSilent)

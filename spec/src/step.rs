@@ -7,7 +7,7 @@ use std::sync::{
 
 use stateright::{Model, Property};
 
-use crate::{invariant, scenario::Scenario, sight, world::World};
+use crate::{frame::Frame, invariant, scenario::Scenario, sight, world::World};
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,11 @@ pub enum Step {
     },
     /// A pace passes at a node.
     Tick {
+        /// The node.
+        node: usize,
+    },
+    /// A node is told that its caller hears nothing.
+    Quiet {
         /// The node.
         node: usize,
     },
@@ -132,6 +137,9 @@ impl Model for Search {
             if world.ticks[node] < budget.ticks {
                 steps.push(Step::Tick { node });
             }
+            if world.quiets[node] < budget.quiets {
+                steps.push(Step::Quiet { node });
+            }
             if world.spent.restarts < budget.restarts {
                 steps.push(Step::Restart { node });
             }
@@ -160,6 +168,9 @@ impl Model for Search {
                 if cable.cut != [false; 2] && !cable.noticed[end] {
                     steps.push(Step::Notice { cable: number, end });
                 }
+            }
+            if cable.cut != [false; 2] && self.scenario.for_good.contains(&number) {
+                continue;
             }
             if cable.cut != [false; 2] {
                 steps.push(Step::Mend { cable: number });
@@ -196,16 +207,15 @@ impl Model for Search {
                 next.cables[cable].cut = to;
                 next.spent.cuts += 1;
             }
-            Step::Notice { cable, end } => {
-                next.cables[cable].noticed[end] = true;
-                next.input(scenario, scenario.cables[cable][end], |side| {
-                    side.node.on_carrier(cable as u16, false, &mut side.program);
-                });
-            }
+            Step::Notice { cable, end } => next.notice(scenario, cable, end),
             Step::Mend { cable } => next.mend(scenario, cable),
             Step::Tick { node } => {
                 next.ticks[node] += 1;
                 next.input(scenario, node, |side| side.node.on_tick(&mut side.program));
+            }
+            Step::Quiet { node } => {
+                next.quiets[node] += 1;
+                next.input(scenario, node, |side| side.node.on_quiet());
             }
             Step::Restart { node } => {
                 next.spent.restarts += 1;
@@ -213,6 +223,15 @@ impl Model for Search {
             }
         }
         Some(next)
+    }
+
+    fn within_boundary(&self, world: &World) -> bool {
+        let is_within = |frame: &Frame| {
+            let mut messages = frame.messages();
+            messages.all(|(_, header)| header.record_sequence < self.scenario.records_max)
+        };
+        let mut ways = world.cables.iter().flat_map(|cable| &cable.under_way);
+        ways.all(|frames| frames.iter().all(is_within))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

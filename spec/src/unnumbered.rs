@@ -61,7 +61,8 @@ impl Unnumbered {
         let Some((epoch, heard)) = &mut self.heard[port] else {
             return frame.clone();
         };
-        frame.changed(|header, record| {
+        frame.changed(|header, records| {
+            let record = &mut records[0];
             let payload = record::payload(record).to_vec();
             let about = usize::from(u16::from_le_bytes([payload[0], payload[1]]));
             let one_bit_off = |last: u32| (last ^ header.slot_sequence) & 1;

@@ -13,7 +13,6 @@ use covalent_protocol::{
 
 use crate::{
     frame::Frame,
-    mutant::{self, Mutant},
     program::Program,
     scenario::{Budget, Scenario, Wish},
     unnumbered::Unnumbered,
@@ -64,22 +63,27 @@ pub struct World {
     pub cables: Vec<Cable>,
     /// What is wished in this run.
     pub wishes: Arc<[Wish]>,
-    /// What went wrong so far; ticks are counted apart.
+    /// What went wrong so far; ticks and quiets are counted apart.
     pub spent: Budget,
     /// Ticks of each node.
     pub ticks: Vec<u8>,
-    /// The sequence last started in each slot.
-    pub started: BTreeMap<Slot, u32>,
+    /// How often each node was told that its caller hears nothing.
+    pub quiets: Vec<u8>,
+    /// The sequence last started in each slot, and the epoch that it was started in.
+    pub started: BTreeMap<Slot, (u32, u32)>,
     /// What arrived on the way here; decides nothing.
     pub arrived: Arrived,
     /// The sequences in each slot of which message 2 arrived.
     pub heard: BTreeSet<(Slot, u32)>,
+    /// What initiators heard called "undone" or "never seen", each with its sequence and epoch.
+    pub called_undone: BTreeSet<(Slot, (u32, u32))>,
 }
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.sides, &self.cables, &self.wishes).hash(state);
-        (self.spent, &self.ticks, &self.started, &self.heard).hash(state);
+        (self.spent, &self.ticks, &self.quiets).hash(state);
+        (&self.started, &self.heard, &self.called_undone).hash(state);
     }
 }
 
@@ -106,6 +110,7 @@ fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
     let mut node = Node::new(NodeConfig {
         slots: scenario.slots,
         silent_paces_max: scenario.silent_paces_max,
+        event_ratio: scenario.event_ratio,
         transactions_max: 3,
         message_bytes_max: scenario.request_bytes.max(2),
         ..NodeConfig::new(guid(number), 100 + u64::from(life), name)
@@ -139,9 +144,11 @@ impl World {
             wishes: wishes.into(),
             spent: Budget::default(),
             ticks: vec![0; scenario.nodes],
+            quiets: vec![0; scenario.nodes],
             started: BTreeMap::new(),
             arrived: Arrived::default(),
             heard: BTreeSet::new(),
+            called_undone: BTreeSet::new(),
         };
         for (cable, ends) in scenario.cables.iter().enumerate() {
             for &end in ends {
@@ -199,7 +206,8 @@ impl World {
         for (_, header) in frame.messages() {
             if matches!(header.kind, Kind::Request | Kind::Tentative) {
                 let slot = (node, cable as u16, header.slot);
-                self.started.insert(slot, header.slot_sequence);
+                self.started
+                    .insert(slot, (header.slot_sequence, header.epoch));
             }
         }
         let cable = &mut self.cables[cable];
@@ -232,12 +240,15 @@ impl World {
             self.arrived.message_3_rode |= !answers;
             // A rider has no sequence of its own: it is of whatever its initiator started last.
             let slot = (node, cable as u16, header.rider);
-            if answers && let Some(&sequence) = self.started.get(&slot) {
+            if answers && let Some(&(sequence, _)) = self.started.get(&slot) {
                 self.heard.insert((slot, sequence));
             }
         }
-        if scenario.mutant == Mutant::NoLatch {
-            frame = mutant::without_latch(&self.sides[node], guid(peer), &frame);
+        frame = scenario
+            .mutant
+            .as_heard(&self.sides[node], guid(node), guid(peer), frame);
+        if !scenario.mutant.is_unnumbered() {
+            self.note_undone(node, &frame);
         }
         self.input(scenario, node, |side| {
             if let Some(unnumbered) = &mut side.unnumbered {
@@ -246,6 +257,23 @@ impl World {
             side.node
                 .on_frame(cable as u16, frame.bytes(), &mut side.program);
         });
+    }
+
+    /// Notes what a frame calls "undone" of what `node` started. Who starts something passes nothing on in these scenarios, and asks
+    /// neighbours about slot 0 only.
+    fn note_undone(&mut self, node: usize, frame: &Frame) {
+        if self.wishes.iter().all(|wish| wish.from != node) {
+            return;
+        }
+        for ending in frame.endings() {
+            let slot = (node, ending.port, ending.slot);
+            if let Some(&started) = self.started.get(&slot)
+                && started.0 == ending.sequence
+                && ending.is_undone
+            {
+                self.called_undone.insert((slot, started));
+            }
+        }
     }
 
     /// Everything under way arrives, and what is said to it, until nothing is under way. False if that has no end.
@@ -268,6 +296,14 @@ impl World {
             }
         }
         false
+    }
+
+    /// An end of a cable loses its carrier.
+    pub fn notice(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+        self.cables[cable].noticed[end] = true;
+        self.input(scenario, scenario.cables[cable][end], |side| {
+            side.node.on_carrier(cable as u16, false, &mut side.program);
+        });
     }
 
     /// A cable is whole again, at both ends.

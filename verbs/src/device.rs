@@ -28,7 +28,7 @@ use crate::{
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
     queue::Verbs,
-    region::Region,
+    region::{Region, RegionOptions},
     rx::RxPipe,
     rx_tx::RxTxPipe,
     tx::TxPipe,
@@ -339,10 +339,25 @@ impl Device {
     /// # Errors
     /// [`Error::Refused`] (for example: the name is taken), [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
     pub fn register_region(&self, name: &str, size_bytes: u64, rights: Rights) -> Result<Region> {
+        self.register_region_with(name, size_bytes, RegionOptions::new(rights))
+    }
+
+    /// As [`Device::register_region`], with options. A durable region that was registered before by the same user, under this name and with
+    /// this size, holds what it held.
+    ///
+    /// # Errors
+    /// As [`Device::register_region`]; a durable region is refused by a daemon without a journal.
+    pub fn register_region_with(
+        &self,
+        name: &str,
+        size_bytes: u64,
+        options: RegionOptions,
+    ) -> Result<Region> {
         let request = Request::RegisterRegion {
             name: name.to_owned(),
             size_bytes,
-            rights,
+            rights: options.rights,
+            durable: options.durable,
         };
         let what = format!("register region `{name}`");
         let (reply, fds) = self.client.borrow_mut().request(&request, &what)?;

@@ -55,6 +55,7 @@ mod region;
 mod remote;
 mod rx;
 mod rx_tx;
+mod stamp;
 mod tx;
 mod verb;
 mod wait;
@@ -74,10 +75,11 @@ pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
-pub use region::Region;
+pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
 pub use rx_tx::{PacketMut, RxTxBatch, RxTxPipe};
+pub use stamp::Stamp;
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{
     CommitWord, Comparison, Completion, Condition, MULTI_COMMIT_WORDS_MAX, Mode, Order, Outcome,

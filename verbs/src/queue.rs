@@ -11,11 +11,15 @@ use covalent_api::{
     status::LinkStatus,
 };
 use covalent_pipe::{app, region::REGION_BYTES_MAX};
-use covalent_protocol::verb::{
-    self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Status, VERB_BYTES_MAX,
-    doubt::Ask,
-    envelope::{
-        COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
+use covalent_protocol::{
+    Moment,
+    verb::{
+        self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Status, VERB_BYTES_MAX,
+        doubt::Ask,
+        envelope::{
+            COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
+            Submit,
+        },
     },
 };
 
@@ -25,6 +29,7 @@ use crate::{
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     remote::RemoteRegion,
+    stamp::Stamp,
     tx::wait_for_room,
     verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
 };
@@ -94,6 +99,7 @@ pub struct Verbs<'d> {
     outstanding: Outstanding,
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final one for each entry of the table.
     arrived: VecDeque<Completion>,
+    last_stamp: Stamp,
 }
 
 impl<'d> Verbs<'d> {
@@ -125,6 +131,7 @@ impl<'d> Verbs<'d> {
             complete: app::RxPipe::new(complete.memory).map_err(foreign)?,
             outstanding: Outstanding::new(depth),
             arrived: VecDeque::with_capacity(2 * depth as usize),
+            last_stamp: Stamp::default(),
         })
     }
 
@@ -138,6 +145,12 @@ impl<'d> Verbs<'d> {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.outstanding.depth()
+    }
+
+    /// The stamp of the completion that was handed out last; after a blocking call that of its verb.
+    #[must_use]
+    pub const fn last_stamp(&self) -> Stamp {
+        self.last_stamp
     }
 
     /// Looks a region up by its name on its node. Blocks for the answer; what a name stands for is asked of the own daemon first, for no longer than
@@ -449,6 +462,7 @@ impl<'d> Verbs<'d> {
                 // A notice of doubt that nobody took has nothing to say any more.
                 self.arrived.retain(|completion| completion.id != id);
                 self.outstanding.taken(id);
+                self.last_stamp = completion.stamp;
                 return Ok(completion);
             }
             if !self.outstanding.is_under_way(id) {
@@ -576,6 +590,7 @@ impl<'d> Verbs<'d> {
             if completion.outcome.is_final() {
                 self.outstanding.taken(completion.id);
             }
+            self.last_stamp = completion.stamp;
             *place = completion;
             taken += 1;
         }
@@ -600,11 +615,12 @@ impl<'d> Verbs<'d> {
             };
             match found {
                 Found::Outstanding(Posted { user_data, answer }) => {
-                    let outcome = outcome(&envelope.outcome, answer)?;
+                    let (outcome, moment) = outcome(&envelope.outcome, answer)?;
                     self.arrived.push_back(Completion {
                         user_data,
                         id,
                         outcome,
+                        stamp: Stamp::new(&envelope.told, moment),
                     });
                 }
                 Found::AlreadyInDoubt | Found::Disowned => {}
@@ -804,11 +820,14 @@ const fn answer(verb: &codec::Verb<'_>) -> Answer {
     }
 }
 
-fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
-    Ok(match outcome {
+/// What became of a verb, and when it was executed.
+fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, Option<Moment>)> {
+    let mut moment = None;
+    let outcome = match outcome {
         CompletionOutcome::Committed(reply) => {
             let reply = codec::Reply::decode(reply)
                 .map_err(|error| Error::Unintelligible(format!("a verb's reply: {error}")))?;
+            moment = Some(reply.moment);
             match (reply.status, answer, reply.value()) {
                 (Status::Gone, _, _) => Outcome::Refused(Refusal::UnknownRegion),
                 (Status::Contended, _, _) => Outcome::Refused(Refusal::Busy),
@@ -835,7 +854,8 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<Outcome> {
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,
         CompletionOutcome::Malformed => Outcome::Malformed,
-    })
+    };
+    Ok((outcome, moment))
 }
 
 fn unknown_node(name: &str, own: &str, links: &[LinkStatus]) -> Error {

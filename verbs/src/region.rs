@@ -1,8 +1,50 @@
 //! The application's own registered memory.
 
+use covalent_api::request::Rights;
 use covalent_pipe::region::RegionMemory;
 
 use crate::error::{Error, Result};
+
+/// How a region is registered.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::{Device, RegionOptions, Rights};
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let options = RegionOptions::new(Rights::ALL).durable(true);
+/// let region = device.register_region_with("ledger", 4096, options)?;
+/// assert!(region.load(0)? < u64::MAX); // what verbs committed before the daemon or the machine was restarted
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionOptions {
+    pub(crate) rights: Rights,
+    pub(crate) durable: bool,
+}
+
+impl RegionOptions {
+    /// A region in memory alone, with these rights for verbs.
+    #[must_use]
+    pub const fn new(rights: Rights) -> Self {
+        Self {
+            rights,
+            durable: false,
+        }
+    }
+
+    /// Whether the region is durable: a verb on it is acknowledged only once what it did is on the disk of the region's node. What it holds outlives
+    /// this application, the daemon and the machine, until it is registered again by the same user, under the same name, with the same size and on the same
+    /// lane.
+    ///
+    /// Verbs make it so, the owner's too if they go by a queue to the own node. What the owner stores through [`Region`] itself is in
+    /// no journal: it may be gone after a restart, or not. There is no way to give a durable region up but to remove the daemon's journal.
+    #[must_use]
+    pub const fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+}
 
 /// Memory that this application registered, which verbs of any node act on and which it reads and writes itself.
 ///

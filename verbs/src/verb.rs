@@ -2,7 +2,7 @@
 
 use covalent_api::guid::Guid;
 
-use crate::in_doubt::InDoubtId;
+use crate::{in_doubt::InDoubtId, stamp::Stamp};
 
 pub use covalent_protocol::{
     Mode, Refusal,
@@ -166,6 +166,8 @@ pub struct Completion {
     pub id: VerbId,
     /// What became of it.
     pub outcome: Outcome,
+    /// Its place among the completions of all nodes.
+    pub stamp: Stamp,
 }
 
 /// What became of a verb.

@@ -8,6 +8,7 @@ mod cross;
 mod dataplane;
 mod error;
 mod faults;
+mod journal;
 mod lane;
 mod link;
 mod node;
@@ -31,6 +32,7 @@ pub use self::{
     dataplane::{DataplaneConfig, HugePages, Idle},
     error::{ConfigError, Problem},
     faults::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
+    journal::JournalConfig,
     lane::{LANES_MAX, LaneConfig},
     link::LinkConfig,
     node::NodeConfig,
@@ -65,6 +67,8 @@ pub struct Config {
     pub port: Vec<PortConfig>,
     /// What all links share.
     pub link: LinkConfig,
+    /// What keeps durable regions.
+    pub journal: JournalConfig,
     /// Rules that hold before any application binds a pipe.
     pub steer: Vec<Rule>,
     /// The control process.
@@ -157,6 +161,9 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .flatten()
             .collect(),
         link: table.table("link", LinkConfig::read).unwrap_or_default(),
+        journal: table
+            .table("journal", JournalConfig::read)
+            .unwrap_or_default(),
         steer: table
             .tables("steer", 0..=steer::RULES_MAX, steer::read)
             .unwrap_or_default()

@@ -6,8 +6,8 @@ use covalent_api::{
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus,
-        ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, JournalStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode,
+        PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
@@ -60,6 +60,16 @@ pub fn status() -> NodeStatus {
             sleeps: 3,
             cpu_ns: 4,
             longest_round_ns: 5,
+            journal: Some(JournalStatus {
+                appended: 6,
+                durable: 6,
+                regions: 6,
+                kept: 6,
+                region_bytes: 6,
+                held: 6,
+                refused: 6,
+                failure: Some("disk full".into()),
+            }),
         }],
         ports: vec![PortStatus {
             name: "p0".into(),

@@ -1,7 +1,7 @@
 //! The program around a node in a measuring thread: it executes verbs on its regions, and waits for one answer at a time.
 
 use covalent_dataplane::verb::VerbEngine;
-use covalent_protocol::{ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
 
 /// Longest answer that is looked at: that of a lookup, and of every verb on one word.
 const ANSWER_BYTES_MAX: usize = 64;
@@ -52,8 +52,9 @@ impl Host for Exchange {
         self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

@@ -204,6 +204,7 @@ fn engine() -> Result<VerbEngine> {
             name: REGION.to_owned(),
             rkey: 1,
             rights: Rights::ALL,
+            durable: false,
             memory,
         })
         .map_err(anyhow::Error::msg)?;

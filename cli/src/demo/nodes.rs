@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, LaneConfig, LinkConfig,
-        NodeConfig, PortConfig, PortKind, XdpMode,
+        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, JournalConfig,
+        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
     },
     rule::{Action, Match, Rule},
     status::NodeStatus,
@@ -484,6 +484,7 @@ fn configuration(
         lane: vec![LaneConfig { core }],
         port: PORTS.into_iter().map(port).collect(),
         link: LinkConfig::default(),
+        journal: JournalConfig::default(),
         // The rule is about a kernel below the port; a cable has none.
         steer: kernel
             .into_iter()

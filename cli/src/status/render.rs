@@ -409,6 +409,7 @@ mod tests {
                 sleeps: 3,
                 cpu_ns: 5_000_000,
                 longest_round_ns: 770_000,
+                journal: None,
             }],
             ports: vec![PortStatus {
                 name: "p0".into(),

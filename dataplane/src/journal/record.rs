@@ -15,8 +15,8 @@
 pub const RECORD_BYTES_MAX: usize = 16 * 1024;
 /// Longest reply that a record keeps, in bytes.
 pub const REPLY_BYTES_MAX: usize = 4096;
-/// Longest name of a region, in bytes.
-pub const NAME_BYTES_MAX: usize = covalent_protocol::verb::LOOKUP_NAME_BYTES_MAX;
+/// Longest name of a region, in bytes: a user's number and a name of the node's.
+pub const NAME_BYTES_MAX: usize = covalent_protocol::verb::LOOKUP_NAME_BYTES_MAX + 11;
 /// Most bytes of a region in one record of a snapshot.
 pub const PIECE_BYTES_MAX: usize = 4096;
 
@@ -623,11 +623,11 @@ mod tests {
                 bytes: &long[..RECORD_BYTES_MAX - HEADER_BYTES - 24],
             },
         });
-        for name in ["", "a name of thirty-three characters"] {
+        for name in [String::new(), "n".repeat(NAME_BYTES_MAX + 1)] {
             refused(Body::Region {
                 key,
                 size_bytes: 8,
-                name,
+                name: &name,
             });
         }
     }

@@ -143,6 +143,10 @@ impl Journal {
     /// # Errors
     /// [`AppendError`]; nothing was appended.
     pub fn append(&mut self, commit: &Commit<'_>) -> Result<Lsn, AppendError> {
+        self.append_within(commit, self.commit_sectors())
+    }
+
+    fn append_within(&mut self, commit: &Commit<'_>, sectors: u32) -> Result<Lsn, AppendError> {
         let (size_bytes, _) = self
             .regions
             .get(&commit.region)
@@ -161,7 +165,7 @@ impl Journal {
             redo: Redos::new(commit.redo),
             reply: commit.reply,
         };
-        self.push(&body, self.commit_sectors())
+        self.push(&body, sectors)
     }
 
     /// Whether [`Journal::append`] would take any commit now, however long.
@@ -170,6 +174,23 @@ impl Journal {
         self.failure.is_none()
             && self.pending.room_bytes() >= RECORD_BYTES_MAX
             && self.pending.end_sector_with(RECORD_BYTES_MAX) <= self.commit_sectors()
+    }
+
+    /// As [`Journal::append`], for what room was asked for before ([`Journal::has_room_for`]) and could not be refused since: it may take room of
+    /// the file that is meant for a snapshot.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn append_promised(&mut self, commit: &Commit<'_>) -> Result<Lsn, AppendError> {
+        self.append_within(commit, self.file_sectors)
+    }
+
+    /// Whether the batch has room for records of so many bytes in all now, and the file for so many.
+    #[must_use]
+    pub fn has_room_for(&self, batch_bytes: usize, file_bytes: usize) -> bool {
+        self.failure.is_none()
+            && self.pending.room_bytes() >= batch_bytes
+            && self.pending.end_sector_with(file_bytes) <= self.commit_sectors()
     }
 
     /// Makes a durable region, all zero. It exists once [`Journal::durable_lsn`] is not less than the result; commits on it may be appended at once.

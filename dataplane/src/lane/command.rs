@@ -153,6 +153,8 @@ pub struct NewRegion {
     pub rkey: u32,
     /// What verbs may do with it.
     pub rights: Rights,
+    /// Whether a journal keeps what verbs do to it.
+    pub durable: bool,
     /// The memory.
     pub memory: RegionMemory,
 }

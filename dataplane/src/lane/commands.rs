@@ -199,8 +199,35 @@ impl Lane {
     }
 
     fn register(&mut self, new: NewRegion) -> Result<(), String> {
-        self.core.session_slot(new.session)?;
-        self.core.engine.insert(new)
+        let slot = self.core.session_slot(new.session)?;
+        let uid = self.core.sessions.get(slot).map_or(0, |owner| owner.uid);
+        let Core {
+            durable, engine, ..
+        } = &mut self.core;
+        let Some(durable) = durable else {
+            if new.durable {
+                return Err(format!(
+                    "region `{}` cannot be durable: this node keeps no journal; set `directory` in `[journal]` of its configuration",
+                    new.name
+                ));
+            }
+            return engine.insert(new);
+        };
+        let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
+        durable.check(&name, uid, new.durable, size_bytes)?;
+        if !new.durable {
+            return engine.insert(new);
+        }
+        let (session, rkey) = (new.session, new.rkey);
+        if let Some(bytes) = durable.kept_bytes(&name) {
+            new.memory
+                .write(0, bytes)
+                .ok_or("the memory is too small")?;
+        }
+        engine.insert(new)?;
+        durable
+            .serve(&name, uid, size_bytes, session, rkey)
+            .inspect_err(|_| engine.withdraw(rkey))
     }
 
     fn set_port(&mut self, port: u16, enabled: bool) -> Result<(), String> {

@@ -12,15 +12,16 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Answer, ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{
         doubt::ExchangeName,
-        envelope::{Completion, CompletionOutcome},
+        envelope::{Completion, CompletionOutcome, Told},
     },
 };
 
 use super::{
     command::Report,
+    durable::Durable,
     failover::Failovers,
     outbox::Outbox,
     pending::PendingTable,
@@ -43,6 +44,8 @@ pub struct Core {
     pub sources: VecDeque<usize>,
     /// Pipes to look at although nobody asked.
     pub warm: Warm,
+    /// The durable ones among the regions of this lane, if it keeps a journal.
+    pub durable: Option<Durable>,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Where a submission is copied to before it is looked at.
@@ -53,6 +56,10 @@ pub struct Core {
     pub pending: PendingTable,
     /// With which names of exchanges are sealed: who does not have it cannot ask for another user's, nor for those of an earlier life.
     pub seals: RandomState,
+    /// The node's clock of Lamport, for what is told next.
+    pub clock: u64,
+    /// Completions that were told.
+    pub told: u64,
     /// Counts of verbs that local applications submitted.
     pub submitted: u64,
     /// Counts of verbs whose end was told, or whose application is gone.
@@ -235,17 +242,29 @@ impl Core {
         }
         self.completed += 1;
         self.failovers.completed(pending.peer);
-        self.tell(
-            pending.session,
-            &Completion {
-                user_data: pending.user_data,
-                outcome,
-            },
-        );
+        self.tell(pending.session, pending.user_data, pending.peer, outcome);
+    }
+
+    /// More is on disk: tells the applications of this node that waited for it.
+    pub fn tell_durable(&mut self, executor: u64) {
+        while let Some(held) = self.durable.as_mut().and_then(Durable::next_told) {
+            if let Some(session) = self.sessions.get_mut(held.session) {
+                session.outstanding -= 1;
+            }
+            self.completed += 1;
+            let outcome = CompletionOutcome::Committed(held.reply());
+            self.tell(held.session, held.user_data, executor, outcome);
+        }
     }
 
     /// Puts one message into the completion pipe of the session in slot `session`. Room was kept when its verb was taken.
-    pub fn tell(&mut self, session: usize, completion: &Completion<'_>) {
+    pub fn tell(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        outcome: CompletionOutcome<'_>,
+    ) {
         let Some(slot) = self
             .sessions
             .get(session)
@@ -255,6 +274,16 @@ impl Core {
         };
         let Some(pipe) = self.pipes.get_mut(slot) else {
             return;
+        };
+        self.told += 1;
+        let completion = Completion {
+            user_data,
+            told: Told {
+                executor,
+                count: self.told,
+                clock: self.clock,
+            },
+            outcome,
         };
         // It fits: room was kept. It is written where it is to be, and as long as it says.
         let pushed = pipe.nic.push_with(completion.encoded_bytes(), |target| {
@@ -266,15 +295,32 @@ impl Core {
 
 impl Host for Core {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        self.engine.admit(id, mode, payload)
+        let Some(durable) = &mut self.durable else {
+            return self.engine.admit(id, mode, payload);
+        };
+        durable.admit(mode, payload)?;
+        self.engine.admit(id, mode, payload)?;
+        durable.admitted(id, mode, payload);
+        Ok(())
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        match &mut self.durable {
+            None => Execution::Done,
+            Some(durable) => durable.executed(id, payload, &self.engine),
+        }
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
         self.engine.reverse(id, payload);
+        if let Some(durable) = &mut self.durable {
+            durable.let_go(payload);
+        }
+    }
+
+    fn on_clock(&mut self, clock: u64) {
+        self.clock = clock;
     }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
@@ -305,7 +351,7 @@ impl Host for Core {
         if std::mem::replace(&mut pending.doubted, true) {
             return;
         }
-        let (session, user_data) = (pending.session, pending.user_data);
+        let (session, user_data, peer) = (pending.session, pending.user_data, pending.peer);
         let Some(uid) = self.sessions.get(session).map(|session| session.uid) else {
             return;
         };
@@ -314,13 +360,7 @@ impl Host for Core {
             note: 0,
             seal: self.seal(id, uid),
         };
-        self.tell(
-            session,
-            &Completion {
-                user_data,
-                outcome: CompletionOutcome::InDoubt(name),
-            },
-        );
+        self.tell(session, user_data, peer, CompletionOutcome::InDoubt(name));
     }
 
     fn link_event(&mut self, event: LinkEvent) {

@@ -12,7 +12,7 @@ use std::{
 
 use covalent_api::config::Idle;
 
-use super::{Lane, stamp};
+use super::{Lane, durable::Durable, stamp};
 
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
@@ -151,6 +151,7 @@ impl Lane {
     pub(super) fn has_work_after_all(&self) -> bool {
         !self.orders.is_empty()
             || !self.core.outbox.is_empty()
+            || self.core.durable.as_ref().is_some_and(Durable::has_work)
             || self
                 .ports
                 .iter()
@@ -191,6 +192,9 @@ impl Lane {
             sessions.push(slot);
         }
         fds.push(readable(self.orders.as_fd().as_raw_fd()));
+        if let Some(journal) = self.core.durable.as_ref().and_then(Durable::waits_for) {
+            fds.push(readable(journal.as_fd().as_raw_fd()));
+        }
         for slot in self.ports.iter().filter(|slot| slot.gone.is_none()) {
             fds.extend(slot.port.wait_fds().into_iter().map(readable));
         }

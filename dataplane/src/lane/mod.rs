@@ -11,6 +11,7 @@
 pub mod command;
 mod commands;
 mod core;
+mod durable;
 mod failover;
 mod gather;
 mod idle;
@@ -41,6 +42,7 @@ use covalent_protocol::{
 use self::{
     command::{Order, Report},
     core::Core,
+    durable::Durable,
     failover::Failovers,
     gather::Gather,
     idle::Idler,
@@ -52,6 +54,7 @@ use self::{
 use crate::{
     flow::Toeplitz,
     identity::Identity,
+    journal::{Journal, Recovered},
     mailbox::Mailbox,
     port::{Port, PortError},
     slots::Slots,
@@ -132,6 +135,7 @@ impl Lane {
         lane: u32,
         identity: &Identity,
         ports: Vec<(u16, Box<dyn Port>)>,
+        journal: Option<(Journal, Recovered)>,
         orders: Arc<Mailbox<Order>>,
         reports: Arc<Mailbox<Report>>,
     ) -> Result<Self, LaneError> {
@@ -158,11 +162,14 @@ impl Lane {
             touched: Vec::new(),
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
+            durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX),
             seals: std::hash::RandomState::new(),
+            clock: 0,
+            told: 0,
             submitted: 0,
             completed: 0,
             failovers: Failovers::new(config.port.len()),
@@ -209,6 +216,9 @@ impl Lane {
         while !self.stopping {
             self.round();
         }
+        if let Some(durable) = &mut self.core.durable {
+            durable.flush();
+        }
     }
 
     fn round(&mut self) {
@@ -216,6 +226,7 @@ impl Lane {
             self.core.now = Instant::now();
         }
         let mut work = self.take_order();
+        work += self.look_at_disk();
         self.watch_carriers();
         let received = self.receive();
         work += received;
@@ -225,6 +236,9 @@ impl Lane {
         self.core.look_at_warm();
         let (moved, waits_for_port) = self.serve_sources();
         work += moved;
+        if let Some(durable) = &mut self.core.durable {
+            durable.submit();
+        }
         work += self.tick();
         work += self.send_links();
         self.core.publish();
@@ -239,6 +253,19 @@ impl Lane {
             self.gather(work, received);
             self.rest(work, waits_for_port);
         }
+    }
+
+    /// Tells of what has come to be durable. Before anything is executed in this round.
+    fn look_at_disk(&mut self) -> usize {
+        let Core {
+            durable, engine, ..
+        } = &mut self.core;
+        let Some(lsn) = durable.as_mut().and_then(|durable| durable.poll(engine)) else {
+            return 0;
+        };
+        self.node.on_durable(lsn.0);
+        self.core.tell_durable(self.settings.guid);
+        1
     }
 
     /// Tells the links that a pace has passed. A lane that was kept from running passes one pace, not many: frames that came

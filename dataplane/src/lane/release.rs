@@ -144,7 +144,10 @@ impl Lane {
                 .get_mut(token)
                 .is_some_and(|pending| pending.session == session)
         });
-        let disowned = pending.remove_session(session);
+        let mut disowned = pending.remove_session(session);
+        if let Some(durable) = &mut self.core.durable {
+            disowned += durable.disown(session);
+        }
         self.core.completed += disowned as u64;
         if let Some(owner) = self.core.sessions.get_mut(session) {
             owner.outstanding = 0;
@@ -158,6 +161,9 @@ impl Lane {
             .session
             .and_then(|slot| self.core.sessions.remove(slot))
         {
+            if let Some(durable) = &mut self.core.durable {
+                durable.keep(session.session, &self.core.engine);
+            }
             released.regions = self.core.engine.remove_session(session.session);
             released.session = Some(session.rings);
             released.wakes = Some([session.to_application, session.to_lane]);

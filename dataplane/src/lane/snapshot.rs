@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::{
     Lane,
     command::{Answer, LaneSnapshot},
+    durable::Durable,
     port_slot::PortSlot,
 };
 
@@ -72,6 +73,7 @@ impl Lane {
             sleeps: self.sleeps,
             cpu_ns: thread_cpu_ns(),
             longest_round_ns: nanoseconds(self.longest_round),
+            journal: self.core.durable.as_ref().map(Durable::status),
         }
     }
 

@@ -6,16 +6,16 @@
 //! off uses another session for its verbs to the others.
 
 use covalent_protocol::{
-    Reply, SubmitError,
+    Refusal, Reply, SubmitError,
     verb::{
         doubt::{Ask, Submission},
-        envelope::{COMPLETION_BYTES_MAX, Completion, CompletionOutcome, IN_DOUBT_BYTES, Submit},
+        envelope::{COMPLETION_BYTES_MAX, CompletionOutcome, IN_DOUBT_BYTES, Submit},
     },
 };
 
 use covalent_pipe::nic;
 
-use super::{Lane, TRANSACTIONS_MAX, pending::Pending, transmit::Served};
+use super::{Lane, TRANSACTIONS_MAX, durable::Local, pending::Pending, transmit::Served};
 
 /// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
 const COMPLETION_RESERVE_BYTES: u64 =
@@ -90,12 +90,14 @@ impl Lane {
                 return Ok(false);
             }
         };
+        // What ends at once has a place of its own among all that is told.
+        core.clock = self.node.tick_here();
         match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
             Ok(Submission::Verb(submit))
                 if submit.target == 0 || submit.target == self.settings.guid =>
             {
-                self.execute_here(session, submit.user_data, submit.request);
+                self.execute_here(session, submit.user_data, submit.request)?;
             }
             Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
             Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
@@ -107,16 +109,40 @@ impl Lane {
         Ok(true)
     }
 
-    fn execute_here(&mut self, session: usize, user_data: u64, request: &[u8]) {
+    fn execute_here(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        request: &[u8],
+    ) -> Result<(), Served> {
+        let guid = self.settings.guid;
         let core = &mut self.core;
+        if let Some(durable) = &core.durable {
+            match durable.may_execute_here(request) {
+                Local::Go => {}
+                Local::Later => return Err(Served::Blocked),
+                Local::Refused => {
+                    let outcome = CompletionOutcome::Refused(Refusal::NoResources);
+                    core.end(session, user_data, guid, outcome);
+                    return Ok(());
+                }
+            }
+        }
         let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
-        reply.clear();
-        let outcome = match core.engine.run(request, &mut reply) {
-            Ok(()) => CompletionOutcome::Committed(reply.as_bytes()),
-            Err(refusal) => CompletionOutcome::Refused(refusal),
-        };
-        core.end(session, user_data, outcome);
+        reply.clear_at(self.node.execute_here());
+        match core.engine.run(request, &mut reply) {
+            Ok(()) => core.executed(session, user_data, guid, request, reply.as_bytes()),
+            Err(refusal) => {
+                core.end(
+                    session,
+                    user_data,
+                    guid,
+                    CompletionOutcome::Refused(refusal),
+                );
+            }
+        }
         core.reply = reply;
+        Ok(())
     }
 
     fn submit_to_peer(&mut self, session: usize, submit: &Submit<'_>) -> Result<(), Served> {
@@ -149,7 +175,7 @@ impl Lane {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
                 };
-                core.end(session, user_data, outcome);
+                core.end(session, user_data, peer, outcome);
             }
         }
         Ok(())
@@ -163,7 +189,12 @@ impl Lane {
         let id = ask.name.id;
         let uid = core.sessions.get(session).map(|session| session.uid);
         if uid.is_none_or(|uid| core.seal(&id, uid) != ask.name.seal) {
-            core.end(session, ask.user_data, CompletionOutcome::Forgotten);
+            core.end(
+                session,
+                ask.user_data,
+                id.peer,
+                CompletionOutcome::Forgotten,
+            );
             return Ok(());
         }
         let pending = Pending {
@@ -208,11 +239,44 @@ impl super::core::Core {
                 >= (session.outstanding as u64 + 1) * COMPLETION_RESERVE_BYTES
     }
 
+    /// A verb of this node was executed here: ends it, now or when it is durable.
+    fn executed(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        request: &[u8],
+        reply: &[u8],
+    ) {
+        let is_held = self.durable.as_mut().is_some_and(|durable| {
+            durable.executed_here(session, user_data, request, reply, &self.engine)
+        });
+        if !is_held {
+            self.end(
+                session,
+                user_data,
+                executor,
+                CompletionOutcome::Committed(reply),
+            );
+            return;
+        }
+        self.submitted += 1;
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.outstanding += 1;
+        }
+    }
+
     /// Ends a verb that was never under way elsewhere.
-    fn end(&mut self, session: usize, user_data: u64, outcome: CompletionOutcome<'_>) {
+    fn end(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        executor: u64,
+        outcome: CompletionOutcome<'_>,
+    ) {
         self.submitted += 1;
         self.completed += 1;
-        self.tell(session, &Completion { user_data, outcome });
+        self.tell(session, user_data, executor, outcome);
     }
 
     /// Answers a message that is no submission under the user data that it has, if it is long enough to have any.
@@ -220,6 +284,6 @@ impl super::core::Core {
         let user_data = message
             .first_chunk()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        self.end(session, user_data, CompletionOutcome::Malformed);
+        self.end(session, user_data, 0, CompletionOutcome::Malformed);
     }
 }

@@ -79,6 +79,8 @@ pub struct PlannedRegion {
     pub region: RegionStatus,
     /// What verbs may do with it.
     pub rights: Rights,
+    /// Whether it is durable.
+    pub durable: bool,
 }
 
 impl Server {
@@ -302,6 +304,7 @@ impl Server {
             lane,
             region,
             rights,
+            durable,
         } = planned;
         let (rkey, size_bytes) = (region.rkey, region.size_bytes);
         let unmapped = Unmapped {
@@ -314,6 +317,7 @@ impl Server {
                 name: region.name.clone(),
                 rkey,
                 rights,
+                durable,
                 memory,
             })),
             change: Change::Registered { session, region },

@@ -122,7 +122,8 @@ impl Server {
                 name,
                 size_bytes,
                 rights,
-            } => self.register(client, name, size_bytes, rights),
+                durable,
+            } => self.register(client, name, size_bytes, rights, durable),
             Request::Mapped => self.mapped(client),
             Request::Status => {
                 self.begin_status(client);
@@ -439,6 +440,7 @@ impl Server {
         name: String,
         size_bytes: u64,
         rights: Rights,
+        durable: bool,
     ) -> Result<(), Refused> {
         let session = self.session_of(client)?;
         name::check(&name).map_err(|error| format!("region name `{name}`: {error}"))?;
@@ -471,6 +473,7 @@ impl Server {
             lane: record.lane,
             region,
             rights,
+            durable,
         };
         let (job, after) = (Job::MakeRegion(size_bytes), After::Register(planned));
         self.send_on_errand(session, Some(client), size_bytes, job, after);

@@ -38,10 +38,21 @@ impl VerbEngine {
             .map_err(|error| format!("region `{name}`: {error}"))
     }
 
+    /// Forgets one region that was taken in just now.
+    pub fn withdraw(&mut self, rkey: u32) {
+        self.0.remove(rkey);
+    }
+
     /// Forgets the regions of `session` and hands their memory back.
     pub fn remove_session(&mut self, session: u64) -> Vec<RegionMemory> {
         let memories = self.0.remove_owner(session);
         memories.into_iter().map(|Shared(memory)| memory).collect()
+    }
+
+    /// The memory of the region with this key.
+    #[must_use]
+    pub fn memory(&self, rkey: u32) -> Option<&RegionMemory> {
+        self.0.memory(rkey).map(|Shared(memory)| memory)
     }
 
     /// As [`Engine::admit`].

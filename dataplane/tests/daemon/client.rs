@@ -193,10 +193,19 @@ impl App {
     }
 
     pub fn register(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
+        self.register_as(name, size_bytes, false)
+    }
+
+    pub fn register_durable(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
+        self.register_as(name, size_bytes, true)
+    }
+
+    fn register_as(&mut self, name: &str, size_bytes: u64, durable: bool) -> (u32, RegionMemory) {
         let request = Request::RegisterRegion {
             name: name.to_owned(),
             size_bytes,
             rights: Rights::ALL,
+            durable,
         };
         let (reply, mut fds) = self.client.ask(&request);
         let Reply::Region { rkey, .. } = reply else {

@@ -34,6 +34,15 @@ pub fn run(arguments: &[&str]) -> (bool, String) {
     (status.success(), String::from_utf8(stderr).expect("text"))
 }
 
+/// Starts the program, without a word.
+pub fn start(arguments: &[&str]) -> Child {
+    covalentd(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("covalentd runs")
+}
+
 /// Writes the node's configuration to a file and gives its path.
 pub fn file(dir: &Path, node: &Node) -> String {
     let path = dir.join("node.toml");

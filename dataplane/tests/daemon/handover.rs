@@ -64,6 +64,7 @@ fn nobody_makes_holes_in_what_the_daemon_serves() {
         name: "bank".to_owned(),
         size_bytes: CAPACITY_BYTES,
         rights: Rights::ALL,
+        durable: false,
     });
     assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
     app.client.done(&Request::Mapped);

@@ -32,6 +32,7 @@ fn register(name: &str) -> Request {
         name: name.to_owned(),
         size_bytes: LARGE_BYTES,
         rights: Rights::ALL,
+        durable: false,
     }
 }
 

@@ -13,6 +13,7 @@ mod captures;
 mod command;
 mod contention;
 mod crowd;
+mod durable;
 mod handover;
 mod idle;
 mod large;

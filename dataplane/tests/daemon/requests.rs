@@ -162,6 +162,7 @@ fn impossible_requests_are_refused_with_their_reason() {
         name: name.into(),
         size_bytes,
         rights: Rights::ALL,
+        durable: false,
     };
     assert!(client.refused(&register("a b", 64)).contains("a b"));
     assert!(

@@ -33,6 +33,7 @@ fn requests() -> Vec<Request> {
             name: "left".to_owned(),
             size_bytes: CAPACITY_BYTES,
             rights: Rights::ALL,
+            durable: false,
         },
         Request::Bind {
             pipe: 0,

@@ -77,6 +77,7 @@ fn a_lane_waits_for_no_page_that_was_a_hole_before() {
         name: "bank".to_owned(),
         size_bytes: CAPACITY_BYTES,
         rights: Rights::ALL,
+        durable: false,
     };
     ask_and_punch(&mut client, &a, &region, &[1]);
     a.check_lives();

@@ -390,6 +390,7 @@ fn opener() {
             name: format!("opened-{}", std::process::id()),
             size_bytes: CAPACITY_BYTES,
             rights: Rights::ALL,
+            durable: false,
         });
         assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
         assert_empty(&fds[0], &[]);

@@ -144,6 +144,7 @@ impl Life {
             name: format!("offender-{number}"),
             size_bytes: CAPACITY_BYTES,
             rights: Rights::ALL,
+            durable: false,
         });
         let Reply::Region { rkey, .. } = reply else {
             panic!("{reply:?}")
@@ -454,6 +455,7 @@ impl Life {
                 name: "x".repeat(noise.below(100) as usize),
                 size_bytes: noise.next(),
                 rights: Rights::ALL,
+                durable: false,
             },
             4 => {
                 self.speaks_well = false;

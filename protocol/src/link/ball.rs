@@ -5,8 +5,8 @@
 //! while an exchange that it heard of is unanswered.
 //!
 //! ```text
-//!  0       1       2      4      12            20
-//!  ├ flags ┼ grant ┼ port ┼ guid ┼ incarnation ┤
+//!  0       1       2      4      12            20    24
+//!  ├ flags ┼ grant ┼ port ┼ guid ┼ incarnation ┼ era ┤
 //! ```
 
 const OWES: u8 = 0b01;
@@ -25,10 +25,12 @@ pub(crate) struct Ball {
     pub port: u16,
     pub guid: u64,
     pub incarnation: u64,
+    /// The upper half of the sender's clock, whose lower half is in the header of each message.
+    pub era: u32,
 }
 
 impl Ball {
-    const BYTES: usize = 20;
+    const BYTES: usize = 24;
 
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -37,6 +39,7 @@ impl Ball {
         bytes[2..4].copy_from_slice(&self.port.to_le_bytes());
         bytes[4..12].copy_from_slice(&self.guid.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.era.to_le_bytes());
         bytes
     }
 
@@ -52,6 +55,7 @@ impl Ball {
             port: u16::from_le_bytes([bytes[2], bytes[3]]),
             guid: u64::from_le_bytes(*bytes[4..].first_chunk()?),
             incarnation: u64::from_le_bytes(*bytes[12..].first_chunk()?),
+            era: u32::from_le_bytes(*bytes[20..].first_chunk()?),
         })
     }
 }
@@ -63,8 +67,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_ball_reads_as_it_was_said((owes, asks, grant, port, guid, incarnation) in any::<(bool, bool, u8, u16, u64, u64)>()) {
-            let ball = Ball { owes, asks, grant, port, guid, incarnation };
+        fn a_ball_reads_as_it_was_said((owes, asks, grant, port, guid, incarnation, era) in any::<(bool, bool, u8, u16, u64, u64, u32)>()) {
+            let ball = Ball { owes, asks, grant, port, guid, incarnation, era };
             prop_assert_eq!(Ball::read(&ball.to_bytes()), Some(ball));
         }
 

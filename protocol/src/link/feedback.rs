@@ -172,6 +172,12 @@ impl Feedback {
         self.outstanding() > 0
     }
 
+    /// Whether something was said that the peer may not reflect by itself, who does so when it has heard a `part`th of what
+    /// messages may take.
+    pub const fn awaits_reflection_unasked(&self, part: u32) -> bool {
+        self.outstanding() > 0 && self.outstanding() < message_window(self.window_records) / part
+    }
+
     /// Compares what the peer reflects with what was said; tells whether it reflects something new.
     ///
     /// # Errors

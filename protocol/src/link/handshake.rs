@@ -145,6 +145,8 @@ pub(crate) struct Handshake {
     changed_since_tick: bool,
     /// What the last handshake sent said: proposal and echo.
     said: Option<(u32, Option<(u64, u32)>)>,
+    /// The link is up here, and the handshake by which the peer learns it was not sent yet.
+    owed: bool,
 }
 
 impl Handshake {
@@ -159,6 +161,7 @@ impl Handshake {
             sent_since_tick: 0,
             changed_since_tick: false,
             said: None,
+            owed: false,
         }
     }
 
@@ -175,6 +178,7 @@ impl Handshake {
         self.sent_since_tick = draw.below(12) as u8;
         self.changed_since_tick = draw.flag();
         self.said = draw.flag().then(|| (draw.sequence(), self.heard));
+        self.owed = draw.flag();
     }
 
     /// Starts over with a new proposal.
@@ -182,6 +186,7 @@ impl Handshake {
         self.heard = None;
         self.said = None;
         self.due = false;
+        self.owed = false;
         self.answer();
     }
 
@@ -219,6 +224,7 @@ impl Handshake {
         self.failures_since_tick = 0;
         self.sent_since_tick = 0;
         self.changed_since_tick = false;
+        self.due |= self.owed;
     }
 
     /// Makes a handshake due, unless the peer had its share since the last tick.
@@ -259,9 +265,22 @@ impl Handshake {
         self.said.is_some_and(|(said, _)| said == epoch)
     }
 
+    /// The epoch is entered. If the peer was not told yet that it was heard, that comes before anything else, and be it
+    /// at the next tick: what is said to an end that is not up is lost.
+    pub fn enter_epoch(&mut self, epoch: u32) {
+        self.owed = self.said != Some((epoch, self.heard));
+    }
+
+    /// Whether nothing but a handshake may be said, though the link is up.
+    #[inline]
+    pub const fn is_owed(&self) -> bool {
+        self.owed
+    }
+
     /// Notes what was sent.
     pub const fn sent(&mut self, epoch: u32) {
         self.due = false;
+        self.owed = false;
         self.outpaced = 0;
         self.sent_since_tick = self.sent_since_tick.saturating_add(1);
         self.said = Some((epoch, self.heard));

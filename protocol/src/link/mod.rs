@@ -19,7 +19,9 @@ use self::{
     outbound::Outbound,
 };
 use crate::{
+    clock::Clock,
     counters::LinkCounters,
+    latch::LatchSet,
     transaction::Index,
     wire::{
         frame::FrameWriter,
@@ -112,8 +114,12 @@ pub(crate) struct Link {
     pub reflections: VecDeque<u8>,
     /// Slots of the peer whose other answers are due.
     pub answers: VecDeque<u8>,
+    /// Slots of the peer whose other answers will be due once what they tell of is durable, in that order.
+    pub withheld_answers: VecDeque<u8>,
     /// Answers to resolutions due. The peer may have as many questions under way as it has slots here.
     pub verdicts: VecDeque<Verdict>,
+    /// Those that will be due once what they tell of is durable. They count as under way.
+    pub withheld_verdicts: VecDeque<Verdict>,
     /// Transactions being asked about on this link.
     pub asked: Vec<Index>,
     pub arriving: Arriving,
@@ -123,6 +129,10 @@ pub(crate) struct Link {
     /// Something other than the ball was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
+    /// The upper half of the peer's clock, as its last ball in this epoch said it.
+    pub era_heard: u32,
+    /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
+    pub era_said: u32,
     /// Version of the link protocol that was last heard since the link was up, if it was another.
     pub other_version: Option<u8>,
     pub counters: LinkCounters,
@@ -155,13 +165,17 @@ impl Link {
             commits: VecDeque::with_capacity(slots_len),
             reflections: VecDeque::with_capacity(slots_len),
             answers: VecDeque::with_capacity(slots_len),
+            withheld_answers: VecDeque::with_capacity(slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
+            withheld_verdicts: VecDeque::with_capacity(slots_len),
             asked: Vec::with_capacity(slots_len),
             arriving: Arriving::new(payload_bytes_max),
             departing: Departing::new(payload_bytes_max),
             silent_paces: 0,
             sent_since_tick: false,
             ball_due: false,
+            era_heard: 0,
+            era_said: 0,
             other_version: None,
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
@@ -187,6 +201,8 @@ impl Link {
         self.silent_paces = 0;
         self.sent_since_tick = false;
         self.ball_due = false;
+        self.era_heard = 0;
+        self.era_said = 0;
         self.other_version = None;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
@@ -217,7 +233,12 @@ impl Link {
 
     /// Writes one part; [`Self::may_send`] must have allowed it. Returns the sequence of its last record.
     #[inline(never)]
-    pub fn write(&mut self, writer: &mut FrameWriter<'_>, clock: &mut u32, part: &Part<'_>) -> u32 {
+    pub fn write(
+        &mut self,
+        writer: &mut FrameWriter<'_>,
+        clock: &mut Clock,
+        part: &Part<'_>,
+    ) -> u32 {
         self.write_here(writer, clock, part)
     }
 
@@ -231,10 +252,10 @@ impl Link {
     pub fn write_here(
         &mut self,
         writer: &mut FrameWriter<'_>,
-        clock: &mut u32,
+        clock: &mut Clock,
         part: &Part<'_>,
     ) -> u32 {
-        *clock = clock.wrapping_add(1);
+        clock.tick();
         let header = Header {
             kind: part.kind,
             yours: self.feedback.heard(),
@@ -243,7 +264,7 @@ impl Link {
             slot_sequence: part.slot_sequence,
             slot: part.slot,
             rider: part.rider,
-            clock: *clock,
+            clock: clock.now() as u32,
             shape: part.shape,
         };
         message::write(&header, part.payload, writer);
@@ -264,15 +285,38 @@ impl Link {
         self.commits.pop_front().unwrap_or(NO_RIDER)
     }
 
+    /// The answer of a slot of the peer that was executed is due, at once or when it is durable.
+    #[inline]
+    pub fn answer(&mut self, slot: u8, set: &LatchSet, durable: u64) {
+        if set.latches[usize::from(slot)].is_withheld(durable) {
+            self.withheld_answers.push_back(slot);
+        } else {
+            self.answers.push_back(slot);
+        }
+    }
+
     /// Drops what waits for transmission, and what is here or written of a message in part.
     pub fn clear(&mut self) {
         self.commits.clear();
         self.reflections.clear();
         self.answers.clear();
+        self.withheld_answers.clear();
         self.verdicts.clear();
+        self.withheld_verdicts.clear();
         self.arriving.clear();
         self.departing.clear();
         self.ball_due = false;
+    }
+
+    /// Whether what is blocked by the window would wait for a reflection that the peer does not owe: it heard too little
+    /// for that since it last spoke.
+    pub fn must_ask(&self) -> bool {
+        !self.liveness.asks() && self.feedback.awaits_reflection_unasked(REFLECT_PART)
+    }
+
+    /// Questions of the peer that are not answered.
+    pub fn questions(&self) -> usize {
+        self.verdicts.len() + self.withheld_verdicts.len()
     }
 
     /// Whether an exchange or a question of this side waits for the peer.
@@ -298,7 +342,9 @@ impl Link {
         !(self.commits.is_empty()
             && self.reflections.is_empty()
             && self.answers.is_empty()
-            && self.verdicts.is_empty())
+            && self.withheld_answers.is_empty()
+            && self.verdicts.is_empty()
+            && self.withheld_verdicts.is_empty())
             || self.departing.is_under_way()
     }
 }

@@ -29,6 +29,7 @@ impl Node {
         token: u64,
         host: &mut impl Host,
     ) -> Result<(), AskError> {
+        host.on_clock(self.clock.now());
         if let Some(answer) = self.names.get(name) {
             host.answered(token, answer);
             return Ok(());

@@ -108,6 +108,7 @@ impl Node {
             self.on_grant(at, attachment.peer, ball.grant);
         }
         let link = &mut self.links[at];
+        link.era_heard = ball.era;
         if ball.asks {
             link.liveness.answer();
         }

@@ -93,6 +93,7 @@ impl Node {
             return;
         }
         self.drop_unwanted(peer);
+        host.on_clock(self.clock.now());
         let Self {
             links,
             peers,

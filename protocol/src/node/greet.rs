@@ -118,7 +118,9 @@ impl Node {
 
     /// The two ends of a link hold the same epoch.
     fn enter_epoch(&mut self, at: usize, peer: usize) {
-        self.links[at].enter_epoch(self.config.first_sequence);
+        let link = &mut self.links[at];
+        link.enter_epoch(self.config.first_sequence);
+        link.handshake.enter_epoch(link.epoch);
         self.withhold_unresolved(at, peer);
     }
 

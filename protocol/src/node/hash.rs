@@ -23,11 +23,12 @@ impl Hash for Node {
             peers_lost,
             frames_without_link: _,
             clock: _,
+            durable,
             reply: _,
         } = self;
         (config.guid, config.incarnation).hash(state);
         (links, relays, peers, transactions).hash(state);
-        (in_doubt, round_trips, orphans, names, peers_lost).hash(state);
+        (in_doubt, round_trips, orphans, names, peers_lost, durable).hash(state);
         for set in latches {
             // Their order in time, which chooses the one to be replaced, and not how often any was taken.
             let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);

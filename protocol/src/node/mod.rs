@@ -5,6 +5,7 @@
 //! | `receive` | a frame's way in: validation, order, dispatch |
 //! | `greet` | handshakes: who is at the other end, which epoch |
 //! | `serve` | the responder's half of an exchange |
+//! | `durable` | what may not be told before it is on disk |
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
 //! | `transmit` | what goes into the next frame |
@@ -21,6 +22,7 @@ pub(crate) mod arbitrary;
 mod ask;
 mod conclude;
 mod credit;
+mod durable;
 mod failure;
 mod greet;
 mod hash;
@@ -43,7 +45,8 @@ pub use self::{
 };
 pub use crate::link::LinkState;
 use crate::{
-    Host, Name, Reply,
+    Host, Moment, Name, Reply,
+    clock::Clock,
     event::DownReason,
     latch::LatchSet,
     link::Link,
@@ -175,8 +178,10 @@ pub struct Node {
     peers_lost: bool,
     /// Frames of ports without a link.
     frames_without_link: u64,
-    /// The clock of Lamport: counts what is said and heard in epochs, wrapping, and is never behind what was heard.
-    clock: u32,
+    /// Counts what is said and heard in epochs and what is executed, and is never behind what was heard.
+    clock: Clock,
+    /// Up to here the host's journal is on disk.
+    durable: u64,
     /// Where the host writes a reply.
     reply: Reply,
 }
@@ -212,7 +217,8 @@ impl Node {
             round_trips: false,
             peers_lost: false,
             frames_without_link: 0,
-            clock: 0,
+            clock: Clock::default(),
+            durable: 0,
             reply: Reply::with_room(message_bytes_max),
         }
     }
@@ -306,6 +312,7 @@ impl Node {
         self.forget_dead_ends(host);
         let transactions = &self.transactions;
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
+        host.on_clock(self.clock.now());
         self.names.tell(lives, host);
         self.on_quiet();
     }
@@ -388,13 +395,33 @@ impl Node {
         self.transactions.free().saturating_sub(reserved)
     }
 
-    /// The clock of Lamport, wrapping. Each message of an epoch that is sent or accepted makes it greater, and so does one
-    /// with a greater clock: what one node did before it said something has a smaller clock than what another did after
-    /// it heard that.
+    /// The clock of Lamport. Each message of an epoch that is sent or accepted makes it greater, and so does one with a
+    /// greater clock: what one node did before it said something has a smaller clock than what another did after it
+    /// heard that.
     #[inline]
     #[must_use]
-    pub const fn clock(&self) -> u32 {
-        self.clock
+    pub const fn clock(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The caller was told, by another way than the links of this node, of what happened at `clock`: what happens here from
+    /// now on comes after it.
+    #[inline]
+    pub fn observe(&mut self, clock: u64) {
+        self.clock.observe(clock);
+    }
+
+    /// The caller executes something itself, for an application of this node: its place among all that is executed here.
+    #[inline]
+    pub const fn execute_here(&mut self) -> Moment {
+        self.clock.execute()
+    }
+
+    /// Something else that is to have a place of its own happens at the caller: the clock then.
+    #[inline]
+    pub const fn tick_here(&mut self) -> u64 {
+        self.clock.tick();
+        self.clock.now()
     }
 
     /// Frames that [`Node::on_frame`] was given for ports without a link.
@@ -415,6 +442,9 @@ impl Node {
     fn finish(&mut self, transaction: Index, outcome: crate::Outcome<'_>, host: &mut impl Host) {
         let entry = &self.transactions[transaction];
         if entry.wanted {
+            // Each end has a place of its own.
+            self.clock.tick();
+            host.on_clock(self.clock.now());
             host.complete(entry.token, outcome);
         }
         self.release(transaction, Answer::from(outcome), host);
@@ -432,6 +462,7 @@ impl Node {
         }
         self.transactions.release(transaction);
         if let Some(name) = name {
+            host.on_clock(self.clock.now());
             self.names.end(&name, answer, host);
         }
     }

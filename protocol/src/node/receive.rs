@@ -4,7 +4,6 @@ use super::{LinkState, Mode, Node};
 use crate::{
     Host,
     event::DownReason,
-    latch::is_later,
     link::{
         arriving::{Arrived, Disorder},
         feedback::Arrival,
@@ -107,15 +106,11 @@ impl Node {
         let reflects = link
             .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
+        // What happens from here on comes after what the peer did before it said this.
+        self.clock.hear(link.era_heard, header.clock);
         if reflects && link.liveness.reflected(&link.feedback) {
             self.on_round_trip(at, host);
         }
-        // The clock of Lamport: what happens from here on comes after what the peer did before it said this.
-        let heard = header.clock;
-        if is_later(heard, self.clock) {
-            self.clock = heard;
-        }
-        self.clock = self.clock.wrapping_add(1);
         if header.rider != NO_RIDER {
             self.on_rider(at, header, host)?;
         }

@@ -118,6 +118,8 @@ enum Source {
     Elsewhere,
     /// In the latch of the exchange.
     Latch,
+    /// There too, and not to be told yet.
+    Withheld,
     /// Here.
     Ending(Ending),
     /// It came, and lies in the buffer of the place: so many bytes.
@@ -427,10 +429,37 @@ impl Node {
             tag: header.slot_sequence,
             source,
         });
-        if source != Source::Elsewhere {
-            self.relays[at].answer(place, source);
+        match source {
+            Source::Elsewhere => {}
+            Source::Latch if self.withholds(&relay) => {
+                if let Some(taken) = &mut self.relays[at].taken[place] {
+                    taken.source = Source::Withheld;
+                }
+            }
+            _ => self.relays[at].answer(place, source),
         }
         Ok(())
+    }
+
+    /// Whether what a question of another node is about may not be told yet.
+    fn withholds(&self, relay: &Relay) -> bool {
+        self.peer_of(relay.origin)
+            .is_some_and(|peer| self.is_withheld(peer, relay.question.verdict))
+    }
+
+    /// More is durable: answers what was withheld for that on the link `at`.
+    pub(super) fn release_relayed(&mut self, at: usize) {
+        for place in 0..RELAYS_MAX {
+            if let Some(Taken {
+                relay,
+                source: Source::Withheld,
+                ..
+            }) = self.relays[at].taken[place]
+                && !self.withholds(&relay)
+            {
+                self.relays[at].answer(place, Source::Latch);
+            }
+        }
     }
 
     /// Settles what another node asks about an exchange that it started here.
@@ -604,7 +633,13 @@ impl Node {
             }
             Due::Answer(place) => {
                 self.relays[at].due.pop_front();
-                if let Some(taken) = self.relays[at].taken[place].take() {
+                if let Some(mut taken) = self.relays[at].taken[place].take() {
+                    if taken.source == Source::Latch && self.withholds(&taken.relay) {
+                        // It was another exchange when it was asked about.
+                        taken.source = Source::Withheld;
+                        self.relays[at].taken[place] = Some(taken);
+                        return Ok(());
+                    }
                     // Out of the link for as long as it takes the message from what else there is.
                     let mut departing = core::mem::take(&mut self.links[at].departing);
                     let (head, tail) = self.relayed(at, place, &taken);
@@ -638,7 +673,7 @@ impl Node {
                 Ending::NoPath
             }
             Source::Ending(ending) => ending,
-            Source::Elsewhere => Ending::NoPath,
+            Source::Elsewhere | Source::Withheld => Ending::NoPath,
         };
         let head = Self::answer_header(verdict.port, ending, 0, verdict.sequence);
         (head, &[])

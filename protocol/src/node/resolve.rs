@@ -125,11 +125,16 @@ impl Node {
             commit: commit != 0,
         };
         // As many questions may be under way as the peer has slots here.
-        if usize::from(header.slot) >= slots || self.links[at].verdicts.len() >= slots {
+        if usize::from(header.slot) >= slots || self.links[at].questions() >= slots {
             return Err(DownReason::Violation);
         }
         self.settle(at, attachment.peer, question, host);
-        self.links[at].verdicts.push_back(question.verdict);
+        let verdict = question.verdict;
+        if self.is_withheld(attachment.peer, verdict) {
+            self.links[at].withheld_verdicts.push_back(verdict);
+        } else {
+            self.links[at].verdicts.push_back(verdict);
+        }
         Ok(())
     }
 
@@ -152,6 +157,7 @@ impl Node {
             peers,
             latches,
             reply,
+            clock,
             ..
         } = self;
         let set = &mut latches[set];
@@ -163,9 +169,9 @@ impl Node {
         } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
             let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
             if commit {
-                reply.begin(reply_bytes_max);
-                host.execute(&id, set.bytes(verdict.slot), reply);
-                set.commit(verdict.slot, reply, true);
+                reply.begin(reply_bytes_max, clock.execute());
+                let execution = host.execute(&id, set.bytes(verdict.slot), reply);
+                set.commit(verdict.slot, reply, true, execution);
                 links[at].counters.executed += 1;
             } else {
                 latch.standing = Standing::Undone;

@@ -22,6 +22,8 @@ impl Node {
             peers,
             latches,
             reply,
+            durable,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -67,11 +69,11 @@ impl Node {
                 link.reflections.push_back(number);
             }
             Ok(()) => {
-                reply.begin(reply_bytes_max);
-                host.execute(&id, payload, reply);
-                set.commit(number, reply, false);
+                reply.begin(reply_bytes_max, clock.execute());
+                let execution = host.execute(&id, payload, reply);
+                set.commit(number, reply, false, execution);
                 link.counters.executed += 1;
-                link.answers.push_back(number);
+                link.answer(number, set, *durable);
             }
         }
         Ok(())
@@ -108,6 +110,8 @@ impl Node {
             peers,
             latches,
             reply,
+            durable,
+            clock,
             ..
         } = self;
         let link = &mut links[at];
@@ -124,11 +128,11 @@ impl Node {
             Standing::Tentative => {
                 latch.answer_due = true;
                 let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
-                reply.begin(reply_bytes_max);
-                host.execute(&id, set.bytes(number), reply);
-                set.commit(number, reply, true);
+                reply.begin(reply_bytes_max, clock.execute());
+                let execution = host.execute(&id, set.bytes(number), reply);
+                set.commit(number, reply, true, execution);
                 link.counters.executed += 1;
-                link.answers.push_back(number);
+                link.answer(number, set, *durable);
                 Ok(())
             }
             // The initiator saw the link fail before this side did and had it committed over another.

@@ -33,6 +33,9 @@ impl Node {
         if link.state != LinkState::Down && link.handshake.due {
             return true;
         }
+        if link.handshake.is_owed() {
+            return false;
+        }
         let Some(attachment) = link.attachment else {
             return false;
         };
@@ -59,7 +62,7 @@ impl Node {
         };
         first.is_some_and(|bytes| {
             let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
-            link.feedback.may_send(records)
+            link.feedback.may_send(records) || link.must_ask()
         }) || ((link.ball_due || link.liveness.ball_due()) && link.feedback.may_send_ball())
     }
 
@@ -92,11 +95,20 @@ impl Node {
         let destination = if link.handshake.due {
             self.write_handshake(at, &mut writer);
             BROADCAST
+        } else if link.handshake.is_owed() {
+            return None;
         } else {
             let attachment = link.attachment?;
-            // Whatever is blocked stays where it is; nothing overtakes it.
-            let _blocked = self.write_messages(at, attachment, &mut writer);
-            self.write_ball(at, &mut writer);
+            self.clock.begin_frame();
+            if self.links[at].era_said == self.clock.era() || self.write_era(at, &mut writer) {
+                // Whatever is blocked stays where it is; nothing overtakes it.
+                let blocked = self.write_messages(at, attachment, &mut writer).is_err();
+                let link = &mut self.links[at];
+                if blocked && writer.records() == 0 && link.must_ask() {
+                    link.liveness.ask();
+                }
+                self.write_ball(at, &mut writer);
+            }
             attachment.mac
         };
         if writer.records() == 0 {
@@ -263,6 +275,11 @@ impl Node {
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         while let Some(verdict) = self.links[at].verdicts.pop_front() {
+            if self.is_withheld(attachment.peer, verdict) {
+                // It was another exchange when it was asked about.
+                self.links[at].withheld_verdicts.push_back(verdict);
+                continue;
+            }
             let set = self.set_of(attachment.peer, verdict.port);
             let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
             self.links[at].departing.load(
@@ -430,25 +447,43 @@ impl Node {
     /// well as it does.
     #[inline]
     fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
-        let link = &mut self.links[at];
+        let link = &self.links[at];
         let due = link.liveness.ball_due() || (link.ball_due && writer.records() == 0);
-        if due && writer.room() > 0 && link.feedback.may_send_ball() {
-            let ball = Ball {
-                owes: link.owes() || self.relays[at].owes(),
-                asks: link.liveness.ask_due(),
-                grant: link.grant,
-                port: link.port,
-                guid: self.config.guid,
-                incarnation: self.config.incarnation,
-            };
-            let payload = ball.to_bytes();
-            let sequence = link.write(
-                writer,
-                &mut self.clock,
-                &Part::whole(Kind::Ball, 0, 0, &payload),
-            );
-            link.liveness.said_ball(sequence);
+        if due {
+            self.write_ball_now(at, writer);
         }
+    }
+
+    /// Says the era of the clock before any message that counts in it; tells whether there was room.
+    #[cold]
+    fn write_era(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
+        self.write_ball_now(at, writer);
+        self.links[at].era_said == self.clock.era()
+    }
+
+    fn write_ball_now(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
+        let link = &mut self.links[at];
+        if writer.room() == 0 || !link.feedback.may_send_ball() {
+            return;
+        }
+        let era = self.clock.era();
+        let ball = Ball {
+            owes: link.owes() || self.relays[at].owes(),
+            asks: link.liveness.ask_due(),
+            grant: link.grant,
+            port: link.port,
+            guid: self.config.guid,
+            incarnation: self.config.incarnation,
+            era,
+        };
+        let payload = ball.to_bytes();
+        let sequence = link.write(
+            writer,
+            &mut self.clock,
+            &Part::whole(Kind::Ball, 0, 0, &payload),
+        );
+        link.era_said = era;
+        link.liveness.said_ball(sequence);
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     memory::Memory,
     task::{Action, Task, operands, words},
 };
-use crate::verb::{Comparison, Condition, MultiCommit, Order, Reply, Status, Update};
+use crate::verb::{Comparison, Condition, MultiCommit, Order, Reply, Update};
 
 /// Tries at a word that somebody else changes in between, again and again, before the verb is given up.
 const TRIES: usize = 128;
@@ -132,12 +132,9 @@ fn commit(memory: &mut impl Memory, words: &MultiCommit<'_>) -> Option<Result<()
 }
 
 fn mismatch(index: u16, found: u64, space: &mut [u8]) -> Option<usize> {
-    let reply = Reply {
-        status: Status::Mismatch,
-        index,
-        data: &found.to_le_bytes(),
-    };
-    reply.encode(space).ok()
+    Reply::mismatch(index, &found.to_le_bytes())
+        .encode(space)
+        .ok()
 }
 
 #[cfg(test)]
@@ -147,6 +144,7 @@ mod tests {
     use std::{boxed::Box, vec};
 
     use super::*;
+    use crate::verb::Status;
     use crate::{
         region::Words,
         verb::{Request, Verb, Word},

@@ -64,6 +64,13 @@ impl<M: Memory> Engine<M> {
         self.regions.insert(region)
     }
 
+    /// Forgets one region and hands its memory back.
+    pub fn remove(&mut self, rkey: u32) -> Option<M> {
+        let memory = self.regions.remove(rkey)?;
+        self.reservations.forget(rkey);
+        Some(memory)
+    }
+
     /// Forgets the regions of `owner` and hands their memory back.
     pub fn remove_owner(&mut self, owner: u64) -> Vec<M> {
         let removed = self.regions.remove_owner(owner).into_iter();
@@ -278,6 +285,8 @@ impl<M: Memory> Engine<M> {
             Some(_) => self.counts.count_executed(task.kind),
             None => answer_gone(reply),
         }
+        let moment = reply.moment();
+        reply.amend(|reply| verb::write_moment(reply, moment));
     }
 }
 

@@ -97,6 +97,12 @@ impl<M> Regions<M> {
         Some((rkey, self.get(rkey)?))
     }
 
+    /// Forgets one region and gives its memory.
+    pub fn remove(&mut self, rkey: u32) -> Option<M> {
+        self.rkeys.retain(|_, other| *other != rkey);
+        Some(self.by_rkey.remove(&rkey)?.memory)
+    }
+
     /// Forgets the regions of `owner`; gives their keys and memory.
     pub fn remove_owner(&mut self, owner: u64) -> Vec<(u32, M)> {
         let gone: Vec<u32> = self

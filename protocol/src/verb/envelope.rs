@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  submit    ├ user data u64 ┼ target GUID u64 ┼ mode u8 ┼ 0 ×7 ┼ verb request… ┤
-//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×6 ┼ verb reply, or the name of an exchange in doubt… ┤
+//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×2 ┼ executor u64 ┼ count u64 ┼ clock u64 ┼ verb reply, or the name of an exchange in doubt… ┤
 //! ```
 
 use core::fmt;
@@ -11,7 +11,8 @@ use super::{BufferTooShort, Request, VERB_BYTES_MAX, doubt::ExchangeName, space,
 use crate::{Mode, Refusal};
 
 pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
-const COMPLETION_HEADER_BYTES: usize = 16;
+/// With the reply to a verb on one word these are 64, as many as a packet in a pipe takes at least.
+const COMPLETION_HEADER_BYTES: usize = 36;
 
 /// Longest submission, in bytes.
 pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + VERB_BYTES_MAX;
@@ -38,8 +39,22 @@ pub struct Submit<'a> {
 pub struct Completion<'a> {
     /// From the submission; 0 where that could not be read.
     pub user_data: u64,
+    /// When it was told, and whom the verb was for.
+    pub told: Told,
     /// How the verb ended.
     pub outcome: CompletionOutcome<'a>,
+}
+
+/// What the node of the application knows of a completion's place among others. A committed one says in its reply when it was
+/// executed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The node that was asked; 0 where nobody was.
+    pub executor: u64,
+    /// How many completions the lane had told its applications, this one included.
+    pub count: u64,
+    /// The lane's clock of Lamport when it told it.
+    pub clock: u64,
 }
 
 /// How a verb ended, or that this is not known yet.
@@ -188,6 +203,9 @@ impl<'a> Completion<'a> {
         };
         header[8] = outcome;
         header[9] = refusal;
+        header[12..20].copy_from_slice(&self.told.executor.to_le_bytes());
+        header[20..28].copy_from_slice(&self.told.count.to_le_bytes());
+        header[28..36].copy_from_slice(&self.told.clock.to_le_bytes());
         Ok(needed)
     }
 
@@ -223,11 +241,16 @@ impl<'a> Completion<'a> {
             return Err(EnvelopeError::Length);
         }
         let is_refused = matches!(outcome, CompletionOutcome::Refused(_));
-        if header[10..] != [0; 6] || (header[9] != 0) != is_refused {
+        if header[10..12] != [0; 2] || (header[9] != 0) != is_refused {
             return Err(EnvelopeError::Reserved);
         }
         Ok(Self {
             user_data: u64_at(header, 0),
+            told: Told {
+                executor: u64_at(header, 12),
+                count: u64_at(header, 20),
+                clock: u64_at(header, 28),
+            },
             outcome,
         })
     }

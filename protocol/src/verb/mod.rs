@@ -3,7 +3,7 @@
 //! ```text
 //!  request  ├ op u8 ┼ flags u8 ┼ count u16 ┼ rkey u32 ┼ offset u32 ┼ operands… ┤
 //!  flags    bits 0-3: 0 always, 1 eq, 2 lt, 3 le, 4 gt, 5 ge ┼ bit 4: signed ┼ 0
-//!  reply    ├ status u8 ┼ 0 ┼ index u16 ┼ 0 u32 ┼ value u64, or data… ┤
+//!  reply    ├ status u8 ┼ 0 ┼ index u16 ┼ count u64 ┼ clock u64 ┼ value u64, or data… ┤
 //! ```
 //!
 //! | op | | count | operands |
@@ -18,7 +18,9 @@
 //! | 11, 12 | fetch and min, max | 0 | operand u64 |
 //! | 2, 3, 5-8, 11, 12 on a condition | write, swap, fetch a word | 0 | comparand u64, operand u64 |
 //!
-//! Every verb on one word fits the first record of a message: 12 + 16 bytes. An offset has 32 bits, because a region has at
+//! Count and clock of a reply are the [`Moment`](crate::Moment) at which the verb was executed.
+//!
+//! Every verb on one word fits the first record of a message, 12 + 16 bytes, and so does its reply, 20 + 8 bytes. An offset has 32 bits, because a region has at
 //! most 1 GiB. A compare-and-swap is a swap on the condition *eq*, which may be written either way.
 //!
 //! A request is decoded exactly: unknown flags, what an operation has no use for and is not zero, bytes behind the operands
@@ -31,6 +33,7 @@ mod reply;
 mod request;
 mod update;
 
+pub(crate) use reply::write_moment;
 pub(crate) use request::HEADER_BYTES as REQUEST_HEADER_BYTES;
 
 pub use self::{

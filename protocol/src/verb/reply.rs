@@ -1,8 +1,13 @@
 //! Replies.
 
 use super::{BufferTooShort, DecodeError, space, u64_at};
+use crate::Moment;
 
-pub(super) const HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 20;
+const COUNT_AT: usize = 4;
+const CLOCK_AT: usize = 12;
+
+const NEVER: Moment = Moment { count: 0, clock: 0 };
 
 /// What executing a verb answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +16,8 @@ pub struct Reply<'a> {
     pub status: Status,
     /// Which word of a `MultiCommit` was not as expected; else 0.
     pub index: u16,
+    /// When it was executed at its node.
+    pub moment: Moment,
     /// The old word of an atomic, the first unexpected one of a `MultiCommit`, the bytes of a `Read`, the
     /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a committed `MultiCommit`, [`Status::Gone`] and
     /// [`Status::Contended`].
@@ -62,6 +69,7 @@ impl<'a> Reply<'a> {
         Self {
             status: Status::Ok,
             index: 0,
+            moment: NEVER,
             data,
         }
     }
@@ -72,6 +80,7 @@ impl<'a> Reply<'a> {
         Self {
             status: Status::Mismatch,
             index,
+            moment: NEVER,
             data,
         }
     }
@@ -131,6 +140,7 @@ impl<'a> Reply<'a> {
         header.fill(0);
         header[0] = self.status as u8;
         header[2..4].copy_from_slice(&self.index.to_le_bytes());
+        write_moment(header, self.moment);
         data.copy_from_slice(self.data);
         Ok(needed)
     }
@@ -177,7 +187,7 @@ impl<'a> Reply<'a> {
             unknown => return Err(DecodeError::UnknownStatus(unknown)),
         };
         let index = u16::from_le_bytes([header[2], header[3]]);
-        if header[1] != 0 || header[4..8] != [0; 4] || (index != 0 && status != Status::Mismatch) {
+        if header[1] != 0 || (index != 0 && status != Status::Mismatch) {
             return Err(DecodeError::Reserved);
         }
         if matches!(status, Status::Gone | Status::Contended) && !data.is_empty() {
@@ -186,7 +196,19 @@ impl<'a> Reply<'a> {
         Ok(Self {
             status,
             index,
+            moment: Moment {
+                count: u64_at(header, COUNT_AT),
+                clock: u64_at(header, CLOCK_AT),
+            },
             data,
         })
+    }
+}
+
+/// Writes when the verb was executed into its encoded reply. What is shorter than one stays as it is.
+pub(crate) fn write_moment(reply: &mut [u8], moment: Moment) {
+    if let Some(header) = reply.first_chunk_mut::<HEADER_BYTES>() {
+        header[COUNT_AT..CLOCK_AT].copy_from_slice(&moment.count.to_le_bytes());
+        header[CLOCK_AT..].copy_from_slice(&moment.clock.to_le_bytes());
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use covalent_protocol::{
-    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, Mode, Name, Node, NodeConfig, Outcome,
-    Refusal, Reply,
+    ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, Mode, Name, Node,
+    NodeConfig, Outcome, Refusal, Reply,
     region::{Engine, Rights, Words},
     verb::{self, Status, Verb},
 };
@@ -21,8 +21,9 @@ impl Host for Keeper {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
         self.0.admit(id, mode, payload)
     }
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.0.execute(id, payload, reply);
+        Execution::Done
     }
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
         self.0.reverse(id, payload);
@@ -49,7 +50,9 @@ impl Host for Asker {
     fn admit(&mut self, _: &ExchangeId, _: Mode, _: &[u8]) -> Result<(), Refusal> {
         Err(Refusal::Unsupported)
     }
-    fn execute(&mut self, _: &ExchangeId, _: &[u8], _: &mut Reply) {}
+    fn execute(&mut self, _: &ExchangeId, _: &[u8], _: &mut Reply) -> Execution {
+        Execution::Done
+    }
     fn reverse(&mut self, _: &ExchangeId, _: &[u8]) {}
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let ending = match outcome {

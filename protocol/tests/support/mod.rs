@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use covalent_protocol::{
-    DEFAULT_ETHERTYPE, DownReason, ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, LinkState,
-    LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
+    DEFAULT_ETHERTYPE, DownReason, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent,
+    LinkState, LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
     wire::{frame, message::Message, record::Header, slice::Kind},
 };
 
@@ -41,6 +41,9 @@ pub struct Journal {
     pub events: Vec<LinkEvent>,
     /// What to refuse everything with.
     pub refuse: Option<Refusal>,
+    /// Whether what is executed must be on disk before it is told, and how much was executed so.
+    pub durable: bool,
+    pub last_lsn: u64,
     /// Bytes of each reply.
     pub reply_bytes: Option<usize>,
 }
@@ -55,11 +58,17 @@ impl Host for Journal {
         Ok(())
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.settle(id);
         assert_eq!(reply.as_bytes(), [0u8; 0], "the reply is empty at the call");
         self.executed.push((id.peer, payload.to_vec()));
         assert!(reply.set(&self.reply_to(payload)));
+        if self.durable {
+            self.last_lsn += 1;
+            Execution::DurableAt(self.last_lsn)
+        } else {
+            Execution::Done
+        }
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

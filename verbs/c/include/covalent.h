@@ -185,6 +185,29 @@ typedef uint32_t covalent_message_state;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What covalent_stamp_order says of two stamps.
+enum covalent_order
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The first comes before the second: it knew nothing of it.
+    COVALENT_ORDER_BEFORE = -1,
+    // They are of the same execution.
+    COVALENT_ORDER_SAME = 0,
+    // The first comes after the second.
+    COVALENT_ORDER_AFTER = 1,
+    // Neither knew of the other.
+    COVALENT_ORDER_NONE = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum covalent_order covalent_order;
+#else
+typedef int32_t covalent_order;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // What became of a verb.
 enum covalent_outcome
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -488,6 +511,18 @@ typedef struct covalent_region {
     uint64_t handle;
 } covalent_region;
 
+// The place of a completion among those of all nodes, told without comparing wall clocks: for covalent_stamp_order.
+typedef struct covalent_stamp {
+    // The identity of the node that was asked; 0 where nobody could be.
+    uint64_t executor;
+    // The number of the execution among all of that node, from 1; 0 if it was not executed, or this is not known.
+    uint64_t executor_count;
+    // The number of the completion among all that the own node has told its applications.
+    uint64_t initiator_count;
+    // The clock of Lamport: that of the executor when it executed the verb; of what was not executed, or is in doubt, that of the own node when it said so.
+    uint64_t lamport;
+} covalent_stamp;
+
 // A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
 // Words are in the machine's byte order; read and written as bytes they are little-endian. Zero names nothing.
 typedef struct covalent_verb_queue {
@@ -580,6 +615,8 @@ typedef struct covalent_completion {
     uint8_t data[COVALENT_DATA_BYTES_MAX];
     // By what to ask for a verb in doubt; zeros for others.
     struct covalent_exchange name;
+    // Its place among the completions of all nodes.
+    struct covalent_stamp stamp;
 } covalent_completion;
 
 #ifdef __cplusplus
@@ -1114,6 +1151,12 @@ int covalent_region_write(struct covalent_region region,
                           const uint8_t *data,
                           size_t length_bytes);
 
+// Orders two completions in agreement with cause and effect: if one may have been known to whoever asked for the other, it comes before. Executions of one node are in
+// the order in which they were executed. Of two that knew nothing of each other, on different nodes, any answer but COVALENT_ORDER_SAME may be given: that
+// they were concurrent cannot be told.
+covalent_order covalent_stamp_order(struct covalent_stamp first,
+                                    struct covalent_stamp second);
+
 // Opens the device's verb queue with room for `depth` verbs under way, 1 to 16384. One at a time in each device.
 //
 // # Safety
@@ -1128,6 +1171,12 @@ int covalent_verb_queue_close(struct covalent_verb_queue queue);
 // # Safety
 // `outstanding` may be written.
 int covalent_verb_queue_outstanding(struct covalent_verb_queue queue, size_t *outstanding);
+
+// Tells the stamp of the completion that was handed out last; after a blocking call that of its verb.
+//
+// # Safety
+// `stamp` may be written.
+int covalent_verb_queue_last_stamp(struct covalent_verb_queue queue, struct covalent_stamp *stamp);
 
 // Looks a region up by its name on a node: the neighbour or own node named `node`, or the own one if `node` is null. `timeout_ns`: negative waits for ever;
 // COVALENT_DEADLINE when there was no answer in time.

@@ -1,10 +1,10 @@
 //! Verbs and their completions as C has them.
 
-use std::mem::offset_of;
+use std::{cmp::Ordering, mem::offset_of};
 
 use covalent_verbs::{
-    CommitWord, Comparison, Completion, Condition, InDoubtId, Mode, Order, Outcome, Refusal,
-    Update, Verb,
+    CommitWord, Comparison, Completion, Condition, Guid, InDoubtId, Mode, Order, Outcome, Refusal,
+    Stamp, Update, Verb,
 };
 
 use crate::{
@@ -187,6 +187,72 @@ pub struct covalent_exchange {
     pub bytes: [u8; COVALENT_EXCHANGE_BYTES],
 }
 
+/// The place of a completion among those of all nodes, told without comparing wall clocks: for covalent_stamp_order.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct covalent_stamp {
+    /// The identity of the node that was asked; 0 where nobody could be.
+    pub executor: u64,
+    /// The number of the execution among all of that node, from 1; 0 if it was not executed, or this is not known.
+    pub executor_count: u64,
+    /// The number of the completion among all that the own node has told its applications.
+    pub initiator_count: u64,
+    /// The clock of Lamport: that of the executor when it executed the verb; of what was not executed, or is in doubt, that of the own node when it said so.
+    pub lamport: u64,
+}
+
+impl From<Stamp> for covalent_stamp {
+    fn from(stamp: Stamp) -> Self {
+        Self {
+            executor: stamp.executor.map_or(0, Guid::bits),
+            executor_count: stamp.executor_count,
+            initiator_count: stamp.initiator_count,
+            lamport: stamp.lamport,
+        }
+    }
+}
+
+impl From<covalent_stamp> for Stamp {
+    fn from(stamp: covalent_stamp) -> Self {
+        Self {
+            executor: Guid::new(stamp.executor),
+            executor_count: stamp.executor_count,
+            initiator_count: stamp.initiator_count,
+            lamport: stamp.lamport,
+        }
+    }
+}
+
+/// What covalent_stamp_order says of two stamps.
+#[repr(i32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum covalent_order {
+    /// The first comes before the second: it knew nothing of it.
+    COVALENT_ORDER_BEFORE = -1,
+    /// They are of the same execution.
+    COVALENT_ORDER_SAME = 0,
+    /// The first comes after the second.
+    COVALENT_ORDER_AFTER = 1,
+    /// Neither knew of the other.
+    COVALENT_ORDER_NONE = 2,
+}
+
+/// Orders two completions in agreement with cause and effect: if one may have been known to whoever asked for the other, it comes before. Executions of one node are in
+/// the order in which they were executed. Of two that knew nothing of each other, on different nodes, any answer but COVALENT_ORDER_SAME may be given: that
+/// they were concurrent cannot be told.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_stamp_order(
+    first: covalent_stamp,
+    second: covalent_stamp,
+) -> covalent_order {
+    match Stamp::from(first).order(&second.into()) {
+        Some(Ordering::Less) => covalent_order::COVALENT_ORDER_BEFORE,
+        Some(Ordering::Equal) => covalent_order::COVALENT_ORDER_SAME,
+        Some(Ordering::Greater) => covalent_order::COVALENT_ORDER_AFTER,
+        None => covalent_order::COVALENT_ORDER_NONE,
+    }
+}
+
 /// One completion.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -209,6 +275,8 @@ pub struct covalent_completion {
     pub data: [u8; COVALENT_DATA_BYTES_MAX],
     /// By what to ask for a verb in doubt; zeros for others.
     pub name: covalent_exchange,
+    /// Its place among the completions of all nodes.
+    pub stamp: covalent_stamp,
 }
 
 impl covalent_completion {
@@ -226,6 +294,7 @@ impl covalent_completion {
             name: covalent_exchange {
                 bytes: [0; COVALENT_EXCHANGE_BYTES],
             },
+            stamp: completion.stamp.into(),
         };
         told.outcome = match &completion.outcome {
             Outcome::Done => COVALENT_OUTCOME_DONE,

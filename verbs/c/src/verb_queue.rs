@@ -15,7 +15,7 @@ use crate::{
     remote_region::{covalent_remote_region, remote},
     status::{Result, call},
     timeout::{Timeout, deadline},
-    verb::{covalent_completion, covalent_exchange, covalent_verb, mode, verb},
+    verb::{covalent_completion, covalent_exchange, covalent_stamp, covalent_verb, mode, verb},
 };
 
 /// A queue of verbs: post them with a number of one's own, and take completions that bear it; or use the calls that wait. Every call with it is for its device's thread only.
@@ -95,6 +95,23 @@ pub unsafe extern "C" fn covalent_verb_queue_outstanding(
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(outstanding, "outstanding")? };
         out.set(with(queue, |verbs| Ok(verbs.outstanding()))?);
+        Ok(())
+    })
+}
+
+/// Tells the stamp of the completion that was handed out last; after a blocking call that of its verb.
+///
+/// # Safety
+/// `stamp` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_last_stamp(
+    queue: covalent_verb_queue,
+    stamp: *mut covalent_stamp,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(stamp, "stamp")? };
+        out.set(with(queue, |verbs| Ok(verbs.last_stamp()))?.into());
         Ok(())
     })
 }

@@ -9,6 +9,7 @@ mod queue;
 mod regions;
 mod scale;
 mod sets;
+mod stamps;
 mod triangle;
 mod tuning;
 mod verbs;

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, thread};
 
-use covalent_verbs::{Error, Rights};
+use covalent_dataplane::Daemon;
+use covalent_verbs::{Device, Error, RegionOptions, Rights, Target};
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, config};
 
 #[test]
 fn words_and_bytes_of_one_region_agree_and_bounds_hold() {
@@ -76,4 +77,42 @@ fn what_cannot_be_registered_is_refused_with_its_reason() {
     crate::nodes::eventually("the name is free", || {
         other.register_region("taken", 64, Rights::ALL).is_ok()
     });
+}
+
+#[test]
+fn a_durable_region_holds_what_verbs_did_before_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().display();
+    let journal = format!("[journal]\ndirectory = \"{at}/journal\"\nfile_mib = 1");
+    let config = config(&directory, "a", &["p0"], &journal);
+    for life in 0..3 {
+        let daemon = Daemon::start(config.clone()).unwrap();
+        let device = Device::attach(config.socket_path(), "test").unwrap();
+        let options = RegionOptions::new(Rights::ALL).durable(true);
+        let region = device
+            .register_region_with("ledger", 4096, options)
+            .unwrap();
+        assert_eq!(region.load(8).unwrap(), 100 * life);
+        let mut verbs = device.verbs().unwrap();
+        let ledger = verbs.open_region(Target::Local, "ledger").unwrap();
+        for _ in 0..100 {
+            verbs.fetch_add(&ledger, 8, 1).unwrap();
+        }
+        let wrong_size = device.register_region_with("ledger", 64, options);
+        assert!(matches!(wrong_size, Err(Error::Refused { .. })));
+        daemon.stop();
+    }
+}
+
+#[test]
+fn without_a_journal_a_durable_region_is_refused() {
+    let nodes = Nodes::start(&["p0"]);
+    let options = RegionOptions::new(Rights::ALL).durable(true);
+    let refused = nodes
+        .attach("b")
+        .register_region_with("ledger", 64, options);
+    assert!(
+        matches!(&refused, Err(Error::Refused { reason, .. }) if reason.contains("[journal]")),
+        "{refused:?}"
+    );
 }

@@ -135,6 +135,70 @@ fn minima_maxima_and_conditions() {
 }
 
 #[test]
+fn stamps_order_what_was_waited_for() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, remote) = open(&nodes);
+    let region = &raw const remote;
+    let mut stamp = covalent_stamp {
+        executor: 0,
+        executor_count: 0,
+        initiator_count: 0,
+        lamport: 0,
+    };
+    let mut stamps = Vec::new();
+    for number in 0..20 {
+        let verb = covalent_verb {
+            kind: COVALENT_FETCH_ADD,
+            operand: 1,
+            ..NO_VERB
+        };
+        let (mut id, mut old) = (0, 0);
+        let mut completion = std::mem::MaybeUninit::<covalent_completion>::uninit();
+        // SAFETY: pointers are those of locals; what is read was written, or the call had failed.
+        unsafe {
+            if number % 2 == 0 {
+                let out = &raw mut old;
+                ok(covalent_fetch_add(queue, region, 8, 1, SOON_NS, out));
+                ok(covalent_verb_queue_last_stamp(queue, &raw mut stamp));
+            } else {
+                let (verb, id_out) = (&raw const verb, &raw mut id);
+                ok(covalent_verb_queue_post(
+                    queue,
+                    region,
+                    verb,
+                    COVALENT_ONE_PHASE,
+                    0,
+                    id_out,
+                ));
+                ok(covalent_verb_queue_wait(
+                    queue,
+                    id,
+                    SOON_NS,
+                    completion.as_mut_ptr(),
+                ));
+                stamp = completion.assume_init().stamp;
+            }
+        }
+        assert_eq!(stamp.executor, remote.node_guid);
+        stamps.push(stamp);
+    }
+    for pair in stamps.windows(2) {
+        let [first, second] = [pair[0], pair[1]];
+        assert!(first.executor_count < second.executor_count);
+        assert!(first.initiator_count < second.initiator_count);
+        let order = |first, second| covalent_stamp_order(first, second);
+        assert_eq!(order(first, second), covalent_order::COVALENT_ORDER_BEFORE);
+        assert_eq!(order(second, first), covalent_order::COVALENT_ORDER_AFTER);
+        assert_eq!(order(first, first), covalent_order::COVALENT_ORDER_SAME);
+        let elsewhere = covalent_stamp {
+            executor: !first.executor,
+            ..first
+        };
+        assert_eq!(order(first, elsewhere), covalent_order::COVALENT_ORDER_NONE);
+    }
+}
+
+#[test]
 fn a_batch_posts_what_fits_and_tells_how_much() {
     let nodes = Nodes::start(&["p0"]);
     let (_device, queue, remote) = open(&nodes);

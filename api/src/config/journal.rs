@@ -1,0 +1,38 @@
+//! `[journal]`: what keeps durable regions.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::table::Table;
+
+/// What keeps durable regions through a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JournalConfig {
+    /// Directory for the journals, absolute, with one directory for each lane in it. Made at start if missing. `None` (the default): no region can be
+    /// durable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Size of each of the two files of a lane's journal, in MiB, 1 to 65,536. Default 64. The durable regions of a lane may have a quarter of it together.
+    pub file_mib: u32,
+}
+
+impl JournalConfig {
+    pub(super) fn read(table: &mut Table<'_, '_>) -> Self {
+        Self {
+            directory: table.path("directory"),
+            file_mib: table
+                .integer("file_mib", 1..=65_536, " (MiB)")
+                .unwrap_or(Self::default().file_mib),
+        }
+    }
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            file_mib: 64,
+        }
+    }
+}

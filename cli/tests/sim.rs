@@ -1,0 +1,55 @@
+//! `covalent sim`, as somebody types it.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sim(args: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_covalent"))
+        .arg("sim")
+        .args(args)
+        .output()
+        .unwrap();
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (output, text)
+}
+
+#[test]
+fn a_simulation_tells_what_happened_and_fails_with_the_command_that_replays_it() {
+    let chosen = ["--seed", "7", "--nodes", "3", "--faults", "cut-both,loss"];
+    let (output, told) = sim(&chosen);
+    assert!(output.status.success(), "{told}");
+    for part in [
+        "seed 7: 3 nodes",
+        "is up with",
+        "is cut in both directions",
+        "is told: exchange 0",
+        "failed: ",
+        "Every invariant held.",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in {told}");
+    }
+    assert!(!told.contains("hears"), "frames are left out");
+    assert_eq!(sim(&chosen).1, told, "the same run again");
+
+    let (output, told) = sim(&["--seeds", "0..20", "--format", "json"]);
+    let runs: Value = serde_json::from_slice(&output.stdout).expect(&told);
+    assert!(output.status.success() && runs["seeds_per_s"].as_f64() > Some(0.0));
+    assert!(runs["report"]["committed"].as_u64() > Some(1000), "{told}");
+
+    let broken = ["--mutant", "retries-blindly", "--faults", "cut-both"];
+    let (output, told) = sim(&[&broken[..], &["--seeds", "0..30"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("Broken: exactly-once:"), "{told}");
+    let replay = told.split("replay: covalent sim ").nth(1).unwrap();
+    let args: Vec<_> = replay.lines().next().unwrap().split(' ').collect();
+    let (output, again) = sim(&args);
+    assert_eq!(output.status.code(), Some(1), "{again}");
+    assert!(again.contains("Broken: exactly-once:"), "{again}");
+    assert_eq!(sim(&args).1, again, "{replay}");
+}

@@ -1,0 +1,614 @@
+//! Durable regions: what verbs do to them is in the lane's journal before anybody is told.
+//!
+//! ```text
+//!  admitted: room in the journal is kept ─► executed ─► appended: DurableAt(lsn) ─► on disk ─► answers and completions go
+//! ```
+//! A record holds what the verb left in the words that it touched. Verbs that only read append nothing, but are answered once everything that
+//! they may have seen is on disk. What owners store without verbs is in no record.
+//!
+//! A region of the journal is *served* while its owner is attached, else *kept*: then its bytes lie here until the same user registers the same
+//! name with the same size again. The journal knows it as `UID/NAME`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use covalent_api::status::JournalStatus;
+use covalent_protocol::{
+    ExchangeId, Execution, Mode, Refusal,
+    verb::{MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Request, Verb, WRITE_BYTES_MAX},
+};
+use rustc_hash::FxHashMap;
+
+use crate::{
+    journal::{
+        Commit, Exchange, Journal, LatchKey, Lsn, Recovered, Redo, RegionKey, SnapshotRegion,
+        SnapshotSource,
+    },
+    verb::VerbEngine,
+};
+
+/// Completions of local verbs that may wait for the disk.
+const HELD_MAX: usize = 512;
+/// Memory that a snapshot may look at in one round.
+const SNAPSHOT_BYTES_PER_ROUND: usize = 64 << 10;
+/// What a record of a commit has beside its changes, and what each change has beside its bytes: no less than that.
+const RECORD_OVERHEAD_BYTES: usize = 128;
+const CHANGE_OVERHEAD_BYTES: usize = 32;
+/// What a record may take of a file beyond its length, if it goes there alone.
+const ALONE_BYTES: usize = 8192;
+/// Room in a batch that open exchanges may keep: a snapshot leaves half of a batch.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+const WORD_BYTES: usize = 8;
+
+/// The durable regions of one lane.
+#[derive(Debug)]
+pub struct Durable {
+    journal: Journal,
+    regions: BTreeMap<RegionKey, Region>,
+    /// Keys that verbs show.
+    rkeys: FxHashMap<u32, Shown>,
+    /// Room kept for exchanges that are open.
+    kept: Room,
+    /// What was admitted in one phase and is executed next: no room is kept for it.
+    at_once: Option<ExchangeId>,
+    held: VecDeque<Held>,
+    /// Where changed bytes are put together.
+    changed: Box<[u8]>,
+    refused: u64,
+    /// What was told last.
+    told: Lsn,
+    /// What was executed and is in no record.
+    lost: bool,
+    is_failure_told: bool,
+}
+
+#[derive(Debug)]
+struct Region {
+    journal_name: String,
+    name: String,
+    uid: u32,
+    size_bytes: u64,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Served { session: u64, rkey: u32 },
+    Kept(Box<[u8]>),
+}
+
+/// A key that verbs show, or showed when they were admitted.
+#[derive(Debug)]
+struct Shown {
+    /// `None` once the region is not served any more.
+    region: Option<RegionKey>,
+    /// Open exchanges for which room is kept.
+    open: u32,
+}
+
+/// Room in the journal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    batch_bytes: usize,
+    file_bytes: usize,
+}
+
+impl Room {
+    const fn of(record_bytes: usize) -> Self {
+        Self {
+            batch_bytes: record_bytes,
+            file_bytes: record_bytes + ALONE_BYTES,
+        }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            batch_bytes: self.batch_bytes + other.batch_bytes,
+            file_bytes: self.file_bytes + other.file_bytes,
+        }
+    }
+
+    const fn less(self, other: Self) -> Self {
+        Self {
+            batch_bytes: self.batch_bytes.saturating_sub(other.batch_bytes),
+            file_bytes: self.file_bytes.saturating_sub(other.file_bytes),
+        }
+    }
+}
+
+/// The completion of a local verb that waits for the disk.
+#[derive(Debug)]
+pub struct Held {
+    lsn: Lsn,
+    /// Slot of the session.
+    pub session: usize,
+    /// The application's name for the verb.
+    pub user_data: u64,
+    reply_bytes: usize,
+    reply: [u8; REPLY_BYTES_MAX],
+}
+
+impl Held {
+    /// What the verb answered.
+    pub fn reply(&self) -> &[u8] {
+        &self.reply[..self.reply_bytes]
+    }
+}
+
+/// Whether a local verb may be executed now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Local {
+    /// It is.
+    Go,
+    /// When the disk has done more.
+    Later,
+    /// Never: the journal failed.
+    Refused,
+}
+
+impl Durable {
+    /// What a journal held when it was opened. Its regions are kept until their owners come.
+    pub fn new(journal: Journal, recovered: Recovered) -> Self {
+        let regions = recovered
+            .regions
+            .into_iter()
+            .map(|(key, region)| {
+                let (uid, name) = split(&region.name);
+                let region = Region {
+                    uid,
+                    name: name.to_owned(),
+                    size_bytes: region.bytes.len() as u64,
+                    place: Place::Kept(region.bytes.into()),
+                    journal_name: region.name,
+                };
+                (key, region)
+            })
+            .collect();
+        Self {
+            told: journal.durable_lsn(),
+            journal,
+            regions,
+            rkeys: FxHashMap::default(),
+            kept: Room::default(),
+            at_once: None,
+            held: VecDeque::with_capacity(HELD_MAX),
+            changed: vec![0; WRITE_BYTES_MAX.max(MULTI_COMMIT_WORDS_MAX * WORD_BYTES)].into(),
+            refused: 0,
+            lost: false,
+            is_failure_told: false,
+        }
+    }
+
+    /// Whether a region of this name may be registered by `uid`, as a durable one or not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(
+        &self,
+        name: &str,
+        uid: u32,
+        durable: bool,
+        size_bytes: u64,
+    ) -> Result<(), String> {
+        let Some((_, known)) = self.regions.iter().find(|(_, known)| known.name == name) else {
+            return Ok(());
+        };
+        if known.uid != uid {
+            return Err(format!(
+                "region `{name}` is a durable region of user {}: choose another name",
+                known.uid
+            ));
+        }
+        if !durable {
+            return Err(format!(
+                "region `{name}` is a durable region: register it as one, or choose another name"
+            ));
+        }
+        if known.size_bytes != size_bytes {
+            return Err(format!(
+                "the durable region `{name}` has {} bytes, not {size_bytes}: register it with its own size",
+                known.size_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    /// The bytes of a kept region of this name, to be put into the memory of who registers it.
+    pub fn kept_bytes(&self, name: &str) -> Option<&[u8]> {
+        self.regions
+            .values()
+            .find_map(|region| match &region.place {
+                Place::Kept(bytes) if region.name == name => Some(&bytes[..]),
+                _ => None,
+            })
+    }
+
+    /// A region was registered that [`Durable::check`] had nothing against: from now on it is served under `rkey`.
+    ///
+    /// # Errors
+    /// Why it cannot be durable; nothing changed.
+    pub fn serve(
+        &mut self,
+        name: &str,
+        uid: u32,
+        size_bytes: u64,
+        session: u64,
+        rkey: u32,
+    ) -> Result<(), String> {
+        let place = Place::Served { session, rkey };
+        let known = self
+            .regions
+            .iter_mut()
+            .find(|(_, known)| known.name == name);
+        let key = if let Some((&key, known)) = known {
+            known.place = place;
+            key
+        } else {
+            let journal_name = format!("{uid}/{name}");
+            let (key, _) = self
+                .journal
+                .append_region(&journal_name, size_bytes)
+                .map_err(|error| format!("region `{name}` cannot be durable: {error}"))?;
+            let region = Region {
+                journal_name,
+                name: name.to_owned(),
+                uid,
+                size_bytes,
+                place,
+            };
+            self.regions.insert(key, region);
+            key
+        };
+        let shown = Shown {
+            region: Some(key),
+            open: 0,
+        };
+        self.rkeys.insert(rkey, shown);
+        Ok(())
+    }
+
+    /// The owner of these regions goes: what they hold is kept.
+    pub fn keep(&mut self, session: u64, engine: &VerbEngine) {
+        for region in self.regions.values_mut() {
+            let Place::Served {
+                session: owner,
+                rkey,
+            } = region.place
+            else {
+                continue;
+            };
+            if owner != session {
+                continue;
+            }
+            let mut bytes = vec![0; region.size_bytes as usize];
+            if let Some(memory) = engine.memory(rkey) {
+                let _ = memory.read(0, &mut bytes);
+            }
+            region.place = Place::Kept(bytes.into());
+            if let Some(shown) = self.rkeys.get_mut(&rkey) {
+                shown.region = None;
+                if shown.open == 0 {
+                    self.rkeys.remove(&rkey);
+                }
+            }
+        }
+    }
+
+    /// The room that `request` needs if it is on a durable region and changes it, or may; `None` for every other one.
+    fn room_for(&self, request: &[u8]) -> Option<(u32, Room)> {
+        if self.rkeys.is_empty() {
+            return None;
+        }
+        let request = Request::decode(request).ok()?;
+        self.rkeys.get(&request.rkey)?;
+        let (changes, bytes) = match request.verb {
+            Verb::Read { .. } | Verb::Lookup { .. } => (0, 0),
+            Verb::Write { data } => (1, data.len()),
+            Verb::MultiCommit(words) => (words.iter().len(), words.iter().len() * WORD_BYTES),
+            _ => (1, WORD_BYTES),
+        };
+        let record_bytes = RECORD_OVERHEAD_BYTES + changes * CHANGE_OVERHEAD_BYTES + bytes;
+        Some((request.rkey, Room::of(record_bytes)))
+    }
+
+    fn has_room_for(&self, room: Room) -> bool {
+        let room = room.and(self.kept);
+        !self.lost && self.journal.has_room_for(room.batch_bytes, room.file_bytes)
+    }
+
+    /// Whether there is room for what `request` of an exchange may do.
+    ///
+    /// # Errors
+    /// There is none now.
+    pub fn admit(&mut self, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
+        let Some((_, room)) = self.room_for(request) else {
+            return Ok(());
+        };
+        let kept_bytes = self.kept.batch_bytes + room.batch_bytes;
+        let is_too_much = mode == Mode::TwoPhase && kept_bytes > KEPT_BYTES_MAX;
+        if is_too_much || !self.has_room_for(room) {
+            self.refused += 1;
+            return Err(Refusal::NoResources);
+        }
+        Ok(())
+    }
+
+    /// The exchange was admitted. In two phases the room is kept until it ends.
+    pub fn admitted(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) {
+        if mode == Mode::OnePhase {
+            self.at_once = Some(*id);
+            return;
+        }
+        if let Some((rkey, room)) = self.room_for(request)
+            && let Some(shown) = self.rkeys.get_mut(&rkey)
+        {
+            shown.open += 1;
+            self.kept = self.kept.and(room);
+        }
+    }
+
+    /// An exchange for which room was kept has ended.
+    pub fn let_go(&mut self, request: &[u8]) {
+        let Some((rkey, room)) = self.room_for(request) else {
+            return;
+        };
+        let Some(shown) = self.rkeys.get_mut(&rkey) else {
+            return;
+        };
+        shown.open = shown.open.saturating_sub(1);
+        if shown.open == 0 && shown.region.is_none() {
+            self.rkeys.remove(&rkey);
+        }
+        self.kept = self.kept.less(room);
+    }
+
+    /// The exchange `id` was executed: appends what it did.
+    pub fn executed(&mut self, id: &ExchangeId, request: &[u8], engine: &VerbEngine) -> Execution {
+        if self.at_once.take() != Some(*id) {
+            self.let_go(request);
+        }
+        self.append(request, engine)
+            .map_or(Execution::Done, |lsn| Execution::DurableAt(lsn.0))
+    }
+
+    /// Whether `request` of an application of this node may be executed now.
+    pub fn may_execute_here(&self, request: &[u8]) -> Local {
+        match self.room_for(request) {
+            None => Local::Go,
+            Some(_) if self.lost || self.journal.failure().is_some() => Local::Refused,
+            Some((_, room)) if self.held.len() < HELD_MAX && self.has_room_for(room) => Local::Go,
+            Some(_) => Local::Later,
+        }
+    }
+
+    /// A verb of the session in slot `session` was executed. `true`: its completion is held until it is durable.
+    pub fn executed_here(
+        &mut self,
+        session: usize,
+        user_data: u64,
+        request: &[u8],
+        reply: &[u8],
+        engine: &VerbEngine,
+    ) -> bool {
+        let Some(lsn) = self.append(request, engine) else {
+            return false;
+        };
+        if lsn <= self.told {
+            return false;
+        }
+        let mut held = Held {
+            lsn,
+            session,
+            user_data,
+            reply_bytes: reply.len().min(REPLY_BYTES_MAX),
+            reply: [0; REPLY_BYTES_MAX],
+        };
+        held.reply[..held.reply_bytes].copy_from_slice(&reply[..held.reply_bytes]);
+        self.held.push_back(held);
+        true
+    }
+
+    /// Appends what `request`, which was executed just now, left in its region, and tells what must be on disk before anybody hears of it. `None` if that is
+    /// nothing.
+    fn append(&mut self, request: &[u8], engine: &VerbEngine) -> Option<Lsn> {
+        if self.rkeys.is_empty() {
+            return None;
+        }
+        let request = Request::decode(request).ok()?;
+        let region = self.rkeys.get(&request.rkey)?.region?;
+        let memory = engine.memory(request.rkey)?;
+        let mut ranges = [(0, 0); MULTI_COMMIT_WORDS_MAX];
+        let offset = u64::from(request.offset);
+        let count = match request.verb {
+            Verb::Read { .. } | Verb::Lookup { .. } => 0,
+            Verb::Write { data } => {
+                ranges[0] = (offset, data.len());
+                1
+            }
+            Verb::MultiCommit(words) => {
+                let mut count = 0;
+                for (range, word) in ranges.iter_mut().zip(words.iter()) {
+                    *range = (u64::from(word.offset), WORD_BYTES);
+                    count += 1;
+                }
+                count
+            }
+            _ => {
+                ranges[0] = (offset, WORD_BYTES);
+                1
+            }
+        };
+        if count == 0 {
+            return Some(self.last());
+        }
+        let mut rest = &mut self.changed[..];
+        let mut redo = [Redo {
+            offset: 0,
+            bytes: &[],
+        }; MULTI_COMMIT_WORDS_MAX];
+        for (redo, &(offset, len)) in redo.iter_mut().zip(&ranges[..count]) {
+            let (bytes, left) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = left;
+            memory.read(offset, bytes)?;
+            *redo = Redo { offset, bytes };
+        }
+        let commit = Commit {
+            region,
+            exchange: None,
+            redo: &redo[..count],
+            reply: &[],
+        };
+        if self.journal.append_promised(&commit).is_err() {
+            // It was executed, so all that comes later may have seen it, and nobody may ever hear of any of it.
+            self.lost = true;
+        }
+        Some(self.last())
+    }
+
+    /// What must be on disk for all that was executed to be there.
+    const fn last(&self) -> Lsn {
+        if self.lost {
+            Lsn(u64::MAX)
+        } else {
+            self.journal.last_lsn()
+        }
+    }
+
+    /// Looks at what the disk has done, and goes on with a snapshot. `Some` if more is durable than was told before. Once in each round, before
+    /// anything is executed.
+    pub fn poll(&mut self, engine: &VerbEngine) -> Option<Lsn> {
+        let lsn = self.journal.poll();
+        if self.journal.needs_snapshot() {
+            self.journal.begin_snapshot();
+        }
+        if self.journal.is_in_snapshot() {
+            let source = Source {
+                regions: &self.regions,
+                engine,
+            };
+            self.journal
+                .snapshot_step(&source, SNAPSHOT_BYTES_PER_ROUND);
+        }
+        if !self.is_failure_told
+            && let Some(failure) = self.failure()
+        {
+            self.is_failure_told = true;
+            tracing::error!(
+                failure,
+                "the journal has ended: verbs on durable regions are refused, and those that were executed since are never acknowledged; \
+                 repair the disk and restart the daemon"
+            );
+        }
+        if lsn <= self.told {
+            return None;
+        }
+        self.told = lsn;
+        Some(lsn)
+    }
+
+    /// The next held completion that may be told.
+    pub fn next_told(&mut self) -> Option<Held> {
+        let is_durable = self.held.front()?.lsn <= self.told;
+        is_durable.then(|| self.held.pop_front()).flatten()
+    }
+
+    /// Forgets the completions of the session in slot `session` and tells how many there were.
+    pub fn disown(&mut self, session: usize) -> usize {
+        let before = self.held.len();
+        self.held.retain(|held| held.session != session);
+        before - self.held.len()
+    }
+
+    /// Sends what was appended to the disk. Once in each round, after everything was executed.
+    pub fn submit(&mut self) {
+        self.journal.submit();
+    }
+
+    /// The journal, if the disk has something to do for it: readable when that is done.
+    pub fn waits_for(&self) -> Option<&Journal> {
+        self.journal.is_busy().then_some(&self.journal)
+    }
+
+    /// Whether there is something to be sent to the disk that it was not told to do.
+    pub fn has_work(&self) -> bool {
+        self.journal.failure().is_none()
+            && !self.journal.is_busy()
+            && (self.journal.is_in_snapshot()
+                || self.journal.last_lsn() > self.journal.durable_lsn())
+    }
+
+    /// Waits until everything is on disk. For the end of a lane.
+    pub fn flush(&mut self) {
+        self.journal.flush();
+    }
+
+    /// Why nothing is acknowledged any more, if so.
+    fn failure(&self) -> Option<String> {
+        match self.journal.failure() {
+            Some(failure) => Some(format!("{}: {}", failure.path.display(), failure.what)),
+            None if self.lost => {
+                Some("a verb was executed that the journal had no room for".into())
+            }
+            None => None,
+        }
+    }
+
+    /// What to tell of it.
+    pub fn status(&self) -> JournalStatus {
+        let kept = |region: &&Region| matches!(region.place, Place::Kept(_));
+        JournalStatus {
+            appended: self.journal.last_lsn().0,
+            durable: self.journal.durable_lsn().0,
+            regions: self.regions.len() as u64,
+            kept: self.regions.values().filter(kept).count() as u64,
+            region_bytes: self.regions.values().map(|it| it.size_bytes).sum(),
+            held: self.held.len() as u64,
+            refused: self.refused,
+            failure: self.failure(),
+        }
+    }
+}
+
+/// User and name of a region of the journal.
+fn split(journal_name: &str) -> (u32, &str) {
+    journal_name
+        .split_once('/')
+        .and_then(|(uid, name)| Some((uid.parse().ok()?, name)))
+        .unwrap_or((0, journal_name))
+}
+
+/// What snapshots are made of.
+struct Source<'a> {
+    regions: &'a BTreeMap<RegionKey, Region>,
+    engine: &'a VerbEngine,
+}
+
+impl SnapshotSource for Source<'_> {
+    fn region_after(&self, after: Option<RegionKey>) -> Option<SnapshotRegion<'_>> {
+        let from = RegionKey(after.map_or(0, |key| key.0 + 1));
+        let (&key, region) = self.regions.range(from..).next()?;
+        Some(SnapshotRegion {
+            key,
+            name: &region.journal_name,
+            size_bytes: region.size_bytes,
+        })
+    }
+
+    fn read(&self, key: RegionKey, offset: u64, target: &mut [u8]) {
+        match self.regions.get(&key).map(|region| &region.place) {
+            Some(Place::Served { rkey, .. }) => {
+                if let Some(memory) = self.engine.memory(*rkey) {
+                    let _ = memory.read(offset, target);
+                }
+            }
+            Some(Place::Kept(bytes)) => {
+                let start = offset as usize;
+                target.copy_from_slice(&bytes[start..start + target.len()]);
+            }
+            None => {}
+        }
+    }
+
+    fn latch_after(&self, _after: Option<LatchKey>) -> Option<(Exchange, &[u8])> {
+        None
+    }
+}

@@ -1,0 +1,326 @@
+//! Durable regions through the death of the daemon.
+
+use std::{
+    path::Path,
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_api::request::{Reply, Request, Rights};
+use covalent_pipe::region::RegionMemory;
+use covalent_protocol::{
+    Mode,
+    verb::{MultiCommit, Status, Verb, Word},
+};
+
+use super::{
+    client::{App, Client, Ended, Verbs},
+    command,
+    node::{Node, PATIENCE, eventually},
+};
+
+const REGION_BYTES: u64 = 4096;
+/// The word to which everybody adds.
+const SUM: u32 = 0;
+/// Pairs of words that change together: of the client on the node itself, and of the one on the other node.
+const HERE: u32 = 16;
+const THERE: u32 = 32;
+/// Additions under way of one client.
+const ADDITIONS: usize = 24;
+
+/// Lives of the daemon, and how long all of them may take.
+const LIVES: u64 = 40;
+const LIVES_TIME_MAX: Duration = Duration::from_secs(20);
+
+fn with_journal(dir: &Path, name: &str) -> Node {
+    let journal = format!(
+        "[journal]\ndirectory = \"{}/{name}-journal\"\nfile_mib = 1\n",
+        dir.display()
+    );
+    Node::new(dir, name, &["p0"], &journal)
+}
+
+/// One client of the region, and what it knows.
+struct Load {
+    verbs: Verbs,
+    target: u64,
+    rkey: u32,
+    pair: u32,
+    next: u64,
+    additions: usize,
+    /// The verb under way on the pair, and what the pair holds as far as it was told.
+    pair_under_way: Option<u64>,
+    pair_value: u64,
+    /// Additions that were acknowledged, and those that nobody knows of.
+    acknowledged: u64,
+    unknown: u64,
+    pair_unknown: bool,
+}
+
+impl Load {
+    fn new(verbs: Verbs, target: u64, pair: u32) -> Self {
+        Self {
+            verbs,
+            target,
+            rkey: 0,
+            pair,
+            next: 0,
+            additions: 0,
+            pair_under_way: None,
+            pair_value: 0,
+            acknowledged: 0,
+            unknown: 0,
+            pair_unknown: false,
+        }
+    }
+
+    fn post(&mut self) {
+        while self.additions < ADDITIONS {
+            let mode = [Mode::OnePhase, Mode::TwoPhase][self.next as usize % 2];
+            let verb = Verb::FetchAdd { delta: 1 };
+            if !self
+                .verbs
+                .post(self.target, mode, self.next, self.rkey, SUM, verb)
+            {
+                return;
+            }
+            self.next += 1;
+            self.additions += 1;
+        }
+        if self.pair_under_way.is_none() {
+            let words = [0, 8].map(|at| Word {
+                offset: self.pair + at,
+                expected: self.pair_value,
+                new: self.pair_value + 1,
+            });
+            let verb = Verb::MultiCommit(MultiCommit::new(&words).expect("two words"));
+            if self
+                .verbs
+                .post(self.target, Mode::TwoPhase, self.next, self.rkey, 0, verb)
+            {
+                self.pair_under_way = Some(self.next);
+                self.next += 1;
+            }
+        }
+    }
+
+    fn take(&mut self) {
+        for (user_data, how) in self.verbs.poll() {
+            if how.is_doubt() {
+                continue;
+            }
+            let is_done = match &how {
+                Ended::Committed {
+                    status: Status::Ok, ..
+                } => true,
+                Ended::Other(told) if told == "PeerRestarted" => {
+                    if self.pair_under_way == Some(user_data) {
+                        self.pair_unknown = true;
+                    } else {
+                        self.unknown += 1;
+                    }
+                    false
+                }
+                Ended::Other(told)
+                    if ["NoResources", "UnknownRegion"]
+                        .iter()
+                        .any(|why| told.contains(why)) =>
+                {
+                    false
+                }
+                other => panic!("{other:?}"),
+            };
+            if self.pair_under_way == Some(user_data) {
+                self.pair_under_way = None;
+                self.pair_value += u64::from(is_done);
+            } else {
+                self.additions -= 1;
+                self.acknowledged += u64::from(is_done);
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.additions == 0 && self.pair_under_way.is_none()
+    }
+
+    /// The daemon of this client is dead: what it did not tell nobody knows.
+    fn give_up(&mut self) {
+        self.take();
+        self.unknown += self.additions as u64;
+        self.additions = 0;
+        self.pair_unknown |= self.pair_under_way.take().is_some();
+    }
+
+    /// The pair holds all that was acknowledged, whole.
+    fn check_pair(&mut self, memory: &RegionMemory) {
+        let [first, second] = [0, 8].map(|at| memory.load(u64::from(self.pair + at)));
+        assert_eq!(first, second, "a commit of two words is there in part");
+        let most = self.pair_value + u64::from(self.pair_unknown);
+        let value = first.expect("a word");
+        assert!(
+            (self.pair_value..=most).contains(&value),
+            "pair {}: {} commits were acknowledged, at most {most} were made, and there are {value}",
+            self.pair,
+            self.pair_value
+        );
+        self.pair_value = value;
+        self.pair_unknown = false;
+    }
+}
+
+fn start(path: &str) -> Child {
+    command::start(&["--config", path])
+}
+
+fn attach(node: &Node) -> App {
+    let socket = node.config.socket_path();
+    eventually("the daemon listens", || {
+        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+    });
+    App::attach(&socket)
+}
+
+fn life_ms(life: u64) -> Duration {
+    // Of any length, and the same in each run.
+    Duration::from_millis(20 + life.wrapping_mul(0x9e37_79b9) % 180)
+}
+
+#[test]
+fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let a = Node::new(dir.path(), "a", &["p0"], "").start();
+    let b = with_journal(dir.path(), "b");
+    let path = command::file(dir.path(), &b);
+    let mut there: Option<Load> = None;
+    let mut here: Option<Load> = None;
+    let mut floor = 0;
+    let deadline = Instant::now() + LIVES_TIME_MAX;
+    let mut lives = 0;
+    while lives < LIVES && Instant::now() < deadline {
+        let mut daemon = start(&path);
+        let mut app = attach(&b);
+        let target = app.client.status().guid.bits();
+        let (rkey, memory) = app.register_durable("bank", REGION_BYTES);
+        let mut watch = Client::connect(&b.config.socket_path());
+        eventually("the link is up", || {
+            watch.status().links.iter().all(|link| link.state == "up")
+        });
+        let remote = there.get_or_insert_with(|| {
+            Load::new(
+                Verbs::new(App::attach(&a.config.socket_path())),
+                target,
+                THERE,
+            )
+        });
+        let drained = Instant::now() + PATIENCE;
+        while !remote.is_idle() {
+            remote.take();
+            assert!(Instant::now() < drained, "all of the life before has ended");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut local = here.take().map_or_else(
+            || Load::new(Verbs::new(App::attach(&b.config.socket_path())), 0, HERE),
+            |before| Load {
+                verbs: Verbs::new(App::attach(&b.config.socket_path())),
+                ..before
+            },
+        );
+        let acknowledged = remote.acknowledged + local.acknowledged;
+        let most = acknowledged + remote.unknown + local.unknown;
+        let sum = memory.load(u64::from(SUM)).expect("a word");
+        assert!(
+            (acknowledged..=most).contains(&sum) && sum >= floor,
+            "life {lives}: {acknowledged} additions were acknowledged, at most {most} were made, and the sum is {sum}"
+        );
+        floor = sum;
+        remote.check_pair(&memory);
+        local.check_pair(&memory);
+        (remote.rkey, local.rkey) = (rkey, rkey);
+        let end = Instant::now() + life_ms(lives);
+        while Instant::now() < end {
+            for load in [&mut *remote, &mut local] {
+                load.post();
+                load.take();
+            }
+        }
+        daemon.kill().expect("a running daemon");
+        daemon.wait().expect("its end");
+        local.give_up();
+        here = Some(local);
+        lives += 1;
+    }
+    assert!(lives >= 10, "only {lives} lives in time");
+    let (there, here) = (there.expect("a load"), here.expect("a load"));
+    for (load, what) in [(&there, "the other node"), (&here, "the node itself")] {
+        assert!(load.acknowledged > 1000, "additions of {what}");
+        assert!(load.pair_value > 100, "commits of {what}");
+    }
+}
+
+#[test]
+fn a_durable_region_waits_for_its_owner() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut b = with_journal(dir.path(), "b").start();
+    let mut app = App::attach(&b.config.socket_path());
+    let (rkey, _memory) = app.register_durable("bank", REGION_BYTES);
+    let mut verbs = Verbs::new(app);
+    for round in 1..=300 {
+        let write = vec![round as u8; 512];
+        let ended = verbs.run(0, Mode::OnePhase, rkey, 512, Verb::Write { data: &write });
+        assert!(matches!(ended, Ended::Committed { .. }), "{ended:?}");
+    }
+    let journal = b.status().lanes[0].journal.clone().expect("a journal");
+    assert_eq!((journal.regions, journal.kept, journal.held), (1, 0, 0));
+    assert!(journal.durable > 300 && journal.failure.is_none());
+    drop(verbs);
+    let kept = |b: &Node| {
+        b.status().lanes[0]
+            .journal
+            .clone()
+            .map(|journal| journal.kept)
+    };
+    eventually("its owner is gone", || kept(&b) == Some(1));
+    for _ in 0..2 {
+        let mut client = b.client();
+        let as_is = Request::RegisterRegion {
+            name: "bank".into(),
+            size_bytes: REGION_BYTES,
+            rights: Rights::ALL,
+            durable: false,
+        };
+        let mut app = App::attach(&b.config.socket_path());
+        let (reply, _fds) = app.client.ask(&as_is);
+        assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+        let why = app.client.refused(&Request::Mapped);
+        assert!(why.contains("register it as one"), "{why}");
+        let (_, memory) = app.register_durable("bank", REGION_BYTES);
+        let mut bytes = [0; 1024];
+        memory.read(256, &mut bytes).expect("it lies within");
+        assert_eq!(bytes[..256], [0; 256]);
+        assert_eq!(bytes[256..768], [(300 % 256) as u8; 512]);
+        assert_eq!(bytes[768..], [0; 256]);
+        client.status();
+        drop((app, client));
+        eventually("its owner is gone", || kept(&b) == Some(1));
+        b.daemon.take().expect("it runs").stop();
+        b = b.start();
+    }
+}
+
+#[test]
+fn without_a_journal_no_region_is_durable() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let a = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut app = App::attach(&a.config.socket_path());
+    let (reply, _fds) = app.client.ask(&Request::RegisterRegion {
+        name: "bank".into(),
+        size_bytes: 64,
+        rights: Rights::ALL,
+        durable: true,
+    });
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    let why = app.client.refused(&Request::Mapped);
+    assert!(why.contains("[journal]"), "{why}");
+}

@@ -1,0 +1,155 @@
+//! Everything that was asked, and what became of it.
+
+use covalent_protocol::Mode;
+
+use crate::{ask::Ask, payload};
+
+/// A node between two crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Life {
+    /// The node.
+    pub node: usize,
+    /// Crashes before.
+    pub number: u32,
+}
+
+/// One exchange. Its place in the book is its token.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Who asked, and in which life.
+    pub from: Life,
+    /// Who was asked, and the life of it that the one who asked knew.
+    pub to: Life,
+    /// How.
+    pub mode: Mode,
+    /// For what.
+    pub ask: Ask,
+    /// The request as it was handed to the node.
+    pub request: Vec<u8>,
+    /// Bytes that its reply is brought to.
+    pub reply_bytes: usize,
+    /// The first execution.
+    pub executed: Option<Execution>,
+    /// How it ended for the one who asked.
+    pub ended: Option<Ended>,
+    /// The cable that it was last sent on, if that is followed.
+    pub sent_on: Option<usize>,
+    /// The one who asked was told that it is in doubt.
+    pub doubted: bool,
+    /// The one who asked does not care any more.
+    pub cancelled: bool,
+}
+
+/// An execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// The life that executed.
+    pub life: Life,
+    /// What it replied.
+    pub reply: Vec<u8>,
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Executed.
+    Committed,
+    /// Not executed.
+    Refused,
+    /// Nobody knows.
+    Restarted,
+}
+
+/// All exchanges and all lives.
+#[derive(Debug)]
+pub struct Book {
+    exchanges: Vec<Exchange>,
+    lives: Vec<u32>,
+    /// Nodes that may forget a peer without a crash.
+    forgetful: Vec<bool>,
+}
+
+impl Book {
+    /// The book of `nodes` nodes. Those that `forgetful` names meet more peers than they can remember.
+    #[must_use]
+    pub fn new(nodes: usize, forgetful: &[usize]) -> Self {
+        Self {
+            exchanges: Vec::new(),
+            lives: vec![0; nodes],
+            forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
+        }
+    }
+
+    /// The life that a node lives now.
+    #[must_use]
+    pub fn life(&self, node: usize) -> Life {
+        Life {
+            node,
+            number: self.lives[node],
+        }
+    }
+
+    /// Whether this life is still lived.
+    #[must_use]
+    pub fn lives(&self, life: Life) -> bool {
+        self.life(life.node) == life
+    }
+
+    /// Whether a node may forget a peer without a crash.
+    #[must_use]
+    pub fn is_forgetful(&self, node: usize) -> bool {
+        self.forgetful[node]
+    }
+
+    /// All exchanges, by token.
+    #[must_use]
+    pub fn exchanges(&self) -> &[Exchange] {
+        &self.exchanges
+    }
+
+    /// The exchange with this token.
+    #[must_use]
+    pub fn exchange(&self, token: u64) -> Option<&Exchange> {
+        self.exchanges.get(usize::try_from(token).ok()?)
+    }
+
+    /// The exchange that a request claims to belong to.
+    #[must_use]
+    pub fn of_request(&self, payload: &[u8]) -> Option<(u64, &Exchange)> {
+        let token = payload::token_of(payload)?;
+        Some((token, self.exchange(token)?))
+    }
+
+    /// The token of the next exchange.
+    #[must_use]
+    pub fn next_token(&self) -> u64 {
+        self.exchanges.len() as u64
+    }
+
+    /// Whether somebody waits for the end of an exchange.
+    #[must_use]
+    pub fn is_waited_for(&self, exchange: &Exchange) -> bool {
+        exchange.ended.is_none() && !exchange.cancelled && self.lives(exchange.from)
+    }
+
+    /// Exchanges that ended as forgotten by a peer that lives still.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        let forgotten = |exchange: &&Exchange| {
+            exchange.ended == Some(Ended::Restarted) && self.lives(exchange.to)
+        };
+        self.exchanges.iter().filter(forgotten).count() as u64
+    }
+
+    pub(crate) fn enter(&mut self, exchange: Exchange) {
+        self.exchanges.push(exchange);
+    }
+
+    pub(crate) fn exchange_mut(&mut self, token: u64) -> Option<&mut Exchange> {
+        self.exchanges.get_mut(usize::try_from(token).ok()?)
+    }
+
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.lives[node] += 1;
+    }
+}

@@ -1,0 +1,228 @@
+//! Nothing can overflow.
+
+use std::collections::{HashMap, HashSet};
+
+use covalent_protocol::{ExchangeId, Mode};
+
+use super::{Checker, Scene, Verdict, forbid};
+use crate::{
+    book::Life,
+    fact::Fact,
+    records::{self, Content},
+};
+
+/// How many of `window_records` messages may take. The rest is for balls, which carry the reflection that makes room again.
+const fn message_window(window_records: usize) -> usize {
+    window_records * 192 / 250
+}
+
+/// No more records of an epoch are under way in one direction of a cable than its receiver issued in its handshakes, and
+/// no message leaves when they are more than messages may take, however long that stands still. And no port of a peer has
+/// more requests kept than it was granted slots.
+#[derive(Debug)]
+pub struct Credit {
+    slots: usize,
+    /// Records that each node said in its handshakes that it has room for, the same at every port.
+    issued: HashMap<usize, usize>,
+    /// Slots of requests kept, by node, peer and the peer's port.
+    kept: HashMap<(Life, u64, u16), HashSet<u8>>,
+}
+
+impl Credit {
+    /// Links grant `slots` slots.
+    #[must_use]
+    pub fn new(slots: u8) -> Self {
+        Self {
+            slots: usize::from(slots),
+            issued: HashMap::new(),
+            kept: HashMap::new(),
+        }
+    }
+
+    fn keep(&mut self, at: Life, id: &ExchangeId) -> Verdict {
+        let kept = self.kept.entry((at, id.peer, id.port)).or_default();
+        let taken = !kept.insert(id.slot);
+        forbid(taken || kept.len() > self.slots, || {
+            format!(
+                "{at} keeps {id:?} beside {} others of that port, which was granted {} slots",
+                kept.len(),
+                self.slots
+            )
+        })
+    }
+
+    fn settle(&mut self, at: Life, id: &ExchangeId) {
+        if let Some(kept) = self.kept.get_mut(&(at, id.peer, id.port)) {
+            kept.remove(&id.slot);
+        }
+    }
+}
+
+impl Checker for Credit {
+    fn name(&self) -> &'static str {
+        "credit"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        match fact {
+            Fact::Sent {
+                from,
+                frame,
+                under_way,
+                ..
+            } => {
+                let Some(content) = Content::of(frame) else {
+                    return Ok(());
+                };
+                if let Some(issued) = records::window_records(frame) {
+                    self.issued.insert(from.node, usize::from(issued));
+                }
+                if content.handshake {
+                    return Ok(());
+                }
+                let far = scene.cables[from.cable][1 - from.end];
+                let window = self.issued.get(&far).copied().unwrap_or_default();
+                let messages_under_way = if content.balls < content.records {
+                    // All of them were there when the last message was written.
+                    under_way.saturating_sub(content.balls)
+                } else {
+                    0
+                };
+                let most = message_window(window);
+                forbid(*under_way > window || messages_under_way > most, || {
+                    format!(
+                        "{under_way} records of epoch {} are under way from {from}, the last {} of them balls; there is room for {window}, and for {most} before a message",
+                        content.epoch, content.balls
+                    )
+                })
+            }
+            Fact::Admitted {
+                at,
+                id,
+                mode: Mode::TwoPhase,
+                ..
+            } => self.keep(*at, id),
+            Fact::Executed { at, id, .. } | Fact::Reversed { at, id, .. } => {
+                self.settle(*at, id);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_protocol::{
+        DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
+        wire::{
+            frame::FrameWriter,
+            record::{Header, NO_RIDER, Shape},
+            slice::Kind,
+        },
+    };
+
+    use super::*;
+    use crate::{book::Book, cable::Fate, fact::Place};
+
+    fn frame(kinds: &[Kind]) -> Vec<u8> {
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let mut writer = FrameWriter::new(&mut buffer).expect("the buffer is a frame long");
+        for kind in kinds {
+            let header = Header {
+                kind: *kind,
+                yours: 0,
+                epoch: 5,
+                record_sequence: 0,
+                slot_sequence: 0,
+                slot: 0,
+                rider: NO_RIDER,
+                clock: 0,
+                shape: Shape::whole(0),
+            };
+            header.write(&[], writer.next_record().expect("there is room"));
+        }
+        let len = writer.finish([2; 6], [2; 6], DEFAULT_ETHERTYPE);
+        buffer[..len].to_vec()
+    }
+
+    #[test]
+    fn more_records_than_there_is_credit_for_are_found() {
+        let book = Book::new(2, &[]);
+        let scene = Scene {
+            book: &book,
+            regions: &[],
+            cables: &[[0, 1]],
+            call: 0,
+            hearing: false,
+        };
+        let see = |issued: Option<usize>, kinds: &[Kind], under_way| {
+            let frame = frame(kinds);
+            let fact = Fact::Sent {
+                from: Place {
+                    cable: 0,
+                    end: 0,
+                    node: 0,
+                    port: 0,
+                },
+                frame: &frame,
+                fate: Fate::UnderWay,
+                under_way,
+                announced: true,
+            };
+            let mut credit = Credit::new(1);
+            credit.issued.extend(issued.map(|issued| (1, issued)));
+            credit.see(&fact, &scene).is_ok()
+        };
+        let (request, ball) = (Kind::Request, Kind::Ball);
+        for (window, messages) in [(250, 192), (32, 24)] {
+            let issued = Some(window);
+            assert!(see(issued, &[request], messages));
+            assert!(!see(issued, &[request], messages + 1));
+            // A ball in the same frame comes behind what messages may take.
+            assert!(see(issued, &[request, ball], messages + 1));
+            assert!(!see(issued, &[request, ball], messages + 2));
+            assert!(!see(issued, &[ball, request], messages + 1));
+            assert!(see(issued, &[ball], window));
+            assert!(!see(issued, &[ball], window + 1));
+        }
+        assert!(!see(None, &[request], 1), "nobody issued anything");
+        assert!(see(None, &[Kind::Init], 1000), "handshakes need no credit");
+    }
+
+    #[test]
+    fn more_requests_than_slots_are_found() {
+        let book = Book::new(2, &[]);
+        let scene = Scene {
+            book: &book,
+            regions: &[],
+            cables: &[],
+            call: 0,
+            hearing: true,
+        };
+        let mut credit = Credit::new(1);
+        let at = book.life(1);
+        let id = |slot| ExchangeId {
+            peer: 1,
+            port: 0,
+            epoch: 0,
+            slot,
+            sequence: 0,
+        };
+        let mut admit = |slot| {
+            credit.see(
+                &Fact::Admitted {
+                    at,
+                    id: &id(slot),
+                    mode: Mode::TwoPhase,
+                    payload: &[],
+                    wrote: false,
+                },
+                &scene,
+            )
+        };
+        assert_eq!(admit(0), Ok(()));
+        assert!(admit(0).is_err(), "a slot keeps one request");
+        assert!(admit(1).is_err(), "there is one slot");
+    }
+}

@@ -1,0 +1,31 @@
+//! What arrives is what was sent.
+
+use super::{Checker, Scene, Verdict, forbid};
+use crate::fact::Fact;
+
+/// Every payload that reaches a program is, byte for byte, one that was sent to that node. (Replies are compared by
+/// [`super::ToldTruthfully`].)
+#[derive(Debug)]
+pub struct Integrity;
+
+impl Checker for Integrity {
+    fn name(&self) -> &'static str {
+        "integrity"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        let (at, payload) = match fact {
+            Fact::Admitted { at, payload, .. }
+            | Fact::Declined { at, payload, .. }
+            | Fact::Executed { at, payload, .. }
+            | Fact::Reversed { at, payload, .. } => (at, *payload),
+            _ => return Ok(()),
+        };
+        let sent = scene.book.of_request(payload).is_some_and(|(_, exchange)| {
+            exchange.to.node == at.node && exchange.request == payload
+        });
+        forbid(!sent, || {
+            format!("{at} was given {} bytes that nobody sent it", payload.len())
+        })
+    }
+}

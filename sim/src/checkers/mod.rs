@@ -1,0 +1,93 @@
+//! One checker for each invariant. All of them see everything that happens in every world.
+//!
+//! | checker | invariant |
+//! |---|---|
+//! | [`ExactlyOnce`] | no exchange is executed twice |
+//! | [`ToldOnce`] | its initiator is told once at most how it ended, in the life in which it asked, and only if it cares |
+//! | [`ToldTruthfully`] | "done" is told of what was executed, with the reply that it gave; "refused" of what was not and never will be; "forgotten" of peers that lost their memory; and nothing before word of the peer |
+//! | [`Integrity`] | every payload arrives as it was sent, at the one whom it was sent to |
+//! | [`Isolation`] | a region changes in an execution and never else; two-phase requests are executed after message 2 only |
+//! | [`Conservation`] | transfers keep the sum; what a region holds at rest is what initiators were told |
+//! | [`Serial`] | verbs do what an independent model of the region does, one after the other |
+//! | [`Reservation`] | what was admitted is executed or reversed, once, under the same name; nothing stays reserved behind a failed link or at rest |
+//! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
+//! | [`Evidence`] | a link whose cable lost nothing sees no evidence of loss |
+//! | [`Announcement`] | a node that has a frame to send says so |
+//! | [`Convergence`] | when faults stop, everything comes to its end within a stated number of paces |
+
+mod announcement;
+mod conservation;
+mod convergence;
+mod credit;
+mod evidence;
+mod exactly_once;
+mod integrity;
+mod isolation;
+mod reservation;
+mod serial;
+mod told_once;
+mod told_truthfully;
+
+use std::fmt;
+
+pub use self::{
+    announcement::Announcement, conservation::Conservation, convergence::Convergence,
+    credit::Credit, evidence::Evidence, exactly_once::ExactlyOnce, integrity::Integrity,
+    isolation::Isolation, reservation::Reservation, serial::Serial, told_once::ToldOnce,
+    told_truthfully::ToldTruthfully,
+};
+use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
+
+/// What a checker says of a fact: nothing, or how it breaks the invariant.
+pub type Verdict = Result<(), String>;
+
+/// What a checker may look at besides the fact itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// Everything asked so far. The fact at hand is not in it yet.
+    pub book: &'a Book,
+    /// The nodes' regions, as they are now.
+    pub regions: &'a [Region],
+    /// The nodes at the ends of each cable.
+    pub cables: &'a [[usize; 2]],
+    /// Counts the calls into nodes. All that happens in one call has one number.
+    pub call: u64,
+    /// The call gives a node a frame.
+    pub hearing: bool,
+}
+
+/// Watches one invariant.
+pub trait Checker: fmt::Debug + Send {
+    /// Its name, in violations and documents.
+    fn name(&self) -> &'static str;
+
+    /// Looks at one fact.
+    ///
+    /// # Errors
+    /// How it breaks the invariant.
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict;
+}
+
+/// All checkers, for a world with this plan.
+#[must_use]
+pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
+    vec![
+        Box::new(ExactlyOnce),
+        Box::new(ToldOnce),
+        Box::new(ToldTruthfully),
+        Box::new(Integrity),
+        Box::new(Isolation::default()),
+        Box::new(Conservation::default()),
+        Box::new(Serial::default()),
+        Box::new(Reservation::default()),
+        Box::new(Credit::new(plan.slots)),
+        Box::new(Evidence::new(plan.cables.len())),
+        Box::new(Announcement),
+        Box::new(Convergence),
+    ]
+}
+
+/// The error, if `wrong`.
+fn forbid(wrong: bool, what: impl FnOnce() -> String) -> Verdict {
+    if wrong { Err(what()) } else { Ok(()) }
+}

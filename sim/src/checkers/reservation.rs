@@ -1,0 +1,200 @@
+//! What is admitted is executed or reversed, and until then holds its words.
+
+use std::collections::{HashMap, HashSet};
+
+use covalent_protocol::{ExchangeId, LinkEvent, Mode, Refusal};
+
+use super::{Checker, Scene, Verdict, forbid};
+use crate::{
+    ask::Ask,
+    book::Life,
+    fact::Fact,
+    hold::{Hold, touched},
+    node_guid,
+};
+
+/// Everything that was admitted is executed or reversed, once, under the name under which it was admitted and with the
+/// same payload. No name is used twice. In 1PC it is executed at once. When a link fails nothing stays reserved for the
+/// peer that was at its other end, and at rest nothing is reserved at all.
+///
+/// The words that are held are exactly those that open two-phase exchanges will change. A request is refused as busy
+/// if, and only if, it touches a word that is held in a way that does not go with it.
+#[derive(Debug, Default)]
+pub struct Reservation {
+    open: HashMap<(Life, ExchangeId), Open>,
+    /// Every name that was ever used, with the life of the initiator.
+    used: HashSet<(Life, Life, ExchangeId)>,
+}
+
+#[derive(Debug)]
+struct Open {
+    payload: Vec<u8>,
+    mode: Mode,
+    call: u64,
+    /// The words that it holds, and how.
+    words: Vec<usize>,
+    hold: Hold,
+}
+
+impl Checker for Reservation {
+    fn name(&self) -> &'static str {
+        "reservation"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        match fact {
+            Fact::Admitted {
+                at,
+                id,
+                mode,
+                payload,
+                ..
+            } => {
+                if let Some((token, asked)) = scene.book.of_request(payload)
+                    && let Some(word) = self.busy(*at, &asked.ask)
+                {
+                    return Err(format!(
+                        "{at} admits exchange {token} though another one holds word {word}"
+                    ));
+                }
+                let held = scene
+                    .book
+                    .of_request(payload)
+                    .map(|(_, asked)| (touched(&asked.ask), Hold::of(&asked.ask)))
+                    .filter(|(_, hold)| *mode == Mode::TwoPhase && *hold != Hold::Read);
+                let (words, hold) = held.unwrap_or((Vec::new(), Hold::Read));
+                let open = Open {
+                    payload: payload.to_vec(),
+                    mode: *mode,
+                    call: scene.call,
+                    words,
+                    hold,
+                };
+                let twice = self.open.insert((*at, **id), open).is_some();
+                let initiator = scene.book.of_request(payload).map(|(_, asked)| asked.from);
+                let again = initiator.is_some_and(|life| !self.used.insert((*at, life, **id)));
+                forbid(twice || again, || {
+                    format!("{at} admits {id:?} under a name that was used before")
+                })?;
+                self.compare(*at, scene)
+            }
+            Fact::Declined {
+                at,
+                payload,
+                refusal: Refusal::Busy,
+                ..
+            } => match scene.book.of_request(payload) {
+                Some((token, asked)) if self.busy(*at, &asked.ask).is_none() => Err(format!(
+                    "{at} refuses exchange {token} as busy, but no other one holds its words"
+                )),
+                _ => Ok(()),
+            },
+            Fact::Executed {
+                at, id, payload, ..
+            } => {
+                let open = self.settle(*at, id, payload, "executes")?;
+                forbid(
+                    open.mode == Mode::OnePhase && open.call != scene.call,
+                    || format!("{at} admitted the one-phase {id:?} and executed it only later"),
+                )?;
+                self.compare(*at, scene)
+            }
+            Fact::Reversed {
+                at, id, payload, ..
+            } => {
+                let open = self.settle(*at, id, payload, "reverses")?;
+                forbid(open.mode == Mode::OnePhase, || {
+                    format!("{at} reverses the one-phase {id:?}")
+                })?;
+                self.compare(*at, scene)
+            }
+            Fact::Crashed { node, .. } => {
+                self.open.retain(|(life, _), _| life.node != *node);
+                Ok(())
+            }
+            Fact::Link {
+                at,
+                event: LinkEvent::Down { .. },
+            } => self.nothing_left(scene.book.life(at.node), *at, scene),
+            Fact::Rested { .. } => match self.open.keys().next() {
+                Some((at, id)) => Err(format!("{id:?} is still reserved at {at}, at rest")),
+                None => (0..scene.regions.len())
+                    .try_for_each(|node| self.compare(scene.book.life(node), scene)),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Reservation {
+    /// A word that `ask` touches and somebody else holds in a way that does not go with it.
+    fn busy(&self, at: Life, ask: &Ask) -> Option<usize> {
+        let wanted = Hold::of(ask);
+        touched(ask).into_iter().find(|word| {
+            self.held(at)
+                .any(|open| open.words.contains(word) && !open.hold.lets(wanted))
+        })
+    }
+
+    /// The exchanges that hold words of `at`.
+    fn held(&self, at: Life) -> impl Iterator<Item = &Open> {
+        self.open
+            .iter()
+            .filter(move |((life, _), open)| *life == at && !open.words.is_empty())
+            .map(|(_, open)| open)
+    }
+
+    /// The engine holds the words of the exchanges that are open, and no others.
+    fn compare(&self, at: Life, scene: &Scene<'_>) -> Verdict {
+        let words: HashSet<usize> = self
+            .held(at)
+            .flat_map(|open| open.words.iter().copied())
+            .collect();
+        let held = scene.regions[at.node].reserved_words();
+        forbid(held != words.len(), || {
+            format!(
+                "{at} holds {held} words; its open exchanges need {}",
+                words.len()
+            )
+        })
+    }
+
+    fn settle(
+        &mut self,
+        at: Life,
+        id: &ExchangeId,
+        payload: &[u8],
+        what: &str,
+    ) -> Result<Open, String> {
+        match self.open.remove(&(at, *id)) {
+            Some(open) if open.payload == payload => Ok(open),
+            Some(_) => Err(format!(
+                "{at} {what} {id:?} with other bytes than it was admitted with"
+            )),
+            None => Err(format!(
+                "{at} {what} {id:?}, which was not admitted or is settled"
+            )),
+        }
+    }
+
+    /// Nothing is reserved any more for what came over a cable whose link failed.
+    fn nothing_left(&self, life: Life, at: crate::fact::Place, scene: &Scene<'_>) -> Verdict {
+        let far = scene.cables[at.cable][1 - at.end];
+        // Other cables may join the same two nodes, and their links may be up: only what this one left counts.
+        let alone = scene
+            .cables
+            .iter()
+            .filter(|ends| ends.contains(&life.node) && ends.contains(&far))
+            .count()
+            == 1;
+        let left = |(open_at, id): &&(Life, ExchangeId)| {
+            alone && *open_at == life && id.peer == node_guid(far)
+        };
+        match self.open.keys().find(left) {
+            Some((_, id)) => Err(format!(
+                "{id:?} is still reserved at {life}, whose only link to its initiator failed"
+            )),
+            None => Ok(()),
+        }
+    }
+}

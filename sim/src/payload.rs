@@ -1,0 +1,66 @@
+//! What exchanges carry in a simulation: a verb, with a header that tells the checkers whose it is.
+//!
+//! ```text
+//!  request  ├ token u64 ┼ bytes of the verb u16 ┼ verb… ┼ filler… ┤
+//!  reply    ├ token u64 ┼ life u32 ┼ bytes of the reply u16 ┼ reply… ┼ filler… ┤
+//! ```
+//!
+//! The filler brings messages to every length that a link carries.
+
+use covalent_protocol::{MAX_PAYLOAD_BYTES, Reply};
+
+use crate::book::Life;
+
+/// Bytes of a request before its verb.
+pub const REQUEST_HEADER_BYTES: usize = 10;
+const REPLY_HEADER_BYTES: usize = 14;
+
+/// A request for `verb`, of `len` bytes or as many as it needs.
+#[must_use]
+pub fn request(token: u64, verb: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = token.to_le_bytes().to_vec();
+    bytes.extend((verb.len() as u16).to_le_bytes());
+    bytes.extend(verb);
+    fill(&mut bytes, token, len);
+    bytes
+}
+
+/// The token in a request.
+#[must_use]
+pub fn token_of(request: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*request.first_chunk()?))
+}
+
+/// The verb in a request.
+#[must_use]
+pub fn verb_of(request: &[u8]) -> Option<&[u8]> {
+    counted(request, 8, REQUEST_HEADER_BYTES)
+}
+
+/// Puts the header before what the engine answered, and brings it to `len` bytes.
+pub fn finish_reply(reply: &mut Reply, token: u64, life: Life, len: usize) {
+    let mut bytes = token.to_le_bytes().to_vec();
+    bytes.extend(life.number.to_le_bytes());
+    bytes.extend((reply.as_bytes().len() as u16).to_le_bytes());
+    bytes.extend(reply.as_bytes());
+    fill(&mut bytes, token, len);
+    let fits = reply.set(&bytes);
+    debug_assert!(fits);
+}
+
+/// What the engine answered, in a reply.
+#[must_use]
+pub fn answer_of(reply: &[u8]) -> Option<&[u8]> {
+    counted(reply, 12, REPLY_HEADER_BYTES)
+}
+
+fn counted(bytes: &[u8], count_at: usize, header_bytes: usize) -> Option<&[u8]> {
+    let count = u16::from_le_bytes(*bytes.get(count_at..)?.first_chunk()?);
+    bytes.get(header_bytes..header_bytes + usize::from(count))
+}
+
+fn fill(bytes: &mut Vec<u8>, token: u64, len: usize) {
+    let from = bytes.len();
+    let len = len.min(MAX_PAYLOAD_BYTES);
+    bytes.extend((from..len).map(|at| (token as u8).wrapping_mul(31) ^ (at as u8)));
+}

@@ -1,0 +1,102 @@
+//! What a run comes to.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::{
+    options::Options,
+    witness::{Entry, Violation},
+};
+
+macro_rules! report {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a run did, or several together.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct Report {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Report {
+            /// Every figure with its name.
+            pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+
+            /// Adds what another run did. Of paces the most counts.
+            pub fn add(&mut self, other: &Self) {
+                let paces = self.paces.max(other.paces);
+                $(self.$name += other.$name;)*
+                self.paces = paces;
+            }
+        }
+    };
+}
+
+report! {
+    /// Exchanges asked for.
+    asked,
+    /// Exchanges that committed.
+    committed,
+    /// Exchanges that were refused.
+    refused,
+    /// Exchanges whose peer restarted.
+    restarted,
+    /// Exchanges reversed and applied afresh.
+    reversed,
+    /// Exchanges whose end was learned by asking.
+    resolved,
+    /// Exchanges of which somebody was told that they are in doubt.
+    doubted,
+    /// Requests that arrived after their outcome was latched.
+    late,
+    /// Links that failed.
+    failures,
+    /// Frames that arrived.
+    frames,
+    /// Frames lost or corrupted by their cable.
+    damaged,
+    /// Cables that were cut.
+    cuts,
+    /// Nodes and directions of cables that stood still.
+    stalls,
+    /// Nodes that crashed.
+    crashes,
+    /// Exchanges that a peer forgot because it met too many others.
+    forgotten,
+    /// Links whose epoch counted through its wrap.
+    wrapped,
+    /// Exchanges that are in doubt for want of a cable when everything else has come to its end.
+    in_doubt,
+    /// Paces from the last fault until rest; the most of several runs.
+    paces,
+}
+
+/// A run in which an invariant was broken.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The seed that replays it.
+    pub seed: u64,
+    /// What was chosen.
+    pub options: Options,
+    /// What was broken.
+    pub violation: Violation,
+    /// What happened; empty unless it was recorded.
+    pub trace: Vec<Entry>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}\n  seed {}, step {}; replay: {}",
+            self.violation.checker,
+            self.violation.what,
+            self.seed,
+            self.violation.step,
+            self.options.command(self.seed)
+        )
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,70 @@
+//! Many seeds, on every core.
+
+use std::{
+    ops::{ControlFlow, Range},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+};
+
+use crate::{Failure, Options, Report, run};
+
+/// Runs every seed, and gives what they did together. Each run is one thread's alone, so which core it is on changes
+/// nothing. `progress` is called after each with the number of those done, and may break off: then those done are what
+/// counts.
+///
+/// # Errors
+/// The lowest seed that failed.
+pub fn run_seeds(
+    seeds: Range<u64>,
+    options: &Options,
+    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
+) -> Result<Report, Box<Failure>> {
+    let next = AtomicU64::new(seeds.start);
+    let done = AtomicU64::new(0);
+    let stopped = AtomicBool::new(false);
+    let work = || {
+        let mut sum = Report::default();
+        while !stopped.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            match run(seed, options) {
+                Ok(report) => sum.add(&report),
+                Err(failure) => {
+                    // Seeds are taken in order, so every lower one is done or under way.
+                    stopped.store(true, Ordering::Relaxed);
+                    return Err(Box::new(failure));
+                }
+            }
+            if progress(done.fetch_add(1, Ordering::Relaxed) + 1).is_break() {
+                stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(sum)
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let results: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut sum = Report::default();
+    let mut worst: Option<Box<Failure>> = None;
+    for result in results {
+        match result {
+            Ok(report) => sum.add(&report),
+            Err(failure) if worst.as_ref().is_none_or(|worst| failure.seed < worst.seed) => {
+                worst = Some(failure);
+            }
+            Err(_) => {}
+        }
+    }
+    worst.map_or(Ok(sum), Err)
+}

@@ -1,0 +1,327 @@
+//! The nine points: one exchange is damaged behind each of its steps, in every way, with other load going on.
+//!
+//! ```text
+//!  point  0    1          2            3           4            5          6            7           8
+//!         │ a sends 1 │ b hears it │ b sends 2 │ a hears it │ a sends 3 │ b hears it │ b sends 4 │ a hears it │
+//! ```
+//!
+//! A one-phase exchange ends at point 4. [`all`] is complete within its bounds: every mode, point, damage, way to notice
+//! it, fate of what is under way, other path and kind of load. Where there is a second link it is cut as well, behind
+//! each step of the recovery.
+
+use std::fmt;
+
+use covalent_protocol::Mode;
+
+use crate::{ask::Ask, book::Ended, plan::Plan, report::Report, world::World};
+
+/// The initiator and the responder.
+const A: usize = 0;
+const B: usize = 1;
+/// The neighbour of both.
+const C: usize = 2;
+/// Steps of a recovery behind which the second link is cut.
+const RECOVERY_STEPS: usize = 8;
+/// Requests and replies of the exchange that is watched: short, and in three frames.
+const MESSAGE_BYTES: [usize; 2] = [0, 2500];
+/// The fates of what is under way.
+const UNDER_WAY: [UnderWay; 4] = [
+    UnderWay::Lost,
+    UnderWay::First,
+    UnderWay::Arrives,
+    UnderWay::Late,
+];
+/// Exchanges of each side that make up the load; with the one that is watched they take every slot.
+const LOAD: usize = 3;
+/// Bytes of their requests.
+const LOAD_BYTES: [usize; LOAD] = [0, 1500, 200];
+
+/// One way to damage an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// How the exchange is made.
+    pub mode: Mode,
+    /// Steps that it has taken.
+    pub point: usize,
+    /// What happens then.
+    pub damage: Damage,
+    /// What else leads to the peer.
+    pub path: Path,
+    /// What else is going on.
+    pub load: Load,
+    /// Bytes of its request and its reply: what one record holds, or what takes several frames.
+    pub message_bytes: usize,
+}
+
+/// What leads to the peer besides the link that is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Nothing.
+    None,
+    /// A second link.
+    Link,
+    /// A neighbour that has links to both.
+    Neighbour,
+}
+
+/// What happens to the link, or to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// The cable is cut.
+    Cut {
+        /// Towards the initiator, towards the responder.
+        towards: [bool; 2],
+        /// The initiator's port notices, the responder's port notices.
+        noticed: [bool; 2],
+        /// What becomes of what is under way.
+        under_way: UnderWay,
+        /// The second link is cut behind so many steps of the recovery over it.
+        again: Option<usize>,
+    },
+    /// One direction, by its receiving end, stands still: for less than the paces that mean death, or for more.
+    Stall {
+        /// The end that hears nothing.
+        end: usize,
+        /// For how many paces.
+        paces: u32,
+    },
+    /// A node restarts without its memory.
+    Crash {
+        /// Which.
+        node: usize,
+    },
+}
+
+/// What becomes of what is under way when a cable is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnderWay {
+    /// It is lost.
+    Lost,
+    /// It arrives.
+    Arrives,
+    /// The first frame arrives, those behind it are lost.
+    First,
+    /// It arrives when the exchange has been resolved.
+    Late,
+}
+
+/// What else is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Nothing.
+    None,
+    /// The initiator has other exchanges open.
+    Initiator,
+    /// Both have.
+    Both,
+}
+
+/// Every case.
+pub fn all() -> impl Iterator<Item = Case> {
+    let exchanges = [(Mode::OnePhase, 4), (Mode::TwoPhase, 8)]
+        .into_iter()
+        .flat_map(|(mode, steps)| (0..=steps).map(move |point| (mode, point)));
+    exchanges.flat_map(|(mode, point)| {
+        let loads = [Load::None, Load::Initiator, Load::Both];
+        let places = [Path::None, Path::Link, Path::Neighbour]
+            .into_iter()
+            .flat_map(move |path| loads.into_iter().map(move |load| (path, load)));
+        places.flat_map(move |(path, load)| {
+            damages(path).into_iter().flat_map(move |damage| {
+                MESSAGE_BYTES.map(|message_bytes| Case {
+                    mode,
+                    point,
+                    damage,
+                    path,
+                    load,
+                    message_bytes,
+                })
+            })
+        })
+    })
+}
+
+fn damages(path: Path) -> Vec<Damage> {
+    let mut damages = vec![Damage::Crash { node: A }, Damage::Crash { node: B }];
+    for end in [A, B] {
+        for paces in [2, 6] {
+            damages.push(Damage::Stall { end, paces });
+        }
+    }
+    for towards in [[true, false], [false, true], [true, true]] {
+        for under_way in UNDER_WAY {
+            for noticed in [[false, false], [true, false], [false, true], [true, true]] {
+                damages.push(Damage::Cut {
+                    towards,
+                    noticed,
+                    under_way,
+                    again: None,
+                });
+            }
+            if path == Path::Link {
+                damages.extend((0..=RECOVERY_STEPS).map(|step| Damage::Cut {
+                    towards,
+                    noticed: [true, true],
+                    under_way,
+                    again: Some(step),
+                }));
+            }
+        }
+    }
+    damages
+}
+
+/// Takes the exchange of a case to its point, damages it, and sees it through.
+///
+/// # Errors
+/// What was broken.
+pub fn walk(case: &Case) -> Result<Report, String> {
+    let (nodes, cables) = match case.path {
+        Path::None => (2, vec![[A, B]]),
+        Path::Link => (2, vec![[A, B], [A, B]]),
+        Path::Neighbour => (3, vec![[A, B], [A, C], [C, B]]),
+    };
+    let mut world = World::led(Plan::led(nodes, cables), 1);
+    world.pass_paces(2);
+    start_load(&mut world, case.load);
+    let count = Ask::Count { delta: 1 };
+    let token = world
+        .submit(
+            A,
+            B,
+            case.mode,
+            count,
+            case.message_bytes,
+            case.message_bytes,
+        )
+        .ok_or("there is no room for the exchange")?;
+    for step in 0..case.point {
+        take_step(&mut world, 0, step);
+    }
+    // The walk is what it says: the exchange has ended behind its last step and not before.
+    let last = match case.mode {
+        Mode::OnePhase => 4,
+        Mode::TwoPhase => 8,
+    };
+    if (ended(&world, token) == Some(Ended::Committed)) != (case.point == last) {
+        return Err(format!("behind step {} it stands otherwise", case.point));
+    }
+    damage(&mut world, case);
+    let survives = !matches!(case.damage, Damage::Crash { .. });
+    let resolved = match case.path {
+        Path::None => false,
+        Path::Link => !matches!(case.damage, Damage::Cut { again: Some(_), .. }),
+        // What was undone waits for a link to be applied afresh.
+        Path::Neighbour => executed(&world, token) && matches!(case.damage, Damage::Cut { .. }),
+    };
+    if survives && resolved && ended(&world, token) != Some(Ended::Committed) {
+        return Err("it did not end over the other path while its link was damaged".into());
+    }
+    let report = world
+        .conclude()
+        .map_err(|violation| format!("{}: {}", violation.checker, violation.what))?;
+    if survives && ended(&world, token) != Some(Ended::Committed) {
+        return Err(format!("it ended as {:?}", ended(&world, token)));
+    }
+    Ok(report)
+}
+
+fn executed(world: &World, token: u64) -> bool {
+    let exchange = world.witness().book.exchange(token);
+    exchange.is_some_and(|exchange| exchange.executed.is_some())
+}
+
+fn ended(world: &World, token: u64) -> Option<Ended> {
+    world.witness().book.exchange(token)?.ended
+}
+
+/// Opens other exchanges, each one step further than the next.
+fn start_load(world: &mut World, load: Load) {
+    let sides: &[usize] = match load {
+        Load::None => &[],
+        Load::Initiator => &[A],
+        Load::Both => &[A, B],
+    };
+    for at in 0..LOAD {
+        for &from in sides {
+            let mode = [Mode::TwoPhase, Mode::OnePhase][at % 2];
+            world.submit(
+                from,
+                1 - from,
+                mode,
+                Ask::Count { delta: 1 },
+                LOAD_BYTES[at],
+                200,
+            );
+            world.transmit(0, from);
+        }
+        for &from in sides {
+            world.deliver(0, 1 - from);
+        }
+    }
+}
+
+/// A step of an exchange: everything is sent, or everything is heard.
+fn take_step(world: &mut World, cable: usize, step: usize) {
+    match step % 4 {
+        0 => while world.transmit(cable, A) {},
+        1 => while world.deliver(cable, B) {},
+        2 => while world.transmit(cable, B) {},
+        _ => while world.deliver(cable, A) {},
+    }
+}
+
+fn damage(world: &mut World, case: &Case) {
+    match case.damage {
+        Damage::Cut {
+            towards,
+            noticed,
+            under_way,
+            again,
+        } => {
+            if under_way == UnderWay::First {
+                world.lose_behind_first(0);
+            }
+            world.cut(0, towards, under_way == UnderWay::Lost);
+            if under_way == UnderWay::Late {
+                world.hold(0, A);
+                world.hold(0, B);
+            }
+            for end in [A, B] {
+                if noticed[end] {
+                    world.set_carrier(0, end, false);
+                }
+            }
+            if let Some(steps) = again {
+                for step in 0..steps {
+                    take_step(world, 1, step);
+                }
+                world.cut(1, [true; 2], true);
+                world.set_carrier(1, A, false);
+                world.set_carrier(1, B, false);
+            }
+            world.pass_paces(1);
+            for end in [A, B] {
+                world.release(0, end);
+            }
+            // Long enough for silence to be noticed.
+            world.pass_paces(7);
+        }
+        Damage::Stall { end, paces } => {
+            world.hold(0, end);
+            world.pass_paces(paces);
+            world.release(0, end);
+            world.pass_paces(2);
+        }
+        Damage::Crash { node } => {
+            world.crash(node);
+            world.pass_paces(1);
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

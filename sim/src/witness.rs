@@ -1,0 +1,181 @@
+//! Shows everything that happens to every checker, and keeps the book, the regions and the trace.
+
+use covalent_protocol::Outcome;
+use serde::Serialize;
+
+use crate::{
+    book::{Book, Ended, Exchange, Execution},
+    checkers::{self, Checker, Scene},
+    fact::{Fact, Subject},
+    plan::Plan,
+    records,
+    region::{self, Region},
+};
+
+/// A line of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Events before.
+    pub step: u32,
+    /// What it is about.
+    pub subject: Subject,
+    /// What happened.
+    pub text: String,
+}
+
+/// An invariant was broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The checker that saw it.
+    pub checker: &'static str,
+    /// What it saw.
+    pub what: String,
+    /// Events before.
+    pub step: u32,
+}
+
+/// Sees everything.
+#[derive(Debug)]
+pub struct Witness {
+    /// Everything asked.
+    pub book: Book,
+    /// What the nodes' applications share.
+    pub regions: Vec<Region>,
+    /// The nodes at the ends of each cable.
+    pub cables: Vec<[usize; 2]>,
+    /// Events so far.
+    pub step: u32,
+    /// Calls into nodes so far.
+    pub call: u64,
+    /// The call gives a node a frame.
+    pub hearing: bool,
+    /// Exchanges are followed to the cable that they are sent on.
+    pub follow: bool,
+    checkers: Vec<Box<dyn Checker>>,
+    violation: Option<Violation>,
+    trace: Option<Vec<Entry>>,
+}
+
+impl Witness {
+    /// Watches a world with this plan. `record` keeps a trace.
+    #[must_use]
+    pub fn new(plan: &Plan, record: bool) -> Self {
+        let forgetful: &[usize] = if plan.spares.is_empty() { &[] } else { &[0] };
+        Self {
+            book: Book::new(plan.nodes, forgetful),
+            regions: (0..plan.nodes).map(|_| region::opened()).collect(),
+            cables: plan.cables.clone(),
+            step: 0,
+            call: 0,
+            hearing: false,
+            follow: false,
+            checkers: checkers::all(plan),
+            violation: None,
+            trace: record.then(Vec::new),
+        }
+    }
+
+    /// What was broken first.
+    #[must_use]
+    pub const fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// What happened, if it is recorded.
+    #[must_use]
+    pub fn into_trace(self) -> Vec<Entry> {
+        self.trace.unwrap_or_default()
+    }
+
+    /// Shows a fact to the checkers, then enters it.
+    pub fn see(&mut self, fact: Fact<'_>) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Entry {
+                step: self.step,
+                subject: fact.subject(),
+                text: fact.to_string(),
+            });
+            if let Fact::Heard { at, frame, .. } = &fact {
+                let told = records::resolutions(frame).into_iter().map(|what| Entry {
+                    step: self.step,
+                    subject: Subject::Link,
+                    text: format!("{at} {what}"),
+                });
+                trace.extend(told);
+            }
+        }
+        let scene = Scene {
+            book: &self.book,
+            regions: &self.regions,
+            cables: &self.cables,
+            call: self.call,
+            hearing: self.hearing,
+        };
+        // The first one found is the violation: those behind it are of a world that is broken already.
+        for checker in &mut self.checkers {
+            if let Err(what) = checker.see(&fact, &scene)
+                && self.violation.is_none()
+            {
+                self.violation = Some(Violation {
+                    checker: checker.name(),
+                    what,
+                    step: self.step,
+                });
+            }
+        }
+        self.enter(fact);
+    }
+
+    fn enter(&mut self, fact: Fact<'_>) {
+        match fact {
+            Fact::Asked { exchange, .. } => self.book.enter(exchange),
+            Fact::Sent { from, frame, .. } if self.follow => {
+                for token in records::requested(frame) {
+                    if let Some(exchange) = self.exchange_mut(Some(token)) {
+                        exchange.sent_on = Some(from.cable);
+                    }
+                }
+            }
+            Fact::Executed {
+                at, payload, reply, ..
+            } => {
+                let token = self.book.of_request(payload).map(|(token, _)| token);
+                if let Some(exchange) = self.exchange_mut(token) {
+                    exchange.executed.get_or_insert_with(|| Execution {
+                        life: at,
+                        reply: reply.to_vec(),
+                    });
+                }
+            }
+            Fact::Told { token, outcome, .. } => {
+                if let Some(exchange) = self.exchange_mut(Some(token)) {
+                    exchange.ended.get_or_insert(match outcome {
+                        Outcome::Committed(_) => Ended::Committed,
+                        Outcome::Refused(_) => Ended::Refused,
+                        Outcome::PeerRestarted => Ended::Restarted,
+                    });
+                }
+            }
+            Fact::Doubted { token, .. } => {
+                if let Some(exchange) = self.exchange_mut(Some(token)) {
+                    exchange.doubted = true;
+                }
+            }
+            Fact::Cancelled { token } => {
+                if let Some(exchange) = self.exchange_mut(Some(token)) {
+                    exchange.cancelled = true;
+                }
+            }
+            Fact::Crashed { node, .. } => {
+                self.book.crash(node);
+                self.regions[node] = region::opened();
+            }
+            Fact::Moved { cables } => self.cables = cables.to_vec(),
+            _ => {}
+        }
+    }
+
+    fn exchange_mut(&mut self, token: Option<u64>) -> Option<&mut Exchange> {
+        self.book.exchange_mut(token?)
+    }
+}

@@ -1,0 +1,485 @@
+//! Nodes, cables and what may happen to them.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | nodes and cables, and the steps that they take |
+//! | `lead` | what a driver does that leads a world by the hand |
+//! | `events` | one event after the other, as the plan weighs them |
+//! | `rest` | the faults stop and everything comes to its end |
+
+mod events;
+mod lead;
+mod rest;
+
+use covalent_protocol::{FRAME_BYTES_MAX, Mode, Name, Node, NodeConfig, SubmitError};
+use fastrand::Rng;
+
+use crate::{
+    ask::Ask,
+    book::{Ended, Exchange, Life},
+    cable::{Cable, End, Fate},
+    fact::{Fact, Place},
+    mutant::Mutant,
+    node_guid, node_name,
+    options::Options,
+    payload,
+    plan::Plan,
+    program::{Afterwards, Program},
+    records::Content,
+    region,
+    report::{Failure, Report},
+    witness::{Entry, Witness},
+};
+
+/// Requests in a thousand that a node refuses although it could serve them.
+const REFUSED: u32 = 31;
+
+/// Times that a world comes to rest when its faults have stopped.
+const ROUNDS: u32 = 3;
+
+/// Nodes and cables.
+pub struct World {
+    plan: Plan,
+    options: Options,
+    rng: Rng,
+    nodes: Vec<Node>,
+    cables: Vec<Cable>,
+    /// Ports without a cable.
+    spares: Vec<End>,
+    witness: Witness,
+    report: Report,
+    /// The swap of the plan is in effect.
+    swapped: bool,
+    /// Until which event each node stands still.
+    stalled_until: Vec<u32>,
+    /// Requests in a thousand that are refused.
+    refused: u32,
+    buffer: Box<[u8; FRAME_BYTES_MAX]>,
+}
+
+/// Runs a seed to its end.
+///
+/// # Errors
+/// What was broken, with the seed.
+pub fn run(seed: u64, options: &Options) -> Result<Report, Failure> {
+    World::new(seed, options, false).run(seed).0
+}
+
+impl World {
+    /// The world of a seed, before its first event. `record` keeps a trace.
+    #[must_use]
+    pub fn new(seed: u64, options: &Options, record: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut plan = Plan::new(&mut rng, options);
+        match options.mutant {
+            Some(Mutant::Reordering) => plan.frames.reordered = 60,
+            Some(Mutant::CorruptsUnnoticed) => plan.frames.forged = 10,
+            _ => {}
+        }
+        Self::with_plan(plan, options.clone(), rng, record)
+    }
+
+    fn with_plan(plan: Plan, options: Options, rng: Rng, record: bool) -> Self {
+        let mut ports = vec![0; plan.nodes];
+        let mut end = |node: usize| {
+            let port = ports[node];
+            ports[node] += 1;
+            End {
+                node,
+                port,
+                carrier: false,
+            }
+        };
+        let spares: Vec<End> = plan.spares.iter().map(|&node| end(node)).collect();
+        let cables = plan
+            .cables
+            .iter()
+            .map(|&[a, b]| Cable::new([end(a), end(b)]))
+            .collect();
+        let mut world = Self {
+            witness: Witness::new(&plan, record),
+            stalled_until: vec![0; plan.nodes],
+            spares,
+            plan,
+            options,
+            rng,
+            nodes: Vec::new(),
+            cables,
+            report: Report::default(),
+            swapped: false,
+            refused: REFUSED,
+            buffer: Box::new([0; FRAME_BYTES_MAX]),
+        };
+        world.nodes = (0..world.plan.nodes)
+            .map(|node| world.make_node(node))
+            .collect();
+        for cable in 0..world.cables.len() {
+            for end in [0, 1] {
+                world.set_carrier(cable, end, true);
+            }
+        }
+        world
+    }
+
+    /// What the seed decided.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Lets everything happen that the plan says, then stops the faults and lets everything come to its end. Gives what
+    /// came of it under the name of `seed`, and the trace if it was recorded.
+    pub fn run(mut self, seed: u64) -> (Result<Report, Failure>, Vec<Entry>) {
+        for step in 0..self.plan.steps {
+            self.witness.step = step;
+            self.event();
+            if self.witness.violation().is_some() {
+                break;
+            }
+        }
+        if self.witness.violation().is_none() {
+            self.come_to_rest(ROUNDS);
+        }
+        if let Some(violation) = self.witness.violation().cloned() {
+            let options = self.options.clone();
+            let trace = self.witness.into_trace();
+            let failure = Failure {
+                seed,
+                options,
+                violation,
+                trace: trace.clone(),
+            };
+            return (Err(failure), trace);
+        }
+        let report = self.finish();
+        (Ok(report), self.witness.into_trace())
+    }
+
+    /// Has `from` ask `to` for something that the seed picks.
+    pub(crate) fn ask(&mut self, from: usize, to: usize) {
+        if from == 0 && !self.plan.hub_asks {
+            return;
+        }
+        let mode = if self.rng.u8(..10) < self.plan.two_phase_in_ten {
+            Mode::TwoPhase
+        } else {
+            Mode::OnePhase
+        };
+        let longest = self.plan.payload_bytes_max;
+        let mut words = region::words(&self.witness.regions[to]);
+        if self.rng.u8(..8) == 0 {
+            // The initiator's picture is an old one.
+            words[region::FIRST_ACCOUNT..].rotate_left(1);
+        }
+        let ask = Ask::draw(
+            &mut self.rng,
+            &words,
+            longest.saturating_sub(payload::REQUEST_HEADER_BYTES),
+        );
+        let request_bytes = self.rng.usize(..=longest);
+        let reply_bytes = self.rng.usize(..=longest);
+        self.submit(from, to, mode, ask, request_bytes, reply_bytes);
+    }
+
+    /// Has `from` ask `to` for `ask`, in messages of so many bytes, or more if they need more. Gives the token.
+    pub(crate) fn submit(
+        &mut self,
+        from: usize,
+        to: usize,
+        mode: Mode,
+        ask: Ask,
+        request_bytes: usize,
+        reply_bytes: usize,
+    ) -> Option<u64> {
+        let token = self.witness.book.next_token();
+        let request = payload::request(token, &ask.encode(), request_bytes);
+        // Frames leave later, so nothing can be heard of it before it is in the book.
+        match self.nodes[from].submit(node_guid(to), mode, &request, token) {
+            Ok(()) => {}
+            Err(SubmitError::Full | SubmitError::NoSuchPeer) => return None,
+            Err(error) => unreachable!("no request is longer than a node takes: {error}"),
+        }
+        let exchange = Exchange {
+            from: self.witness.book.life(from),
+            to: self.known_life(from, to),
+            mode,
+            ask,
+            request,
+            reply_bytes,
+            executed: None,
+            ended: None,
+            sent_on: None,
+            doubted: false,
+            cancelled: false,
+        };
+        self.witness.see(Fact::Asked { token, exchange });
+        Some(token)
+    }
+
+    /// The port at an end of a cable gives out a frame.
+    pub(crate) fn transmit(&mut self, cable: usize, end: usize) -> bool {
+        let End { node, port, .. } = self.cables[cable].ends[end];
+        let announced = self.nodes[node].has_work(port);
+        let Some(len) = self.nodes[node].poll_transmit(port, &mut self.buffer[..]) else {
+            return false;
+        };
+        let frame = &self.buffer[..len];
+        let fate =
+            self.cables[cable].give(1 - end, frame.to_vec(), &self.plan.frames, &mut self.rng);
+        self.report.damaged += u64::from(fate != Fate::UnderWay);
+        let under_way = Content::of(frame).map_or(0, |content| {
+            self.cables[cable].records_under_way(1 - end, content.epoch)
+        });
+        self.witness.see(Fact::Sent {
+            from: Place {
+                cable,
+                end,
+                node,
+                port,
+            },
+            frame,
+            fate,
+            under_way,
+            announced,
+        });
+        true
+    }
+
+    /// A frame arrives at an end of a cable.
+    pub(crate) fn deliver(&mut self, cable: usize, end: usize) -> bool {
+        let taken = self.cables[cable].take(end, &self.plan.frames, &mut self.rng);
+        let Some((frame, again)) = taken else {
+            return false;
+        };
+        let at = self.place(cable, end);
+        self.report.frames += 1;
+        self.witness.see(Fact::Heard {
+            at,
+            frame: &frame,
+            again,
+        });
+        self.witness.hearing = true;
+        self.with(at.node, |node, program| {
+            node.on_frame(at.port, &frame, program);
+        });
+        self.witness.hearing = false;
+        true
+    }
+
+    /// A node's pace passes.
+    pub(crate) fn tick(&mut self, node: usize) {
+        self.witness.see(Fact::Ticked { node });
+        self.with(node, |node, program| node.on_tick(program));
+    }
+
+    /// A node's lane heard nothing for a while, and tells it.
+    pub(crate) fn quiet(&mut self, node: usize) {
+        self.witness.see(Fact::Quiet { node });
+        self.with(node, |node, _| node.on_quiet());
+    }
+
+    /// A cable loses everything from now on, towards the ends that `towards` names, and what is under way if `loses`.
+    pub(crate) fn cut(&mut self, cable: usize, towards: [bool; 2], loses: bool) {
+        self.report.cuts += 1;
+        self.witness.see(Fact::Cut {
+            cable,
+            towards,
+            loses,
+        });
+        for end in [0, 1] {
+            self.cables[cable].cut[end] |= towards[end];
+        }
+        if loses {
+            self.cables[cable].lose();
+        }
+    }
+
+    /// A cable is whole again, and both of its ports see it.
+    pub(crate) fn heal(&mut self, cable: usize) {
+        self.witness.see(Fact::Healed { cable });
+        self.cables[cable].cut = [false; 2];
+        for end in [0, 1] {
+            self.set_carrier(cable, end, true);
+        }
+    }
+
+    pub(crate) fn set_carrier(&mut self, cable: usize, end: usize, up: bool) {
+        let at = self.place(cable, end);
+        if std::mem::replace(&mut self.cables[cable].ends[end].carrier, up) == up {
+            return;
+        }
+        self.witness.see(Fact::Carrier { at, up });
+        self.with(at.node, |node, program| {
+            node.on_carrier(at.port, up, program);
+        });
+    }
+
+    pub(crate) fn crash(&mut self, node: usize) {
+        self.report.crashes += 1;
+        self.collect(node);
+        let at: Vec<usize> = (0..self.cables.len())
+            .filter(|cable| self.cables[*cable].ends.iter().any(|end| end.node == node))
+            .collect();
+        self.witness.see(Fact::Crashed { node, cables: &at });
+        self.nodes[node] = self.make_node(node);
+        for cable in at {
+            for end in [0, 1] {
+                let End {
+                    node: here,
+                    port,
+                    carrier,
+                } = self.cables[cable].ends[end];
+                if here == node && carrier {
+                    self.with(node, |node, program| node.on_carrier(port, true, program));
+                }
+            }
+        }
+    }
+
+    fn place(&self, cable: usize, end: usize) -> Place {
+        let End { node, port, .. } = self.cables[cable].ends[end];
+        Place {
+            cable,
+            end,
+            node,
+            port,
+        }
+    }
+
+    /// Whether a cable leads from one node to the other.
+    fn cabled(cables: &[Cable], from: usize, to: usize) -> bool {
+        cables.iter().any(|cable| {
+            let ends = cable.ends.map(|end| end.node);
+            ends == [from, to] || ends == [to, from]
+        })
+    }
+
+    /// Calls a node with its program.
+    fn with(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
+        let mut afterwards = Vec::new();
+        self.witness.call += 1;
+        let mut program = Program {
+            node: at,
+            witness: &mut self.witness,
+            rng: &mut self.rng,
+            cables: &self.cables,
+            mutant: self.options.mutant,
+            refused: self.refused,
+            afterwards: &mut afterwards,
+        };
+        call(&mut self.nodes[at], &mut program);
+        for then in afterwards {
+            match then {
+                Afterwards::LinkFailed => {
+                    self.report.failures += 1;
+                    if self.options.mutant == Some(Mutant::RetriesBlindly) {
+                        self.retry_blindly(at);
+                    }
+                }
+                Afterwards::Guess(token) => {
+                    let by = self.witness.book.life(at);
+                    self.witness.see(Fact::Told {
+                        by,
+                        token,
+                        outcome: covalent_protocol::Outcome::Committed(&[]),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What recovery must not be: everything open is given up and asked for again.
+    fn retry_blindly(&mut self, at: usize) {
+        let book = &self.witness.book;
+        let open: Vec<u64> = (0..)
+            .zip(book.exchanges())
+            .filter(|(_, exchange)| exchange.from.node == at && book.is_waited_for(exchange))
+            .map(|(token, _)| token)
+            .collect();
+        self.nodes[at].cancel_interest(|token| open.contains(&token));
+        for token in open {
+            if let Some(exchange) = self.witness.book.exchange(token) {
+                let peer = node_guid(exchange.to.node);
+                // Where there is no room for it any more it is simply gone.
+                let _ = self.nodes[at].submit(peer, exchange.mode, &exchange.request, token);
+            }
+        }
+    }
+
+    /// Adds up what a node counted, before it is gone.
+    fn collect(&mut self, node: usize) {
+        for link in self.nodes[node].links() {
+            self.report.reversed += link.counters.reversed;
+            self.report.resolved += link.counters.resolved;
+            self.report.late += link.counters.drops.late;
+            self.report.wrapped += u64::from(link.epoch < self.plan.first_sequence);
+        }
+    }
+
+    fn finish(&mut self) -> Report {
+        for node in 0..self.nodes.len() {
+            self.collect(node);
+            self.report.in_doubt += self.nodes[node].in_doubt();
+        }
+        let exchanges = self.witness.book.exchanges();
+        let ended = |how| {
+            exchanges
+                .iter()
+                .filter(|exchange| exchange.ended == Some(how))
+                .count() as u64
+        };
+        Report {
+            asked: exchanges.len() as u64,
+            committed: ended(Ended::Committed),
+            refused: ended(Ended::Refused),
+            restarted: ended(Ended::Restarted),
+            doubted: exchanges.iter().filter(|exchange| exchange.doubted).count() as u64,
+            forgotten: self.witness.book.forgotten(),
+            ..self.report
+        }
+    }
+
+    fn make_node(&mut self, at: usize) -> Node {
+        let life = match self.options.mutant {
+            Some(Mutant::HidesRestarts) => 0,
+            _ => self.witness.book.life(at).number,
+        };
+        let name = Name::new(node_name(at)).unwrap_or_else(|error| unreachable!("{error}"));
+        let mut node = Node::new(NodeConfig {
+            slots: self.plan.slots,
+            silent_paces_max: self.plan.silent_paces_max,
+            transactions_max: self.plan.transactions_max,
+            event_ratio: self.plan.event_ratio,
+            message_bytes_max: self.plan.message_bytes_max(),
+            first_sequence: self.plan.first_sequence,
+            ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)
+        });
+        let mut ports: Vec<u16> = self
+            .cables
+            .iter()
+            .flat_map(|cable| cable.ends)
+            .chain(self.spares.iter().copied())
+            .filter(|end| end.node == at)
+            .map(|end| end.port)
+            .collect();
+        ports.sort_unstable();
+        for port in ports {
+            let added = node.add_link(port, [2, 0, 0, 0, at as u8, port as u8]);
+            debug_assert_eq!(added, Ok(()));
+            node.set_window(port, self.plan.window_records[at]);
+        }
+        node
+    }
+
+    /// The life of the node `of` that the node `at` last shook hands with.
+    fn known_life(&self, at: usize, of: usize) -> Life {
+        let incarnation = self.nodes[at]
+            .peers()
+            .find(|peer| peer.guid == node_guid(of))
+            .map_or(0, |peer| peer.incarnation);
+        Life {
+            node: of,
+            number: (incarnation >> 32) as u32,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The faults stop and everything comes to its end.
+
+use covalent_protocol::LinkState;
+
+use super::World;
+use crate::{cable::End, fact::Fact, plan::FrameFaults};
+
+/// Paces within which a world comes to rest after the last fault.
+pub const PACES_TO_REST: u32 = 8;
+/// Paces after which nobody waits any longer.
+const PACES_MAX: u32 = 200;
+/// Frames between two paces beyond which the nodes are held to talk for ever.
+const FRAMES_PER_PACE_MAX: u32 = 20_000;
+
+impl World {
+    /// Stops the faults and lets everything come to its end, `rounds` times, with work before each. Those behind the second
+    /// see a world that is whole, was at rest and has nothing but work: no link fails in it.
+    pub(crate) fn come_to_rest(&mut self, rounds: u32) {
+        self.witness.see(Fact::FaultsStopped);
+        let frames = &mut self.plan.frames;
+        // What was broken on purpose stays so.
+        *frames = FrameFaults {
+            reordered: frames.reordered,
+            forged: frames.forged,
+            ..FrameFaults::default()
+        };
+        self.stalled_until.fill(0);
+        if self.swapped {
+            self.swap();
+        }
+        for cable in 0..self.cables.len() {
+            self.cables[cable].stalled_until = [0; 2];
+            self.heal(cable);
+        }
+        for _ in 0..rounds {
+            self.work();
+            self.settle();
+            if self.witness.violation().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Those that are cabled ask each other for more than they have slots.
+    fn work(&mut self) {
+        for cable in 0..self.cables.len() {
+            let [a, b] = self.cables[cable].ends.map(|end| end.node);
+            for _ in 0..=self.plan.slots.min(4) {
+                self.ask(a, b);
+                self.ask(b, a);
+            }
+        }
+    }
+
+    /// Lets paces pass until everything is at rest.
+    fn settle(&mut self) {
+        let mut paces = 0;
+        let unfinished = loop {
+            for node in 0..self.nodes.len() {
+                self.tick(node);
+            }
+            paces += 1;
+            let talks = self.carry_everything();
+            if self.witness.violation().is_some() {
+                return;
+            }
+            match talks.or_else(|| self.unfinished()) {
+                None => break None,
+                unfinished if paces == PACES_MAX => break unfinished,
+                Some(_) => {}
+            }
+        };
+        self.report.paces = self.report.paces.max(u64::from(paces));
+        self.witness.see(Fact::Rested {
+            paces,
+            paces_max: PACES_TO_REST,
+            unfinished: unfinished.as_deref(),
+        });
+    }
+
+    /// Carries every frame. Says so if they do not end.
+    pub(super) fn carry_everything(&mut self) -> Option<String> {
+        for _ in 0..FRAMES_PER_PACE_MAX {
+            let mut moved = false;
+            for cable in 0..self.cables.len() {
+                for end in [0, 1] {
+                    moved |= self.transmit(cable, end);
+                    let stalled = self.cables[cable].stalled_until[end] > self.witness.step;
+                    moved |= !stalled && self.deliver(cable, end);
+                }
+            }
+            if !moved || self.witness.violation().is_some() {
+                return None;
+            }
+        }
+        Some(format!(
+            "more than {FRAMES_PER_PACE_MAX} rounds of frames between two paces"
+        ))
+    }
+
+    /// What has not come to its end: every link must be up, both ends must hold the same epoch, and nothing may be open.
+    fn unfinished(&self) -> Option<String> {
+        let link = |end: &End| {
+            self.nodes[end.node]
+                .links()
+                .find(|link| link.port == end.port)
+        };
+        for (at, cable) in self.cables.iter().enumerate() {
+            let [a, b] = &cable.ends;
+            let (Some(a), Some(b)) = (link(a), link(b)) else {
+                continue;
+            };
+            if a.state != LinkState::Up || b.state != LinkState::Up || a.epoch != b.epoch {
+                return Some(format!(
+                    "the link of cable {at} is {:?} in epoch {} and {:?} in epoch {}",
+                    a.state, a.epoch, b.state, b.epoch
+                ));
+            }
+        }
+        if let Some(node) = (0..self.nodes.len()).find(|node| !self.is_idle(*node)) {
+            return Some(format!(
+                "node {} holds exchanges, slots or questions",
+                crate::node_name(node)
+            ));
+        }
+        let book = &self.witness.book;
+        let waits = book.exchanges().iter().position(|exchange| {
+            book.is_waited_for(exchange)
+                && Self::cabled(&self.cables, exchange.from.node, exchange.to.node)
+        });
+        waits.map(|token| format!("exchange {token} has not ended"))
+    }
+
+    /// Nothing is left at a node but what waits for peers to which no cable leads any more.
+    fn is_idle(&self, at: usize) -> bool {
+        // A node that met more neighbours than it can remember is left with what those forgot.
+        if !self.spares.is_empty() {
+            return true;
+        }
+        let book = &self.witness.book;
+        let waiting = book
+            .exchanges()
+            .iter()
+            .filter(|exchange| exchange.from.node == at && book.is_waited_for(exchange))
+            .filter(|exchange| !Self::cabled(&self.cables, at, exchange.to.node))
+            .count();
+        let node = &self.nodes[at];
+        let open = node.links().any(|link| link.open_transactions > 0) || node.in_doubt() > 0;
+        node.room() as usize + waiting == self.plan.transactions_max && (waiting > 0 || !open)
+    }
+}
