@@ -6,8 +6,8 @@
 use std::{env, error::Error};
 
 use covalent_protocol::{
-    ExchangeId, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome, Refusal,
-    Reply,
+    ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, Mode, Name, Node, NodeConfig, Outcome,
+    Refusal, Reply,
     region::{Engine, Memory, Registration, Rights, Words},
     verb::{Request, Verb},
 };
@@ -45,8 +45,9 @@ impl Host for End {
         self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

@@ -289,6 +289,7 @@ fn engine() -> Result<VerbEngine> {
             rkey: RKEY,
             rights: Rights::ALL,
             memory,
+            durable: false,
         })
         .map_err(anyhow::Error::msg)?;
     Ok(engine)

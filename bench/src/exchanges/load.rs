@@ -2,7 +2,7 @@
 
 use covalent_dataplane::verb::VerbEngine;
 use covalent_protocol::{
-    ExchangeId, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{self, Status},
 };
 
@@ -38,8 +38,9 @@ impl Host for Load {
         self.engine.admit(id, mode, payload)
     }
 
-    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        Execution::Done
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
