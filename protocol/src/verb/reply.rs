@@ -150,9 +150,10 @@ impl<'a> Reply<'a> {
     #[inline]
     pub(crate) fn encode_word(old: u64, out: &mut [u8]) -> Option<usize> {
         let reply: &mut [u8; HEADER_BYTES + 8] = out.first_chunk_mut()?;
-        let (words, _) = reply.as_chunks_mut::<8>();
-        words[0] = u64::from(Status::Ok as u8).to_le_bytes();
-        words[1] = old.to_le_bytes();
+        let (header, word) = reply.split_at_mut(HEADER_BYTES);
+        header.fill(0);
+        header[0] = Status::Ok as u8;
+        word.copy_from_slice(&old.to_le_bytes());
         Some(reply.len())
     }
 
