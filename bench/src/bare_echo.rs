@@ -1,19 +1,13 @@
 //! The peer of the round trip: a bare client and a bare echo, each a thread that does nothing else.
 
-use std::{
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread,
-    time::Instant,
-};
+use std::{thread, time::Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{
     arguments::Wire,
     bare::{Steered, Wanted},
+    beside::{beside, join},
     cores::{Cores, pin},
     stage::{Namespace, Stage},
     trips::Slice,
@@ -99,32 +93,7 @@ pub fn beside_echo<T>(
     arguments: &Wire,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let over = AtomicBool::new(false);
-    let (ready, is_ready) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let echo = scope.spawn(|| {
-            let ready = ready;
-            let mut end = End::far(stage, cores, arguments)?;
-            drop(ready);
-            while !over.load(Ordering::Relaxed) {
-                end.echo()?;
-            }
-            Ok(())
-        });
-        // An echo that failed drops its end too, and tells why when it is joined.
-        let _ = is_ready.recv();
-        let done = work();
-        over.store(true, Ordering::Relaxed);
-        join(echo)?;
-        done
-    })
-}
-
-/// What a thread of the measurement came to.
-pub fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
-    thread
-        .join()
-        .unwrap_or_else(|_| bail!("a thread of the measurement failed"))
+    beside(|| End::far(stage, cores, arguments), End::echo, work)
 }
 
 fn frame() -> [u8; FRAME_BYTES] {

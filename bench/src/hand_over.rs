@@ -21,7 +21,8 @@ use anyhow::{Result, bail};
 
 use crate::{
     arguments::Wire,
-    bare_echo::{End, beside_echo, join},
+    bare_echo::{End, beside_echo},
+    beside::join,
     cores::{Cores, pin},
     stage::Stage,
     trips::Slice,

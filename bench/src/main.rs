@@ -6,6 +6,7 @@
 mod arguments;
 mod bare;
 mod bare_echo;
+mod beside;
 mod cores;
 mod exchanges;
 mod hand_over;

@@ -10,10 +10,6 @@ use std::{
     fs,
     io::ErrorKind,
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -22,7 +18,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     arguments::Wire,
-    bare_echo::{FRAME_BYTES, join},
+    bare_echo::FRAME_BYTES,
+    beside::{beside, join},
     cores::{Cores, pin},
     stage::{Stage, ip},
     trips::Slice,
@@ -76,38 +73,33 @@ pub fn prepare(stage: &Stage) -> Result<()> {
 
 /// One slice.
 pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire, waiting: Waiting) -> Result<Slice> {
-    let over = AtomicBool::new(false);
-    let (ready, is_ready) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            let ready = ready;
-            stage.b.enter()?;
-            pin(cores.far)?;
-            let socket = UdpSocket::bind(SERVER).context("binding the UDP server")?;
-            wait_as(&socket, waiting)?;
-            drop(ready);
-            serve(&socket, &over)
-        });
-        // One that failed drops its end too, and tells why when it is joined.
-        let _ = is_ready.recv();
-        let measured = join(scope.spawn(|| {
-            stage.a.enter()?;
-            pin(cores.near)?;
-            let socket = UdpSocket::bind((CLIENT, 0)).context("binding the UDP client")?;
-            socket
-                .connect(SERVER)
-                .context("connecting the UDP client")?;
-            wait_as(&socket, waiting)?;
-            let mut number = 0;
-            Slice::of(arguments.slice(), |deadline| {
-                number += 1;
-                trip(&socket, number, deadline)
-            })
-        }));
-        over.store(true, Ordering::Relaxed);
-        join(server)?;
-        measured
-    })
+    let open = || {
+        stage.b.enter()?;
+        pin(cores.far)?;
+        let socket = UdpSocket::bind(SERVER).context("binding the UDP server")?;
+        wait_as(&socket, waiting)?;
+        Ok(socket)
+    };
+    let ask = || {
+        stage.a.enter()?;
+        pin(cores.near)?;
+        let socket = UdpSocket::bind((CLIENT, 0)).context("binding the UDP client")?;
+        socket
+            .connect(SERVER)
+            .context("connecting the UDP client")?;
+        wait_as(&socket, waiting)?;
+        let mut number = 0;
+        Slice::of(arguments.slice(), |deadline| {
+            number += 1;
+            trip(&socket, number, deadline)
+        })
+    };
+    // In a thread of its own, for it enters a namespace.
+    beside(
+        open,
+        |socket| serve(socket),
+        || thread::scope(|scope| join(scope.spawn(ask))),
+    )
 }
 
 /// Has the calls of `socket` wait as told.
@@ -135,14 +127,13 @@ fn trip(socket: &UdpSocket, number: u64, deadline: Instant) -> Result<bool> {
     }
 }
 
-fn serve(socket: &UdpSocket, over: &AtomicBool) -> Result<()> {
+/// Answers a request, if there is one.
+fn serve(socket: &UdpSocket) -> Result<()> {
     let mut request = [0; PAYLOAD_BYTES];
-    while !over.load(Ordering::Relaxed) {
-        if let Some((len, from)) = there(socket.recv_from(&mut request))? {
-            socket
-                .send_to(&request[..len], from)
-                .context("answering a datagram")?;
-        }
+    if let Some((len, from)) = there(socket.recv_from(&mut request))? {
+        socket
+            .send_to(&request[..len], from)
+            .context("answering a datagram")?;
     }
     Ok(())
 }
@@ -173,18 +164,16 @@ mod tests {
             for socket in [&server, &client] {
                 wait_as(socket, waiting).expect("told");
             }
-            let over = AtomicBool::new(false);
-            thread::scope(|scope| {
-                let soon = || Instant::now() + Duration::from_secs(5);
-                let now = Instant::now;
-                // Nobody serves yet: this one counts as lost, and is answered first all the same.
-                assert!(!trip(&client, 1, now()).expect("sent"), "{waiting:?}");
-                let serving = scope.spawn(|| serve(&server, &over));
+            let soon = || Instant::now() + Duration::from_secs(5);
+            let now = Instant::now;
+            // Nobody serves yet: this one counts as lost, and is answered first all the same.
+            assert!(!trip(&client, 1, now()).expect("sent"), "{waiting:?}");
+            let asked = || {
                 let came = (2..50).filter(|&number| trip(&client, number, soon()).expect("sent"));
-                assert_eq!(came.count(), 48, "{waiting:?}");
-                over.store(true, Ordering::Relaxed);
-                join(serving).expect("served");
-            });
+                Ok(came.count())
+            };
+            let came = beside(|| Ok(server), |server| serve(server), asked).expect("served");
+            assert_eq!(came, 48, "{waiting:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::load::Load;
 use crate::{
     bare::open_patiently,
-    bare_echo::join,
+    beside::join,
     cores::{Cores, pin},
     stage::Stage,
     stop,

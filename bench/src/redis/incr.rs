@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::process::Running;
 use crate::{
-    arguments::Wire, bare_echo::join, cores::Cores, stage::Stage, stop, summary::Summary, udp_echo,
+    arguments::Wire, beside::join, cores::Cores, stage::Stage, stop, summary::Summary, udp_echo,
 };
 
 const PORT: u16 = 6379;

@@ -11,7 +11,7 @@ use covalent_verbs::{Completion, Device, Mode, Outcome, Rights, Target, Verb, st
 
 use crate::{
     arguments::Wire,
-    bare_echo::join,
+    beside::join,
     cores::{Cores, pin},
     node::{Node, Plan},
     stage::Stage,

@@ -16,7 +16,7 @@ use covalent_verbs::{
 use super::REGION;
 use crate::{
     arguments::Wire,
-    bare_echo::join,
+    beside::join,
     cores::{Cores, pin},
     node::{Node, Plan},
     stage::Stage,

@@ -5,10 +5,6 @@
 
 use std::{
     path::Path,
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
     thread,
     time::{Duration, Instant},
 };
@@ -36,7 +32,8 @@ use super::{
 };
 use crate::{
     arguments::Wire,
-    bare_echo::{BURST, join},
+    bare_echo::BURST,
+    beside::{beside, join},
     cores::{Cores, pin},
     node::{self, Plan},
     stage::{Namespace, Stage},
@@ -146,25 +143,11 @@ impl Far for FarLane {
         arguments: &Wire,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let over = AtomicBool::new(false);
-        let (ready, is_ready) = mpsc::channel::<()>();
-        thread::scope(|scope| {
-            let answering = scope.spawn(|| {
-                let ready = ready;
-                let mut lane = Lane::open(&stage.b, "b0", cores.far, arguments, engine()?)?;
-                drop(ready);
-                while !over.load(Ordering::Relaxed) {
-                    lane.round()?;
-                }
-                Ok(())
-            });
-            // One that failed drops its end too, and tells why when it is joined.
-            let _ = is_ready.recv();
-            let done = work();
-            over.store(true, Ordering::Relaxed);
-            join(answering)?;
-            done
-        })
+        beside(
+            || Lane::open(&stage.b, "b0", cores.far, arguments, engine()?),
+            |lane| lane.round().map(drop),
+            work,
+        )
     }
 }
 
