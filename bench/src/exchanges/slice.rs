@@ -16,7 +16,7 @@ use super::{
     results::{SideName, Ways},
 };
 use crate::{
-    bare_echo::join,
+    beside::join,
     cores::{Cores, pin},
     stop,
 };
