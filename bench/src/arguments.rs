@@ -37,6 +37,8 @@ pub enum Action {
     Rtt(Wire),
     /// Pipelined additions to a counter at another node: at least 5 times the rate of Redis' INCR (as root).
     Redis(Wire),
+    /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
+    Exchanges(Exchanges),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
     /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
@@ -74,6 +76,30 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// How long one side is measured in one repeat.
+    pub fn slice(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
+    }
+}
+
+/// Exchanges over one link on a cable in memory.
+#[derive(Debug, Args)]
+pub struct Exchanges {
+    /// Seconds to measure each side, shared out over the repeats.
+    #[arg(long, default_value_t = 2.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
+    pub seconds: f64,
+    /// How often all sides take turns.
+    #[arg(long, default_value_t = 5, env = "COVALENT_BENCH_REPEATS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeats: u32,
+    /// Longest frames that the cable holds each way: a power of two, 64 to 32768.
+    #[arg(long, default_value_t = 256, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    pub ring_slots: u32,
+    /// How it is told.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Exchanges {
     /// How long one side is measured in one repeat.
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds / f64::from(self.repeats))

@@ -8,6 +8,7 @@ mod bare;
 mod bare_echo;
 mod beside;
 mod cores;
+mod exchanges;
 mod hand_over;
 mod host;
 mod idle;
@@ -63,6 +64,11 @@ fn run(action: &Action) -> Result<bool> {
         Action::Rtt(wire) => {
             prepare_wire(wire)?;
             Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))
+        }
+        Action::Exchanges(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            exchanges::measure(options)
         }
         Action::Idle(wire) => on_the_wire(idle::measure, wire),
         Action::Redis(wire) => on_the_wire(redis::measure, wire),

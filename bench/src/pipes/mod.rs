@@ -160,6 +160,7 @@ pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
     let sections = receive::section(&page.results, &page.out)?
         + &crate::rtt::section(&page.results)?
+        + &crate::exchanges::section(&page.results)?
         + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)
 }

@@ -47,7 +47,7 @@ pub(super) fn apply(
         Action::Conditional(condition, update) => change_if(memory, offset, condition, update)?,
     };
     match change {
-        Change::Done(old) => Reply::ok(&old.to_le_bytes()).encode(space).ok(),
+        Change::Done(old) => Reply::encode_word(old, space),
         Change::NotMet(found) => mismatch(0, found, space),
         Change::Contended => Reply::contended().encode(space).ok(),
     }

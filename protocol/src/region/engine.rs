@@ -122,9 +122,8 @@ impl<M: Memory> Engine<M> {
     pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
         match self.admitted.take() {
             Some((admitted, task)) if admitted == *id => self.apply(&task, request, reply),
-            _ => match Request::decode(request) {
-                Ok(decoded) => {
-                    let task = Task::new(&decoded);
+            _ => match Task::read(request) {
+                Ok(task) => {
                     self.release(&task, request);
                     self.apply(&task, request, reply);
                 }
@@ -135,8 +134,8 @@ impl<M: Memory> Engine<M> {
 
     /// The `request` of the exchange `id`, admitted in [`Mode::TwoPhase`], will never be executed.
     pub fn reverse(&mut self, _id: &ExchangeId, request: &[u8]) {
-        if let Ok(decoded) = Request::decode(request) {
-            self.release(&Task::new(&decoded), request);
+        if let Ok(task) = Task::read(request) {
+            self.release(&task, request);
         }
     }
 
@@ -172,7 +171,16 @@ impl<M: Memory> Engine<M> {
     }
 
     /// Reads a request and checks it, but for the words that others hold.
+    #[inline]
     fn check(&self, request: &[u8]) -> Result<Task, Refusal> {
+        match Task::read_update(request) {
+            Some(task) => self.check_place(&task, request).map(|_| task),
+            None => self.check_any(request),
+        }
+    }
+
+    /// As [`Engine::check`], for whatever it may be.
+    fn check_any(&self, request: &[u8]) -> Result<Task, Refusal> {
         let decoded = Request::decode(request).map_err(refusal_of)?;
         let task = Task::new(&decoded);
         if let verb::Verb::Lookup { name } = decoded.verb {
@@ -181,15 +189,7 @@ impl<M: Memory> Engine<M> {
                 None => Err(Refusal::UnknownRegion),
             };
         }
-        let region = self.regions.get(task.rkey).ok_or(Refusal::UnknownRegion)?;
-        if !task.is_allowed(region.rights) {
-            return Err(Refusal::NoRight);
-        }
-        let size_bytes = region.memory.size_bytes();
-        // Offsets have 32 bits, so their sum with a length has no more than 64.
-        if task.offset + task.touched_bytes(request) > size_bytes {
-            return Err(Refusal::OutOfBounds);
-        }
+        let size_bytes = self.check_place(&task, request)?;
         if let verb::Verb::MultiCommit(words) = &decoded.verb {
             if words
                 .iter()
@@ -202,6 +202,21 @@ impl<M: Memory> Engine<M> {
             }
         }
         Ok(task)
+    }
+
+    /// Whether the region of `task` is there, allows it, and has the place; gives its size in bytes.
+    #[inline]
+    fn check_place(&self, task: &Task, request: &[u8]) -> Result<u64, Refusal> {
+        let region = self.regions.get(task.rkey).ok_or(Refusal::UnknownRegion)?;
+        if !task.is_allowed(region.rights) {
+            return Err(Refusal::NoRight);
+        }
+        let size_bytes = region.memory.size_bytes();
+        // Offsets have 32 bits, so their sum with a length has no more than 64.
+        if task.offset + task.touched_bytes(request) > size_bytes {
+            return Err(Refusal::OutOfBounds);
+        }
+        Ok(size_bytes)
     }
 
     /// Whether no word that `task` touches is held by others in a way that does not go with it.

@@ -2,12 +2,12 @@
 
 use super::{Rights, memory::WORD_BYTES, reserve::Hold};
 use crate::verb::{
-    Comparison, Condition, MultiCommit, Order, REQUEST_HEADER_BYTES, Request, Update, Verb,
-    VerbKind,
+    Comparison, Condition, DecodeError, MultiCommit, Order, REQUEST_HEADER_BYTES, Request, Update,
+    Verb, VerbKind,
 };
 
 /// What is to be done, where. Data, words to commit and names stay in the request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub kind: VerbKind,
     pub rkey: u32,
@@ -16,7 +16,7 @@ pub(super) struct Task {
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     /// So many bytes are read.
     Read(usize),
@@ -33,6 +33,50 @@ pub(super) enum Action {
 }
 
 impl Task {
+    /// What the bytes of a request ask for.
+    ///
+    /// # Errors
+    /// As [`Request::decode`].
+    #[inline]
+    pub fn read(request: &[u8]) -> Result<Self, DecodeError> {
+        match Self::read_update(request) {
+            Some(task) => Ok(task),
+            None => Ok(Self::new(&Request::decode(request)?)),
+        }
+    }
+
+    /// As [`Task::read`] for the requests that a busy link carries: one operand for one word, without a condition. `None` for
+    /// every other and for what cannot be read.
+    #[inline]
+    pub fn read_update(request: &[u8]) -> Option<Self> {
+        const BYTES: usize = REQUEST_HEADER_BYTES + WORD_BYTES as usize;
+        let request: &[u8; BYTES] = request.try_into().ok()?;
+        let [code, 0, 0, 0, rest @ ..] = request else {
+            return None;
+        };
+        let (numbers, _) = rest.as_chunks::<4>();
+        let [rkey, offset, low, high] = *numbers.first_chunk()?;
+        let offset = u32::from_le_bytes(offset);
+        if !offset.is_multiple_of(WORD_BYTES as u32) {
+            return None;
+        }
+        let operand =
+            u64::from(u32::from_le_bytes(low)) | u64::from(u32::from_le_bytes(high)) << 32;
+        const ADD: u8 = VerbKind::FetchAdd as u8;
+        const SWAP: u8 = VerbKind::Swap as u8;
+        let (kind, update) = match *code {
+            ADD => (VerbKind::FetchAdd, Update::Add(operand)),
+            SWAP => (VerbKind::Swap, Update::Swap(operand)),
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            rkey: u32::from_le_bytes(rkey),
+            offset: u64::from(offset),
+            action: Action::Update(update, Order::Unsigned),
+        })
+    }
+
     /// What `request` asks for.
     pub fn new(request: &Request<'_>) -> Self {
         let update = |update| Action::Update(update, Order::Unsigned);
@@ -107,7 +151,8 @@ impl Task {
                 .iter()
                 .try_for_each(|word| visit(number(u64::from(word.offset)))),
             Action::Lookup => Ok(()),
-            _ => {
+            Action::Update(..) | Action::Conditional(..) => visit(number(self.offset)),
+            Action::Read(_) | Action::Write => {
                 let end = self.offset + self.touched_bytes(request);
                 (number(self.offset)..number(end.next_multiple_of(WORD_BYTES))).try_for_each(visit)
             }
@@ -123,4 +168,51 @@ pub(super) fn operands(request: &[u8]) -> &[u8] {
 /// The words of a multi-commit that was decoded before.
 pub(super) fn words(request: &[u8]) -> MultiCommit<'_> {
     MultiCommit::of_checked(operands(request))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    /// Requests near those that are read the short way: of any verb, with each of their fields right or wrong.
+    fn nearly_updates() -> impl Strategy<Value = Vec<u8>> {
+        let code = prop_oneof![
+            Just(VerbKind::FetchAdd as u8),
+            Just(VerbKind::Swap as u8),
+            0..14_u8
+        ];
+        let nearly_zero = || prop_oneof![Just(0), 0..3_u8];
+        let header = (code, nearly_zero(), nearly_zero(), any::<u32>(), 0..64_u32);
+        let operands = prop_oneof![vec(any::<u8>(), 8), vec(any::<u8>(), 0..=16)];
+        (header, operands).prop_map(|((code, flags, count, rkey, offset), operands)| {
+            let mut request = Vec::from([code, flags, count, 0]);
+            request.extend(rkey.to_le_bytes());
+            request.extend((offset * 4).to_le_bytes());
+            request.extend(operands);
+            request
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_reads_what_the_long_way_reads(request in nearly_updates()) {
+            let decoded = Request::decode(&request).map(|request| Task::new(&request));
+            if let Some(task) = Task::read_update(&request) {
+                prop_assert_eq!(decoded, Ok(task));
+            }
+            prop_assert_eq!(Task::read(&request), decoded);
+        }
+
+        #[test]
+        fn additions_and_swaps_go_the_short_way(is_swap in any::<bool>(), rkey in any::<u32>(), word in 0..1_u32 << 29, operand in any::<u64>()) {
+            let verb = if is_swap { Verb::Swap { new: operand } } else { Verb::FetchAdd { delta: operand } };
+            let request = Request { rkey, offset: word * 8, verb };
+            let mut bytes = [0; 20];
+            prop_assert_eq!(request.encode(&mut bytes), Ok(20));
+            prop_assert_eq!(Task::read_update(&bytes), Some(Task::new(&request)));
+        }
+    }
 }

@@ -145,6 +145,18 @@ impl<'a> Reply<'a> {
         Ok(needed)
     }
 
+    /// Writes [`Reply::ok`] with the old word of an atomic to the start of `out` and returns its length; `None` if `out` is
+    /// too short.
+    #[inline]
+    pub(crate) fn encode_word(old: u64, out: &mut [u8]) -> Option<usize> {
+        let reply: &mut [u8; HEADER_BYTES + 8] = out.first_chunk_mut()?;
+        let (header, word) = reply.split_at_mut(HEADER_BYTES);
+        header.fill(0);
+        header[0] = Status::Ok as u8;
+        word.copy_from_slice(&old.to_le_bytes());
+        Some(reply.len())
+    }
+
     /// Writes [`Reply::ok`] to the start of `out`, with `len` bytes that `read` puts where they are to be, and returns its
     /// length. `None` if `out` is too short, or `read` gives that.
     pub(crate) fn encode_read(

@@ -24,8 +24,12 @@ impl<'a> Message<'a> {
     /// message. [`RecordError::Version`] when one is of another version.
     #[inline]
     pub fn split(records: &'a [RecordBytes]) -> Result<(Self, &'a [RecordBytes]), RecordError> {
-        let first = records.first().ok_or(RecordError::Malformed)?;
+        let (first, behind) = records.split_first().ok_or(RecordError::Malformed)?;
         let header = Header::read(first)?;
+        if header.shape.records == 1 {
+            let records = core::slice::from_ref(first);
+            return Ok((Self { header, records }, behind));
+        }
         let (own, rest) = records
             .split_at_checked(usize::from(header.shape.records))
             .ok_or(RecordError::Malformed)?;

@@ -118,6 +118,20 @@ impl Shape {
     /// Reads the two bytes of a shape; `None` when nobody writes them.
     #[inline]
     const fn read(shape: u8, last_bytes: u8) -> Option<Self> {
+        // Nearly all messages are whole in one record.
+        if shape == 1 && last_bytes as usize <= RECORD_PAYLOAD_BYTES {
+            return Some(Self {
+                records: 1,
+                last_bytes,
+                fragment: 0,
+                more: false,
+            });
+        }
+        Self::read_any(shape, last_bytes)
+    }
+
+    /// As [`Shape::read`], for whatever it may be.
+    const fn read_any(shape: u8, last_bytes: u8) -> Option<Self> {
         let this = Self {
             records: shape & RECORDS,
             last_bytes,
@@ -202,7 +216,7 @@ impl Header {
         let kind = slice::kind_of(half, record_sequence, slot_sequence)
             .ok_or_else(|| RecordError::of_half(half))?;
         let shape = Shape::read(shape, last_bytes).ok_or(RecordError::Malformed)?;
-        if matches!(kind, Kind::Init | Kind::Ball) && (rider != NO_RIDER || !shape.is_whole()) {
+        if (rider != NO_RIDER || !shape.is_whole()) && matches!(kind, Kind::Init | Kind::Ball) {
             return Err(RecordError::Malformed);
         }
         Ok(Self {

@@ -1,0 +1,112 @@
+//! How many exchanges two ends make over one link, beside what the cable carries.
+//!
+//! ```text
+//!   asks: node, engine, port (near core) ◄══ cable in memory ══► (far core) the same ─► region      [end]
+//!   raw:  frames full of records         ◄══ the same cable  ══►                                    [raw]
+//! ```
+//! There is no application and no pipe: what is measured is the link, from the verb to its answer. All sides take turns in each round, each
+//! on a new cable. No exchange may allocate, which is counted ([`allocations`]), and none may be lost or made twice, which the word tells.
+
+mod allocations;
+mod end;
+mod goals;
+mod load;
+mod phase;
+mod raw;
+mod results;
+mod section;
+mod slice;
+mod table;
+
+use std::{
+    io::Write,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result};
+
+pub use self::section::section;
+use self::{
+    results::{Figures, Results, Setup, SideName},
+    slice::Slice,
+};
+use crate::{
+    arguments::{Exchanges, Format},
+    cores::Cores,
+    host::Host,
+    summary::Summary,
+};
+
+/// Measures all sides in turn and tells them. Whether every goal is met.
+pub fn measure(arguments: &Exchanges) -> Result<bool> {
+    let began_unix_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let (host, cores) = (Host::look(), Cores::choose()?);
+    let span = arguments.slice();
+    let mut sides: Vec<(SideName, Vec<Slice>)> = SideName::all()
+        .into_iter()
+        .map(|side| (side, Vec::new()))
+        .collect();
+    for _ in 0..arguments.repeats {
+        for (side, slices) in &mut sides {
+            let slice = slice::measure(*side, cores, arguments.ring_slots, span)
+                .with_context(|| format!("measuring {}", side.words()))?;
+            slices.push(slice);
+        }
+    }
+    let mut results = Results {
+        name: results::NAME.to_owned(),
+        began_unix_ms,
+        host,
+        setup: Setup {
+            rounds: arguments.repeats,
+            slice_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
+            ring_slots: arguments.ring_slots,
+            near_core: cores.near,
+            far_core: cores.far,
+        },
+        sides: sides
+            .iter()
+            .map(|(side, slices)| figures(*side, slices))
+            .collect::<Result<_>>()?,
+        goals: Vec::new(),
+    };
+    results.goals = goals::judge(&results);
+    tell(&results, arguments)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met))
+}
+
+/// What the slices of a side come to.
+fn figures(side: SideName, slices: &[Slice]) -> Result<Figures> {
+    let millions = |of: fn(&Slice) -> f64| {
+        let figures = slices.iter().map(|slice| of(slice) / 1e6).collect();
+        Summary::of(figures).context("nothing was measured")
+    };
+    let exchanges_mops = match side {
+        SideName::Exchanges { .. } => Some(millions(|slice| slice.exchanges_per_s)?),
+        SideName::Sealed | SideName::Plain => None,
+    };
+    let per_frame: f64 = slices.iter().map(|slice| slice.records_per_frame).sum();
+    Ok(Figures {
+        side,
+        exchanges_mops,
+        records_mops: millions(|slice| slice.records_per_s)?,
+        records_per_frame: per_frame / slices.len() as f64,
+        exchanges: slices.iter().map(|slice| slice.exchanges).sum(),
+        allocations: slices.iter().map(|slice| slice.allocations).sum(),
+    })
+}
+
+fn tell(results: &Results, arguments: &Exchanges) -> Result<()> {
+    let output = &arguments.output;
+    if let Some(folder) = &output.results {
+        results.write_to(folder)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")
+}

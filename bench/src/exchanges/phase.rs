@@ -1,0 +1,101 @@
+//! What the two ends of one slice are doing: they begin and end together.
+
+use std::{
+    sync::atomic::{AtomicU8, Ordering},
+    time::{Duration, Instant},
+};
+
+use crate::stop;
+
+/// Before counting, so that memory is touched and the link has room.
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// Rounds for each look at the clock.
+const ROUNDS_PER_LOOK: u32 = 64;
+
+const WARMING: u8 = 0;
+const COUNTING: u8 = 1;
+const OVER: u8 = 2;
+
+/// Where a slice stands. The near end sets it, the far end follows.
+#[derive(Debug, Default)]
+pub struct Phase(AtomicU8);
+
+impl Phase {
+    /// Ends the slice early: an end has failed.
+    pub fn give_up(&self) {
+        self.0.store(OVER, Ordering::Relaxed);
+    }
+
+    /// Goes round until the slice is over. `count` is called as it begins and as it ends; gives both and the time between them.
+    pub fn run<E, C, Error>(
+        &self,
+        end: &mut E,
+        leads: Option<Duration>,
+        mut round: impl FnMut(&mut E) -> Result<(), Error>,
+        count: impl Fn(&E) -> C,
+    ) -> Result<(C, C, Duration), Error> {
+        let begun = Instant::now();
+        let mut rounds = 0_u32;
+        let mut started = None;
+        loop {
+            round(end)?;
+            rounds = rounds.wrapping_add(1);
+            if let Some(slice) = leads
+                && rounds.is_multiple_of(ROUNDS_PER_LOOK)
+            {
+                let passed = begun.elapsed();
+                let phase = match passed {
+                    _ if stop::is_asked() || passed >= WARM_UP + slice => OVER,
+                    _ if passed >= WARM_UP => COUNTING,
+                    _ => WARMING,
+                };
+                self.0.fetch_max(phase, Ordering::Relaxed);
+            }
+            match self.0.load(Ordering::Relaxed) {
+                WARMING => {}
+                COUNTING => {
+                    if started.is_none() {
+                        started = Some((count(end), Instant::now()));
+                    }
+                }
+                _ => {
+                    let last = count(end);
+                    let (first, at) = started.unwrap_or_else(|| (count(end), Instant::now()));
+                    return Ok((first, last, at.elapsed()));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_follower_begins_and_ends_with_the_leader() {
+        let phase = Phase::default();
+        let slice = Duration::from_millis(20);
+        let run = |leads| {
+            phase.run(
+                &mut 0_u64,
+                leads,
+                |rounds| {
+                    *rounds += 1;
+                    Ok::<(), ()>(())
+                },
+                |rounds| *rounds,
+            )
+        };
+        let (led, followed) = std::thread::scope(|scope| {
+            let leader = scope.spawn(|| run(Some(slice)));
+            let followed = run(None);
+            (leader.join().expect("no panic"), followed)
+        });
+        for (first, last, took) in [led.expect("no error"), followed.expect("no error")] {
+            assert!(first > 0 && last > first, "{first} to {last}");
+            assert!(took >= slice / 2, "{took:?}");
+        }
+    }
+}

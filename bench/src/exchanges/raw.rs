@@ -1,0 +1,108 @@
+//! What the cable carries when nobody looks at what records say: frames full of records, both ways at once.
+
+use anyhow::{Context, Result};
+use covalent_dataplane::port::{Port, TxRefusal};
+use covalent_protocol::{
+    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX,
+    wire::{
+        RECORD_BYTES,
+        frame::{FrameWriter, parse},
+    },
+};
+
+use super::allocations;
+
+/// Frames moved at a time at most, as a lane does.
+const BURST: usize = 64;
+
+/// One end.
+pub struct RawEnd {
+    port: Box<dyn Port>,
+    frame: Box<[u8; FRAME_BYTES_MAX]>,
+    /// Whether each frame is written record by record and each CRC is made and checked.
+    sealed: bool,
+    /// What is written into each record.
+    content: [u8; RECORD_BYTES],
+    received: u64,
+    damaged: u64,
+}
+
+/// What an end counted.
+#[derive(Debug, Clone, Copy)]
+pub struct RawCount {
+    /// Records that came.
+    pub records: u64,
+    /// Frames of which a CRC did not fit.
+    pub damaged: u64,
+    /// What its thread allocated.
+    pub allocations: u64,
+}
+
+impl RawEnd {
+    /// An end at `port`.
+    pub fn new(port: Box<dyn Port>, sealed: bool) -> Self {
+        let mut end = Self {
+            port,
+            frame: Box::new([0; FRAME_BYTES_MAX]),
+            sealed,
+            content: [0x5a; RECORD_BYTES],
+            received: 0,
+            damaged: 0,
+        };
+        end.write();
+        end
+    }
+
+    /// What it counted so far.
+    pub fn count(&self) -> RawCount {
+        RawCount {
+            records: self.received,
+            damaged: self.damaged,
+            allocations: allocations::of_this_thread(),
+        }
+    }
+
+    /// Takes what came and sends what there is room for, a burst at most.
+    pub fn round(&mut self) -> Result<()> {
+        let (mut records, mut damaged) = (0, 0);
+        let sealed = self.sealed;
+        self.port
+            .rx_burst(BURST, &mut |frame| {
+                if !sealed {
+                    records += (frame.len() / RECORD_BYTES) as u64;
+                } else if let Ok(own) = parse(frame, DEFAULT_ETHERTYPE) {
+                    records += own.len() as u64;
+                } else {
+                    damaged += 1;
+                }
+            })
+            .context("receiving")?;
+        self.received += records;
+        self.damaged += damaged;
+        for _ in 0..BURST.min(self.port.tx_space()) {
+            if self.sealed {
+                self.write();
+            }
+            match self.port.tx(&self.frame[..]) {
+                Ok(()) => {}
+                Err(TxRefusal::Full) => break,
+                Err(refusal) => anyhow::bail!("a frame of records was refused: {refusal}"),
+            }
+        }
+        self.port.flush().context("sending")
+    }
+
+    /// Writes a frame full of records.
+    fn write(&mut self) {
+        let Some(mut writer) = FrameWriter::new(&mut self.frame[..]) else {
+            return;
+        };
+        while writer.room() > 0 {
+            if let Some(record) = writer.next_record() {
+                record.copy_from_slice(&self.content);
+            }
+        }
+        // Its length is that of the frame: it is full.
+        let _ = writer.finish([2; 6], [4; 6], DEFAULT_ETHERTYPE);
+    }
+}

@@ -1,0 +1,260 @@
+//! What was measured, for programs, and to make a table and a section of the page from.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use covalent_protocol::Mode;
+use serde::{Deserialize, Serialize};
+
+use super::goals::Verdict;
+use crate::{host::Host, kept, summary::Summary};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "exchanges";
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// What each side came to.
+    pub sides: Vec<Figures>,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Slices of each side.
+    pub rounds: u32,
+    /// Milliseconds of each.
+    pub slice_ms: u64,
+    /// Longest frames that the cable holds each way.
+    pub ring_slots: u32,
+    /// The core of one end.
+    pub near_core: usize,
+    /// The core of the other.
+    pub far_core: usize,
+}
+
+/// How an exchange is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phases {
+    /// Two messages.
+    One,
+    /// Four.
+    Two,
+}
+
+impl From<Phases> for Mode {
+    fn from(phases: Phases) -> Self {
+        match phases {
+            Phases::One => Self::OnePhase,
+            Phases::Two => Self::TwoPhase,
+        }
+    }
+}
+
+/// Which ends ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ways {
+    /// One asks, the other answers.
+    One,
+    /// Each asks and answers.
+    Both,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SideName {
+    /// Frames full of records, written and checked record by record.
+    Sealed,
+    /// Frames full of records at which nobody looks.
+    Plain,
+    /// Additions to a word at the other end.
+    Exchanges {
+        /// How.
+        mode: Phases,
+        /// Exchanges that an end may have open.
+        slots: u8,
+        /// Who asks.
+        ways: Ways,
+    },
+}
+
+impl SideName {
+    /// All of them, in the order in which they take turns.
+    pub fn all() -> Vec<Self> {
+        let mut all = vec![Self::Sealed, Self::Plain];
+        for mode in [Phases::One, Phases::Two] {
+            for slots in [64, 255] {
+                for ways in [Ways::One, Ways::Both] {
+                    all.push(Self::Exchanges { mode, slots, ways });
+                }
+            }
+        }
+        all
+    }
+
+    /// For people.
+    pub fn words(self) -> String {
+        match self {
+            Self::Sealed => "records, CRCs made and checked".to_owned(),
+            Self::Plain => "records, not looked at".to_owned(),
+            Self::Exchanges { mode, slots, ways } => {
+                let mode = match mode {
+                    Phases::One => "1PC",
+                    Phases::Two => "2PC",
+                };
+                let ways = match ways {
+                    Ways::One => "one end asks",
+                    Ways::Both => "both ends ask",
+                };
+                format!("{mode}, {slots} slots, {ways}")
+            }
+        }
+    }
+}
+
+/// What one side came to, both ends together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Which.
+    pub side: SideName,
+    /// Exchanges, in millions a second; of a side that makes some.
+    pub exchanges_mops: Option<Summary>,
+    /// Records sent, in millions a second.
+    pub records_mops: Summary,
+    /// Records in a frame, in the mean of the slices.
+    pub records_per_frame: f64,
+    /// Exchanges that were counted.
+    pub exchanges: u64,
+    /// Allocations of both threads while they were counted.
+    pub allocations: u64,
+}
+
+impl Results {
+    /// What `side` came to.
+    pub fn figures(&self, side: SideName) -> Option<&Figures> {
+        self.sides.iter().find(|figures| figures.side == side)
+    }
+
+    /// The records that `figures` sent, as a fraction of what the cable carries with CRCs and without.
+    pub fn fractions(&self, figures: &Figures) -> Option<[f64; 2]> {
+        let raw = |side| Some(self.figures(side)?.records_mops.median);
+        let own = figures.records_mops.median;
+        Some([own / raw(SideName::Sealed)?, own / raw(SideName::Plain)?])
+    }
+
+    /// Allocations of all sides while they were counted.
+    pub fn allocations(&self) -> u64 {
+        self.sides.iter().map(|side| side.allocations).sum()
+    }
+
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench exchanges")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+
+    /// A run in which the goal of one phase is met and that of two is not.
+    pub fn results() -> Results {
+        let summary =
+            |median: f64| Summary::of(vec![median * 0.9, median, median * 1.1]).expect("figures");
+        let sides = SideName::all()
+            .into_iter()
+            .map(|side| {
+                let (exchanges, records) = match side {
+                    SideName::Sealed => (None, 80.0),
+                    SideName::Plain => (None, 160.0),
+                    SideName::Exchanges {
+                        mode: Phases::One, ..
+                    } => (Some(12.0), 24.0),
+                    SideName::Exchanges { .. } => (Some(5.0), 10.0),
+                };
+                Figures {
+                    side,
+                    exchanges_mops: exchanges.map(summary),
+                    records_mops: summary(records),
+                    records_per_frame: 23.0,
+                    exchanges: exchanges.map_or(0, |_| 1000),
+                    allocations: 0,
+                }
+            })
+            .collect();
+        let mut results = Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: Host::look(),
+            setup: Setup {
+                rounds: 3,
+                slice_ms: 100,
+                ring_slots: 2048,
+                near_core: 0,
+                far_core: 1,
+            },
+            sides,
+            goals: Vec::new(),
+        };
+        results.goals = super::super::goals::judge(&results);
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path())
+            .expect("readable")
+            .expect("there");
+        assert_eq!((&read.setup, &read.host), (&results.setup, &results.host));
+        let sides = |results: &Results| -> Vec<SideName> {
+            results.sides.iter().map(|side| side.side).collect()
+        };
+        assert_eq!(sides(&read), sides(&results));
+        assert!(!results.line().expect("JSON").contains('\n'));
+    }
+
+    #[test]
+    fn fractions_are_of_both_raw_rates() {
+        let results = example::results();
+        let one = results.figures(super::super::goals::judged(Phases::One));
+        let [sealed, plain] = results.fractions(one.expect("measured")).expect("raw");
+        assert!((sealed - 0.3).abs() < 1e-9 && (plain - 0.15).abs() < 1e-9);
+    }
+}
