@@ -32,6 +32,10 @@ const FRAME_BYTES_MAX: usize = 1514;
 /// What the longest frame takes of the ring.
 const FRAME_ROOM_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
 
+/// Bytes that the peer is shown without waiting for the end of a burst: while the lane writes its next frames the peer reads these. It costs
+/// a fence, so it is not done for every short frame.
+const SHOWN_AT_ONCE_BYTES: usize = 1024;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct CablePort {
@@ -45,6 +49,8 @@ pub struct CablePort {
     /// The carrier as the lane was last told.
     carrier: bool,
     frame: Box<[u8; FRAME_BYTES_MAX]>,
+    /// Bytes of frames that were pushed and not yet shown to the peer.
+    unshown_bytes: usize,
     tally: Tally,
     dropped_down: u64,
     dropped_too_short: u64,
@@ -95,6 +101,7 @@ impl CablePort {
             enabled: true,
             carrier: false,
             frame: Box::new([0; FRAME_BYTES_MAX]),
+            unshown_bytes: 0,
             tally: Tally::default(),
             dropped_down: 0,
             dropped_too_short: 0,
@@ -192,6 +199,11 @@ impl Port for CablePort {
                 // Its length is checked above, so want of room is the only reason left.
                 if met.end.push(frame).is_ok() {
                     self.tally.taken(len);
+                    self.unshown_bytes += len;
+                    if self.unshown_bytes >= SHOWN_AT_ONCE_BYTES {
+                        self.unshown_bytes = 0;
+                        met.end.publish();
+                    }
                     return Ok(());
                 }
                 TxRefusal::Full
@@ -202,6 +214,7 @@ impl Port for CablePort {
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
+        self.unshown_bytes = 0;
         if let Some(met) = &mut self.met {
             met.end.publish();
         }
