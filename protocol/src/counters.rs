@@ -94,7 +94,7 @@ drop_counters! {
     crc,
     /// Frames with a record of another version of the link protocol.
     version,
-    /// Frames whose records have a valid CRC but make no sense.
+    /// Frames that have a valid CRC but records that make no sense.
     malformed,
     /// Records of an epoch that is not in force.
     stale_epoch,

@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// Cut short anywhere it is none, at the end of a record too: the first CRC tells how many records there are.
+/// Cut short anywhere it is none, at the end of a record too: the CRC tells how many records there are.
 #[test]
 fn a_frame_is_a_header_and_all_its_records() {
     let mut bench = Bench::up(1);
@@ -214,7 +214,7 @@ fn a_frame_is_a_header_and_all_its_records() {
     assert_eq!(bench.sides[B].host.executed.len(), 2);
 }
 
-/// The same bytes with the CRCs that fit.
+/// The same bytes with the CRC that fits.
 fn written_frame(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame::seal(&mut frame);

@@ -1,7 +1,7 @@
 //! Every decoder on bytes that nobody wrote: a value or an error, and a value is one that could have been written.
 //!
 //! Uniform noise hardly gets past a length or a CRC, so most of what is tried is a valid encoding that was damaged, with
-//! its CRCs made to fit again. `make fuzz` tries more of them.
+//! its CRC made to fit again. `make fuzz` tries more of them.
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
@@ -384,7 +384,7 @@ proptest! {
             prop_assert_eq!(&bytes[12..14], &DEFAULT_ETHERTYPE.to_be_bytes()[..]);
             let mut again = bytes.clone();
             frame::seal(&mut again);
-            prop_assert_eq!(again, bytes.clone(), "there is one set of CRCs that fits");
+            prop_assert_eq!(again, bytes.clone(), "there is one CRC that fits");
         }
         if let Some(source) = frame::source(&bytes) {
             prop_assert_eq!(&source[..], &bytes[6..12]);

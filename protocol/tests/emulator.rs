@@ -100,7 +100,7 @@ fn busy() -> impl Iterator<Item = &'static Row> {
     TABLE.iter().filter(|row| !row.is_idle())
 }
 
-/// One record with these halves in slice 1, in a frame whose CRCs fit.
+/// One record with these halves in slice 1, in a frame whose CRC fits.
 fn frame_with(s1: [u8; 8]) -> Vec<u8> {
     let mut buffer = [0; FRAME_BYTES_MAX];
     let mut writer = FrameWriter::new(&mut buffer).unwrap();

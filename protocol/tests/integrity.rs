@@ -1,4 +1,4 @@
-//! A frame that was damaged on its way is discarded, wherever the damage is: Ethernet header, records, CRCs.
+//! A frame that was damaged on its way is discarded, wherever the damage is: Ethernet header, records, CRC.
 #![allow(clippy::unwrap_used)]
 
 mod support;

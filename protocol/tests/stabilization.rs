@@ -167,7 +167,7 @@ impl Pair {
     }
 }
 
-/// A frame with valid CRCs that says anything, near to what the ends may believe.
+/// A frame with a valid CRC that says anything, near to what the ends may believe.
 fn frame(rng: &mut Rng, common: u32, template: &[u8]) -> Vec<u8> {
     let near = |rng: &mut Rng| common.wrapping_add(rng.u32(..5)).wrapping_sub(2);
     if rng.u8(..3) == 0 {

@@ -18,7 +18,7 @@ const CLOCK: Range<usize> = 24..28;
 /// Endings in the third byte of an answer.
 const UNDONE: u8 = 0;
 const NEVER_SEEN: u8 = 4;
-/// Where the CRC lies in every record.
+/// Where the check lies in every record.
 const CRC_AT: usize = 56;
 
 /// How an exchange ended, as a frame says.

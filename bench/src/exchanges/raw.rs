@@ -19,7 +19,7 @@ const BURST: usize = 64;
 pub struct RawEnd {
     port: Box<dyn Port>,
     frame: Box<[u8; FRAME_BYTES_MAX]>,
-    /// Whether each frame is written record by record and each CRC is made and checked.
+    /// Whether each frame is written record by record and its CRC is made and checked.
     sealed: bool,
     /// What is written into each record.
     content: [u8; RECORD_BYTES],
@@ -32,7 +32,7 @@ pub struct RawEnd {
 pub struct RawCount {
     /// Records that came.
     pub records: u64,
-    /// Frames of which a CRC did not fit.
+    /// Frames whose CRC did not fit.
     pub damaged: u64,
     /// What its thread allocated.
     pub allocations: u64,

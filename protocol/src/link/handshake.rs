@@ -357,7 +357,7 @@ mod tests {
             prop_assert_eq!(read(&frame[..len]), None, "too few for a message");
         }
 
-        // Up to three bytes are replaced and the CRCs fit again: flags, lengths and names that nobody says.
+        // Up to three bytes are replaced and the CRC fits again: flags, lengths and names that nobody says.
         #[test]
         fn what_reads_as_a_handshake_can_be_said(hello in hellos(), lies in vec((any::<Index>(), any::<u8>()), 1..4)) {
             let (mut frame, len) = frame_of(&hello);

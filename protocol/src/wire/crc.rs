@@ -1,68 +1,55 @@
-//! CRC-64/NVME over a whole frame: each record ends with the CRC of everything since the record before it ended.
+//! One CRC-64/NVME for a whole frame, at its end: in slice 8 of the last record. Slice 8 of the others is zero.
 //!
-//! So the first record's covers the Ethernet header too: Ethernet's own check sequence is gone before a frame gets here,
-//! and the source address of a handshake is believed. It also depends on the number of records, so that a frame of which
-//! whole records are missing at the end is none.
+//! It covers the Ethernet header too: Ethernet's own check sequence is gone before a frame gets here, and the source address of
+//! a handshake is believed. It also depends on the number of records, so that a frame of which whole records are missing
+//! at the end is none.
 
-use super::{ETHERNET_HEADER_BYTES, RECORD_BYTES, RecordBytes};
+use super::{ETHERNET_HEADER_BYTES, RECORD_BYTES};
 
-/// Bytes from the start of a frame to the end of its first record.
-const FIRST_BYTES: usize = ETHERNET_HEADER_BYTES + RECORD_BYTES;
+const CRC_BYTES: usize = 8;
 
-/// Writes the CRCs of a frame that has one record at least. What lies behind its last whole record stays as it is.
+/// Completes a frame that has one record at least: clears slice 8 of each record and writes the CRC into the last. The
+/// frame ends with its last record.
 #[inline]
 pub(super) fn seal(frame: &mut [u8]) {
-    seal_first(frame);
-    let (records, _) = frame
-        .get_mut(FIRST_BYTES..)
-        .unwrap_or_default()
-        .as_chunks_mut();
-    records.iter_mut().for_each(seal_record);
-}
-
-/// Writes the CRC of a frame's first record, if it has one.
-#[inline]
-pub(super) fn seal_first(frame: &mut [u8]) {
     let mask = length_mask(frame.len());
-    if let Some(first) = frame.first_chunk_mut::<FIRST_BYTES>() {
-        seal_part(first, mask);
+    let (records, _) = frame
+        .get_mut(ETHERNET_HEADER_BYTES..)
+        .unwrap_or_default()
+        .as_chunks_mut::<RECORD_BYTES>();
+    for record in records {
+        if let Some(slice) = record.last_chunk_mut::<CRC_BYTES>() {
+            *slice = [0; CRC_BYTES];
+        }
     }
-}
-
-/// Writes the CRC of a record that is not the first of its frame.
-#[inline]
-pub(super) fn seal_record(record: &mut RecordBytes) {
-    seal_part(record, 0);
-}
-
-/// Whether a frame has one record at least and all CRCs fit.
-#[inline]
-pub(super) fn fits(frame: &[u8]) -> bool {
-    let Some((first, rest)) = frame.split_first_chunk::<FIRST_BYTES>() else {
-        return false;
-    };
-    let (records, _) = rest.as_chunks::<RECORD_BYTES>();
-    part_fits(first, length_mask(frame.len())) && records.iter().all(|record| part_fits(record, 0))
-}
-
-/// What the first CRC of a frame of `frame_bytes` bytes is mixed with: something else for each number of records.
-#[inline]
-const fn length_mask(frame_bytes: usize) -> u64 {
-    // Multiples of an odd number with as many ones as zeros: any two of them differ, and in about half of the bits.
-    ((frame_bytes / RECORD_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-#[inline]
-fn seal_part<const BYTES: usize>(part: &mut [u8; BYTES], mask: u64) {
-    if let Some((covered, crc)) = part.split_last_chunk_mut::<8>() {
+    if let Some((covered, crc)) = frame.split_last_chunk_mut::<CRC_BYTES>() {
         *crc = (crc64(covered) ^ mask).to_le_bytes();
     }
 }
 
+/// Whether a frame has one record at least, its CRC fits, and slice 8 of its other records is zero.
 #[inline]
-fn part_fits<const BYTES: usize>(part: &[u8; BYTES], mask: u64) -> bool {
-    part.split_last_chunk::<8>()
-        .is_some_and(|(covered, crc)| crc64(covered) ^ mask == u64::from_le_bytes(*crc))
+pub(super) fn fits(frame: &[u8]) -> bool {
+    let Some((_, body)) = frame.split_at_checked(ETHERNET_HEADER_BYTES) else {
+        return false;
+    };
+    let ([others @ .., _], []) = body.as_chunks::<RECORD_BYTES>() else {
+        return false;
+    };
+    let Some((covered, crc)) = frame.split_last_chunk::<CRC_BYTES>() else {
+        return false;
+    };
+    crc64(covered) ^ length_mask(frame.len()) == u64::from_le_bytes(*crc)
+        && others
+            .iter()
+            .all(|record| record.ends_with(&[0; CRC_BYTES]))
+}
+
+/// What the CRC of a frame of `frame_bytes` bytes is mixed with: something else for each number of records.
+#[inline]
+const fn length_mask(frame_bytes: usize) -> u64 {
+    // Multiples of an odd number with as many ones as zeros: any two of them differ, and in about half of the bits.
+    ((frame_bytes / RECORD_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// CRC-64/NVME by carry-less multiplication, where the processor has it.

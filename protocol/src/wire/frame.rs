@@ -1,6 +1,6 @@
 //! Records in an Ethernet frame.
 //!
-//! A frame arrives whole or not at all: one bad record discards it.
+//! A frame arrives whole or not at all: one flipped bit discards it.
 
 use super::{
     ETHERNET_HEADER_BYTES, FRAME_BYTES_MAX, FRAME_RECORDS_MAX, RECORD_BYTES, RecordBytes, crc,
@@ -18,11 +18,11 @@ pub enum FrameError {
     EtherType,
     /// Not a whole number of records, or more than [`FRAME_RECORDS_MAX`].
     Length,
-    /// A CRC does not fit: of a record, or of the Ethernet header with the first one.
+    /// The CRC does not fit, or slice 8 of a record that is not the last is not zero.
     Crc,
 }
 
-/// The records of `frame`, all with valid CRCs: 1 to [`FRAME_RECORDS_MAX`] of them.
+/// The records of `frame`, whose CRC is valid: 1 to [`FRAME_RECORDS_MAX`] of them.
 ///
 /// # Errors
 /// [`FrameError`]; nothing of the frame may be used then.
@@ -85,41 +85,29 @@ impl<'a> FrameWriter<'a> {
         self.records
     }
 
-    /// The place of the next record; `None` when the frame is full. The one before must be complete.
+    /// The place of the next record; `None` when the frame is full. Its slice 8 is not the caller's.
     #[inline]
     pub fn next_record(&mut self) -> Option<&mut RecordBytes> {
-        self.seal_last();
         let (records, _) = self.frame[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
         let record = records.get_mut(self.records)?;
         self.records += 1;
         Some(record)
     }
 
-    /// Writes the Ethernet header and the CRCs and returns the frame's length in bytes.
+    /// Writes the Ethernet header and the CRC and returns the frame's length in bytes.
     #[inline]
     #[must_use]
     pub fn finish(mut self, destination: [u8; 6], source: [u8; 6], ethertype: u16) -> usize {
-        self.seal_last();
         self.frame[0..6].copy_from_slice(&destination);
         self.frame[6..12].copy_from_slice(&source);
         self.frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
         let frame_bytes = ETHERNET_HEADER_BYTES + self.records * RECORD_BYTES;
-        crc::seal_first(&mut self.frame[..frame_bytes]);
+        crc::seal(&mut self.frame[..frame_bytes]);
         frame_bytes
-    }
-
-    /// Writes the CRC of the last record, but for the first of the frame, which waits for the Ethernet header. Each at
-    /// its time: all of them in the end would cost a tenth of the exchanges of a busy link.
-    #[inline]
-    fn seal_last(&mut self) {
-        let (records, _) = self.frame[ETHERNET_HEADER_BYTES..].as_chunks_mut::<RECORD_BYTES>();
-        if let [_, .., last] = &mut records[..self.records] {
-            crc::seal_record(last);
-        }
     }
 }
 
-/// Writes the CRCs that fit the content of a frame. For programs that make or mutate frames on purpose.
+/// Completes a frame as its content is: [`FrameWriter`] does that by itself. For programs that make or mutate frames on purpose.
 pub fn seal(frame: &mut [u8]) {
     crc::seal(frame);
 }

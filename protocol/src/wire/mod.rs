@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!            0       4       8       12      16      20 21 22 23 24      28                 56       64
-//!  first     ├ mine ─┼ yours ┼ epoch ┼ rseq ─┼ seq ──┼s ┼b ┼n ┼r ┼ clock ┼ payload, 28 bytes ┼ CRC-64 ┤
-//!  behind it ├ mine ─┼ yours ┼ payload, 48 bytes ────────────────────────────────────────────┼ CRC-64 ┤
+//!  first     ├ mine ─┼ yours ┼ epoch ┼ rseq ─┼ seq ──┼s ┼b ┼n ┼r ┼ clock ┼ payload, 28 bytes ┼ check ─┤
+//!  behind it ├ mine ─┼ yours ┼ payload, 48 bytes ────────────────────────────────────────────┼ check ─┤
 //!            └── slice 1 ────┘
 //!  s  slot
 //!  b  bytes of payload in the last of these records
@@ -24,8 +24,8 @@
 //! as the responder ([`slice::Kind::Reflecting`], [`slice::Kind::Committed`], [`slice::Kind::Refused`],
 //! [`slice::Kind::Resolved`], [`slice::Kind::Relayed`]) is message 2 of a 2PC. So on a busy link the confirm of one exchange costs no record.
 //!
-//! A record's CRC covers everything since the record before it ended; the first one's covers the Ethernet header and the
-//! number of records too. So a frame that was cut short at the end of a record is none.
+//! The check (slice 8) of the last record in a frame is the frame's CRC-64/NVME: of everything before it, the Ethernet header included, and of
+//! the number of records, so a frame that was cut short at the end of a record is none. That of the other records is zero.
 
 mod crc;
 pub mod frame;

@@ -18,7 +18,7 @@ const FRAGMENT_SHIFT: u32 = 5;
 const FRAGMENT: u8 = 0b11;
 const MORE: u8 = 0b1000_0000;
 
-/// Everything in the first record of a message but its payload and its CRC.
+/// Everything in the first record of a message but its payload and its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// What the message says.
@@ -54,7 +54,7 @@ pub struct Shape {
     pub more: bool,
 }
 
-/// Why a record cannot be read although its CRC is valid.
+/// Why a record cannot be read although its frame is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordError {
     /// It is of this other version.
@@ -178,12 +178,12 @@ impl Header {
         slice::mine(self.kind, sequence, self.slot_sequence)
     }
 
-    /// Writes the first record but for its CRC: header, the first [`RECORD_PAYLOAD_BYTES`] bytes of `payload` or all of
-    /// it, zeros behind. The CRC is written when the frame is finished.
+    /// Writes the first record but for its check: header, the first [`RECORD_PAYLOAD_BYTES`] bytes of `payload` or all of
+    /// it, zeros behind. The check is written when the frame is finished.
     #[inline]
     pub fn write(&self, payload: &[u8], record: &mut RecordBytes) {
         let (words, _) = record.as_chunks_mut::<8>();
-        // Whole words: this is the hottest store of the crate, and byte-wise it would cost as much as the CRC.
+        // Whole words: this is the hottest store of the crate, and byte-wise it would cost twice as much.
         words[0] = pair(self.mine(), self.yours);
         words[1] = pair(self.epoch, self.record_sequence);
         let Shape { last_bytes, .. } = self.shape;
@@ -196,7 +196,7 @@ impl Header {
         words[6] = pair(halves[5], halves[6]);
     }
 
-    /// Reads the header of a record whose CRC was found valid and that is the first of its message.
+    /// Reads the header of a record whose frame was found valid and that is the first of its message.
     ///
     /// # Errors
     /// [`RecordError::Version`] when slice 1 names another version, [`RecordError::Malformed`] when a field is outside its
@@ -232,7 +232,7 @@ impl Header {
         })
     }
 
-    /// Writes the record at `index` behind the first but for its CRC: slice 1, the first
+    /// Writes the record at `index` behind the first but for its check: slice 1, the first
     /// [`CONTINUATION_PAYLOAD_BYTES`] bytes of `payload` or all of it, zeros behind.
     #[inline]
     pub fn write_continuation(&self, index: usize, payload: &[u8], record: &mut RecordBytes) {

@@ -401,7 +401,7 @@ pub const fn records(frame: &[u8]) -> usize {
     (frame.len() - 14) / 64
 }
 
-/// Changes the record at `index` of a frame and makes the CRCs fit again.
+/// Changes the record at `index` of a frame and makes the CRC fit again.
 pub fn forge(frame: &mut [u8], index: usize, change: impl FnOnce(&mut [u8; 64])) {
     let at = 14 + index * 64;
     let record: &mut [u8; 64] = (&mut frame[at..at + 64]).try_into().unwrap();
