@@ -28,8 +28,8 @@ pub struct Engine<M> {
     regions: Regions<M>,
     reservations: Reservations,
     counts: VerbCounts,
-    /// What was admitted in one phase and is executed next, so that it is read once.
-    admitted: Option<(ExchangeId, Task)>,
+    /// What was admitted in one phase and is executed next, so that it is read once and lets go of nothing.
+    admitted: Option<Task>,
 }
 
 impl<M: Memory> Default for Engine<M> {
@@ -103,14 +103,14 @@ impl<M: Memory> Engine<M> {
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
+    pub fn admit(&mut self, _id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
         let admitted = self.check(request).and_then(|task| {
             if mode == Mode::TwoPhase && task.hold().is_some() {
                 return self.reserve(&task, request);
             }
             self.check_words(&task, request)?;
             if mode == Mode::OnePhase {
-                self.admitted = Some((*id, task));
+                self.admitted = Some(task);
             }
             Ok(())
         });
@@ -119,10 +119,10 @@ impl<M: Memory> Engine<M> {
 
     /// Executes the admitted `request` of the exchange `id` and writes its reply. A region that was withdrawn since is
     /// answered as gone.
-    pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
+    pub fn execute(&mut self, _id: &ExchangeId, request: &[u8], reply: &mut Reply) {
         match self.admitted.take() {
-            Some((admitted, task)) if admitted == *id => self.apply(&task, request, reply),
-            _ => match Task::read(request) {
+            Some(task) => self.apply(&task, request, reply),
+            None => match Task::read(request) {
                 Ok(task) => {
                     self.release(&task, request);
                     self.apply(&task, request, reply);

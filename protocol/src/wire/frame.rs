@@ -97,7 +97,7 @@ impl<'a> FrameWriter<'a> {
     /// Writes the Ethernet header and the CRC and returns the frame's length in bytes.
     #[inline]
     #[must_use]
-    pub fn finish(mut self, destination: [u8; 6], source: [u8; 6], ethertype: u16) -> usize {
+    pub fn finish(self, destination: [u8; 6], source: [u8; 6], ethertype: u16) -> usize {
         self.frame[0..6].copy_from_slice(&destination);
         self.frame[6..12].copy_from_slice(&source);
         self.frame[12..14].copy_from_slice(&ethertype.to_be_bytes());

@@ -22,7 +22,11 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`RecordError::Malformed`] when the records do not make a message: one is missing, out of order or of another
     /// message. [`RecordError::Version`] when one is of another version.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a twentieth of the exchanges of a busy link: see `Header::read`"
+    )]
+    #[inline(always)]
     pub fn split(records: &'a [RecordBytes]) -> Result<(Self, &'a [RecordBytes]), RecordError> {
         let (first, behind) = records.split_first().ok_or(RecordError::Malformed)?;
         let header = Header::read(first)?;
@@ -85,7 +89,11 @@ impl<'a> Message<'a> {
 }
 
 /// Writes a message, or a fragment of one, of `payload`, whose length `header` says. There must be room for it.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "a twentieth of the exchanges of a busy link: see `Header::read`"
+)]
+#[inline(always)]
 pub fn write(header: &Header, payload: &[u8], writer: &mut FrameWriter<'_>) {
     let Some(record) = writer.next_record() else {
         return;

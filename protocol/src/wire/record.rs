@@ -1,7 +1,5 @@
 //! The 64-byte record.
 
-use core::cmp::Ordering;
-
 use super::{
     CONTINUATION_PAYLOAD_BYTES, FRAGMENTS_MAX, FRAME_PAYLOAD_BYTES_MAX, FRAME_RECORDS_MAX,
     RECORD_PAYLOAD_BYTES, RecordBytes, VERSION,
@@ -180,7 +178,11 @@ impl Header {
 
     /// Writes the first record but for its check: header, the first [`RECORD_PAYLOAD_BYTES`] bytes of `payload` or all of
     /// it, zeros behind. The check is written when the frame is finished.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a twentieth of the exchanges of a busy link: see `Header::read`"
+    )]
+    #[inline(always)]
     pub fn write(&self, payload: &[u8], record: &mut RecordBytes) {
         let (words, _) = record.as_chunks_mut::<8>();
         // Whole words: this is the hottest store of the crate, and byte-wise it would cost twice as much.
@@ -189,19 +191,23 @@ impl Header {
         let Shape { last_bytes, .. } = self.shape;
         let place = u32::from_le_bytes([self.slot, last_bytes, self.shape.to_byte(), self.rider]);
         words[2] = pair(self.slot_sequence, place);
-        let halves = halves::<7>(payload);
-        words[3] = pair(self.clock, halves[0]);
-        words[4] = pair(halves[1], halves[2]);
-        words[5] = pair(halves[3], halves[4]);
-        words[6] = pair(halves[5], halves[6]);
+        words[3] = pair(self.clock, 0);
+        put::<PAYLOAD_AT, RECORD_PAYLOAD_BYTES>(record, payload);
     }
 
     /// Reads the header of a record whose frame was found valid and that is the first of its message.
     ///
+    /// A part of the caller, so that the fields stay in registers: one that was stored byte by byte and is copied as words has the processor wait
+    /// until all of it is in the cache.
+    ///
     /// # Errors
     /// [`RecordError::Version`] when slice 1 names another version, [`RecordError::Malformed`] when a field is outside its
     /// range or slice 1 does not fit the rest.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a twentieth of the exchanges of a busy link"
+    )]
+    #[inline(always)]
     pub fn read(record: &RecordBytes) -> Result<Self, RecordError> {
         let (words, _) = record.as_chunks::<8>();
         let pair = |at: usize| {
@@ -238,15 +244,7 @@ impl Header {
     pub fn write_continuation(&self, index: usize, payload: &[u8], record: &mut RecordBytes) {
         let (words, _) = record.as_chunks_mut::<8>();
         words[0] = pair(self.mine_at(index), self.yours);
-        if let Some(full) = payload.first_chunk::<CONTINUATION_PAYLOAD_BYTES>() {
-            words[1..7].as_flattened_mut().copy_from_slice(full);
-            return;
-        }
-        let halves = halves::<12>(payload);
-        let (pairs, _) = halves.as_chunks::<2>();
-        for (word, [low, high]) in words[1..7].iter_mut().zip(pairs) {
-            *word = pair(*low, *high);
-        }
+        put::<CONTINUATION_PAYLOAD_AT, CONTINUATION_PAYLOAD_BYTES>(record, payload);
     }
 
     /// Whether `record` is the one at `index` of this message, behind the first.
@@ -306,47 +304,39 @@ fn pair(low: u32, high: u32) -> [u8; 8] {
     (u64::from(low) | u64::from(high) << 32).to_le_bytes()
 }
 
-/// The first 4 × `COUNT` bytes of `payload` as numbers, zeros behind.
-#[inline]
-fn halves<const COUNT: usize>(payload: &[u8]) -> [u32; COUNT] {
-    let (whole, rest) = payload.as_chunks::<4>();
-    if let Some(full) = whole.first_chunk::<COUNT>() {
-        return full.map(u32::from_le_bytes);
+/// Copies the first `BYTES` bytes of `payload`, or all of it with zeros behind, to the field at `AT`.
+#[expect(
+    clippy::inline_always,
+    reason = "a twentieth of the exchanges of a busy link"
+)]
+#[inline(always)]
+fn put<const AT: usize, const BYTES: usize>(record: &mut RecordBytes, payload: &[u8]) {
+    const { assert!(AT + BYTES + 8 == super::RECORD_BYTES) };
+    let Some(field) = record[AT..].first_chunk_mut::<BYTES>() else {
+        return;
+    };
+    if let Some(full) = payload.first_chunk::<BYTES>() {
+        *field = *full;
+        return;
     }
-    // The usual lengths, without a look at each half.
-    match (whole.len(), rest.is_empty()) {
-        (0, true) => [0; COUNT],
-        (2, true) => some_halves::<2, COUNT>(whole),
-        (4, true) => some_halves::<4, COUNT>(whole),
-        (5, true) => some_halves::<5, COUNT>(whole),
-        (6, true) => some_halves::<6, COUNT>(whole),
-        _ => odd_halves(whole, rest),
+    *field = [0; BYTES];
+    // The usual lengths: a copy of known length is a few moves, any other a call.
+    match payload.len() {
+        0 => {}
+        20 => put_some::<20>(field, payload),
+        24 => put_some::<24>(field, payload),
+        len => field[..len].copy_from_slice(payload),
     }
 }
 
 #[inline]
-fn some_halves<const SOME: usize, const COUNT: usize>(whole: &[[u8; 4]]) -> [u32; COUNT] {
-    let mut halves = [0; COUNT];
-    if let (Some(some), Some(target)) = (
-        whole.first_chunk::<SOME>(),
-        halves.first_chunk_mut::<SOME>(),
+fn put_some<const SOME: usize>(field: &mut [u8], payload: &[u8]) {
+    if let (Some(target), Some(some)) = (
+        field.first_chunk_mut::<SOME>(),
+        payload.first_chunk::<SOME>(),
     ) {
-        *target = some.map(u32::from_le_bytes);
+        *target = *some;
     }
-    halves
-}
-
-#[cold]
-fn odd_halves<const COUNT: usize>(whole: &[[u8; 4]], rest: &[u8]) -> [u32; COUNT] {
-    let part = rest
-        .iter()
-        .rev()
-        .fold(0, |word: u32, &byte| word << 8 | u32::from(byte));
-    core::array::from_fn(|at| match at.cmp(&whole.len()) {
-        Ordering::Less => u32::from_le_bytes(whole[at]),
-        Ordering::Equal => part,
-        Ordering::Greater => 0,
-    })
 }
 
 #[cfg(test)]
