@@ -136,6 +136,26 @@ fn work_forbids_sleep() {
     on_cable(suite::work_forbids_sleep);
 }
 
+/// The peer reads the first frames of a burst while the rest of it is written.
+#[test]
+fn long_frames_are_shown_before_the_burst_ends_and_short_ones_with_it() {
+    on_cable(|pair| {
+        let seen = |far: &mut dyn Port| far.rx_burst(64, &mut |_| {}).unwrap();
+        for number in 0..10 {
+            pair.near.tx(&frame(number, 64)).unwrap();
+        }
+        assert_eq!(seen(&mut *pair.far), 0, "ten short frames");
+        pair.near.flush().unwrap();
+        assert_eq!(seen(&mut *pair.far), 10);
+        pair.near.tx(&frame(10, 1500)).unwrap();
+        assert_eq!(seen(&mut *pair.far), 1, "a long frame");
+        pair.near.tx(&frame(11, 1000)).unwrap();
+        assert_eq!(seen(&mut *pair.far), 0);
+        pair.near.tx(&frame(12, 100)).unwrap();
+        assert_eq!(seen(&mut *pair.far), 2, "long enough together");
+    });
+}
+
 #[test]
 fn a_port_alone_has_no_carrier_and_sleeps() {
     let place = Place::new();
