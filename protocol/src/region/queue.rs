@@ -193,9 +193,6 @@ impl Receiver {
         if waiting_bytes == 0 {
             return Ok(None);
         }
-        if waiting_bytes < footprint_bytes(1) {
-            return Err(QueueBroken);
-        }
         let mut header = [0; HEADER_BYTES];
         self.read_at(&read, self.head, &mut header)?;
         let (words, _) = header.as_chunks::<8>();
