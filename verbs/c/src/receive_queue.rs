@@ -32,7 +32,7 @@ pub struct covalent_receive_queue {
 /// A message, and where it came from.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct covalent_message {
+pub struct covalent_received {
     /// What was sent; good until the queue's next call. Null if there is no message.
     pub data: *const u8,
     /// How many bytes, 1 to COVALENT_MESSAGE_BYTES_MAX; 0 if there is no message.
@@ -43,7 +43,7 @@ pub struct covalent_message {
     pub stamp: covalent_stamp,
 }
 
-impl covalent_message {
+impl covalent_received {
     const NONE: Self = Self {
         data: ptr::null(),
         length_bytes: 0,
@@ -57,7 +57,7 @@ impl covalent_message {
     };
 }
 
-impl From<Message<'_>> for covalent_message {
+impl From<Message<'_>> for covalent_received {
     fn from(message: Message<'_>) -> Self {
         Self {
             data: message.data.as_ptr(),
@@ -139,12 +139,12 @@ pub unsafe extern "C" fn covalent_receive_queue_rkey(
 pub unsafe extern "C" fn covalent_receive_queue_recv(
     queue: covalent_receive_queue,
     timeout_ns: i64,
-    message: *mut covalent_message,
+    message: *mut covalent_received,
 ) -> c_int {
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { Out::new(message, "message")? };
-        out.set(covalent_message::NONE);
+        out.set(covalent_received::NONE);
         with(queue, |queue| {
             let message = match Timeout::new(timeout_ns) {
                 Timeout::None => match queue.recv()? {
