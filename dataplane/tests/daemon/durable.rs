@@ -312,7 +312,7 @@ fn a_durable_region_waits_for_its_owner() {
 #[test]
 fn a_receive_queue_is_refused_a_journal() {
     let dir = tempfile::tempdir().expect("a directory");
-    let b = node(dir.path(), "b").start();
+    let b = with_journal(dir.path(), "b").start();
     let mut app = App::attach(&b.config.socket_path());
     let durable_queue = Request::RegisterRegion {
         name: "queue".into(),
