@@ -14,6 +14,7 @@ use covalent_pipe::Violation;
 use covalent_protocol::{
     Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{
+        REPLY_BYTES_MAX,
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, Told},
     },
@@ -306,6 +307,13 @@ impl Core {
             return;
         };
         self.told += 1;
+        let outcome = match outcome {
+            // No verb answers more than there is room for. What a peer says beyond that is cut off, and the rest is told.
+            CompletionOutcome::Committed(reply) => {
+                CompletionOutcome::Committed(&reply[..reply.len().min(REPLY_BYTES_MAX)])
+            }
+            other => other,
+        };
         let completion = Completion {
             user_data,
             told: Told {
