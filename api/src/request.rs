@@ -75,7 +75,7 @@ pub enum Request {
         /// What holds from now on.
         tuning: PipeTuning,
     },
-    /// Registers memory of this session for verbs of others.
+    /// Registers memory of this session for verbs of others, or a receive queue for their messages.
     RegisterRegion {
         /// Name, unique on the node, 1 to 32 bytes.
         name: String,
@@ -139,14 +139,26 @@ pub struct Rights {
     pub write: bool,
     /// Atomic verbs.
     pub atomic: bool,
+    /// `send` verbs: the region is a receive queue, and grants nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub send: bool,
 }
 
 impl Rights {
-    /// Every right.
+    /// Every right to memory.
     pub const ALL: Self = Self {
         read: true,
         write: true,
         atomic: true,
+        send: false,
+    };
+
+    /// The right of a receive queue.
+    pub const SEND: Self = Self {
+        read: false,
+        write: false,
+        atomic: false,
+        send: true,
     };
 }
 
@@ -172,7 +184,8 @@ pub enum Reply {
     Session {
         /// The daemon's number for the session.
         session: u64,
-        /// Slots in each of the two rings of the session memory.
+        /// Slots in each of the two rings of the session memory. No pipe has the highest number: a notification of it says that a message came
+        /// into a receive queue of the session.
         slots: u32,
     },
     /// To `OpenPipe`. Two descriptors: control memory, data memory. Map them and send `Mapped`.

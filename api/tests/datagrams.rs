@@ -73,8 +73,8 @@ fn requests() -> impl Strategy<Value = Request> {
         }),
         (any::<u32>(), matches()).prop_map(|(pipe, matches)| Request::Unbind { pipe, matches }),
         (any::<u32>(), tunings()).prop_map(|(pipe, tuning)| Request::TunePipe { pipe, tuning }),
-        (text, any::<u64>(), any::<[bool; 3]>(), any::<bool>()).prop_map(
-            |(name, size_bytes, [read, write, atomic], durable)| {
+        (text, any::<u64>(), any::<[bool; 4]>(), any::<bool>()).prop_map(
+            |(name, size_bytes, [read, write, atomic, send], durable)| {
                 Request::RegisterRegion {
                     name,
                     size_bytes,
@@ -82,6 +82,7 @@ fn requests() -> impl Strategy<Value = Request> {
                         read,
                         write,
                         atomic,
+                        send,
                     },
                     durable,
                 }

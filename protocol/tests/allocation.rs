@@ -163,6 +163,14 @@ fn nothing_is_allocated_by_verbs() {
         memory: Words::new(512),
     };
     engine.register(registration).unwrap();
+    let queue = Registration {
+        owner: 1,
+        name: "queue".into(),
+        rkey: 2,
+        rights: Rights::SEND,
+        memory: Words::new(1 << 20),
+    };
+    engine.register(queue).unwrap();
     let words: Vec<_> = (0..64)
         .map(|at| Word {
             offset: 8 * at,
@@ -175,10 +183,16 @@ fn nothing_is_allocated_by_verbs() {
         Verb::Write { data: &[7; 512] },
         Verb::Read { len: 512 },
         Verb::MultiCommit(MultiCommit::new(&words).unwrap()),
+        Verb::Send { data: &[7; 1000] },
     ];
     let requests = verbs.map(|verb| {
+        let rkey = if matches!(verb, Verb::Send { .. }) {
+            2
+        } else {
+            1
+        };
         let request = Request {
-            rkey: 1,
+            rkey,
             offset: 0,
             verb,
         };

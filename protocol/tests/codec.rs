@@ -95,7 +95,8 @@ proptest! {
 
     #[test]
     fn a_request_reads_as_it_was_written(rkey: u32, offset in (0..u32::MAX / 8).prop_map(|words| words * 8),
-                                         a: u64, b: u64, data in vec(any::<u8>(), 1..=512), name in "[a-z]{1,32}",
+                                         a: u64, b: u64, data in vec(any::<u8>(), 1..=512),
+                                         message in vec(any::<u8>(), 1..=verb::SEND_BYTES_MAX), name in "[a-z]{1,32}",
                                          words in vec((0..1u32 << 29, any::<u64>(), any::<u64>()), 1..=64)) {
         let words: Vec<Word> =
             words.iter().map(|&(at, expected, new)| Word { offset: at * 8, expected, new }).collect();
@@ -117,10 +118,11 @@ proptest! {
             conditional(Comparison::GreaterOrEqual, a, Update::Max(b)),
             Verb::MultiCommit(MultiCommit::new(&words).unwrap()),
             Verb::Lookup { name: &name },
+            Verb::Send { data: &message },
         ] {
             let (rkey, offset) = match verb {
                 Verb::Lookup { .. } => (0, 0),
-                Verb::MultiCommit(_) => (rkey, 0),
+                Verb::MultiCommit(_) | Verb::Send { .. } => (rkey, 0),
                 _ => (rkey, offset),
             };
             let request = Request { rkey, offset, verb };

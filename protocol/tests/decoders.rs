@@ -254,6 +254,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
                 10 => Verb::Lookup { name: &name },
                 11 => Verb::FetchMin { operand: a, order },
                 12 => Verb::FetchMax { operand: a, order },
+                13 => Verb::Send { data: &data },
                 _ => Verb::Conditional {
                     condition,
                     update: update[usize::from(op) % 8](b),
@@ -261,7 +262,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
             };
             let (rkey, offset) = match verb {
                 Verb::Lookup { .. } => (0, 0),
-                Verb::MultiCommit(_) => (rkey, 0),
+                Verb::MultiCommit(_) | Verb::Send { .. } => (rkey, 0),
                 _ => (rkey, offset * 8),
             };
             let request = Request { rkey, offset, verb };
@@ -469,7 +470,7 @@ proptest! {
     #[test]
     fn a_submission_that_decodes_encodes_again(bytes in arriving(submissions())) {
         if let Ok(submit) = Submit::decode(&bytes) {
-            prop_assert!((1..=verb::VERB_BYTES_MAX).contains(&submit.request.len()));
+            prop_assert!((1..=verb::REQUEST_BYTES_MAX).contains(&submit.request.len()));
             let mut again = [0xee; SUBMIT_BYTES_MAX];
             prop_assert_eq!(submit.encode(&mut again), Ok(bytes.len()));
             prop_assert_eq!(&again[..bytes.len()], &bytes[..]);

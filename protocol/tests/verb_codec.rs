@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use covalent_protocol::{
-    Mode, Moment, Refusal,
+    MAX_PAYLOAD_BYTES, Mode, Moment, Refusal,
     verb::{
-        Comparison, Condition, DecodeError, MultiCommit, Order, Reply, Request, Update, Verb, Word,
+        Comparison, Condition, DecodeError, MultiCommit, Order, REQUEST_BYTES_MAX, Reply, Request,
+        SEND_BYTES_MAX, Update, Verb, Word,
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, EnvelopeError, Submit, Told},
     },
@@ -51,6 +52,37 @@ fn what_a_verb_has_no_use_for_is_zero() {
     assert_eq!(request(0, 0, lookup), Ok(()));
     assert_eq!(request(1, 0, lookup), Err(DecodeError::Reserved));
     assert_eq!(request(0, 8, lookup), Err(DecodeError::Reserved));
+    let send = Verb::Send { data: b"message" };
+    assert_eq!(request(1, 0, send), Ok(()));
+    assert_eq!(request(1, 8, send), Err(DecodeError::Reserved));
+}
+
+#[test]
+fn a_message_has_the_room_that_a_request_has() {
+    let long = [7; SEND_BYTES_MAX + 1];
+    let request = |len| Request {
+        rkey: 1,
+        offset: 0,
+        verb: Verb::Send { data: &long[..len] },
+    };
+    assert_eq!(request(0).check(), Err(DecodeError::Length));
+    assert_eq!(request(1).check(), Ok(()));
+    let longest = request(SEND_BYTES_MAX);
+    assert_eq!(longest.check(), Ok(()));
+    assert_eq!(longest.encoded_bytes(), MAX_PAYLOAD_BYTES);
+    assert_eq!(
+        request(SEND_BYTES_MAX + 1).check(),
+        Err(DecodeError::Length)
+    );
+
+    let mut bytes = [0; REQUEST_BYTES_MAX];
+    longest.encode(&mut bytes).unwrap();
+    assert_eq!(Request::decode(&bytes), Ok(longest));
+    for (at, wrong) in [(1, 1), (1, 0x10), (2, bytes[2] ^ 1), (8, 8)] {
+        let mut bytes = bytes;
+        bytes[at] = wrong;
+        assert!(Request::decode(&bytes).is_err(), "byte {at} is {wrong}");
+    }
 }
 
 #[test]

@@ -426,6 +426,41 @@ impl Verbs<'_> {
         self.committed(region, words, Some(deadline))
     }
 
+    /// Sends a message to a receive queue: see [`Verb::Send`]. It is there when this returns, and the receiver may have it already.
+    ///
+    /// A full queue is not waited for: the error is [`Error::VerbRefused`](crate::Error::VerbRefused) with [`Refusal::QueueFull`](crate::Refusal::QueueFull), and the message is
+    /// still the caller's.
+    ///
+    /// # Errors
+    /// See above.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent_verbs::{Device, Target};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut verbs = device.verbs()?;
+    /// let orders = verbs.open_region(Target::Name("b"), "orders")?; // a receive queue of node b
+    /// verbs.send(&orders, b"12 crates of apples")?;
+    /// # Ok::<(), covalent_verbs::Error>(())
+    /// ```
+    pub fn send(&mut self, queue: &RemoteRegion, data: &[u8]) -> Result<()> {
+        self.nothing(queue, Verb::Send { data }, None)
+    }
+
+    /// As [`Verbs::send`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Verbs::read_deadline`].
+    pub fn send_deadline(
+        &mut self,
+        queue: &RemoteRegion,
+        data: &[u8],
+        deadline: Instant,
+    ) -> Result<()> {
+        self.nothing(queue, Verb::Send { data }, Some(deadline))
+    }
+
     fn one(
         &mut self,
         region: &RemoteRegion,
@@ -467,7 +502,7 @@ impl Verbs<'_> {
     ) -> Result<()> {
         match self.one(region, verb, deadline)? {
             Outcome::Done => Ok(()),
-            outcome => Err(nonsense("a write", &outcome)),
+            outcome => Err(nonsense("a verb without an answer", &outcome)),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::{
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
     queue::Verbs,
+    receive::ReceiveQueue,
     region::{Region, RegionOptions},
     rx::RxPipe,
     rx_tx::RxTxPipe,
@@ -353,6 +354,17 @@ impl Device {
         size_bytes: u64,
         options: RegionOptions,
     ) -> Result<Region> {
+        let (rkey, memory) = self.register(name, size_bytes, options)?;
+        Ok(Region::new(name, rkey, memory))
+    }
+
+    /// The key and the memory of a region that the daemon has made.
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        size_bytes: u64,
+        options: RegionOptions,
+    ) -> Result<(u32, RegionMemory)> {
         let request = Request::RegisterRegion {
             name: name.to_owned(),
             size_bytes,
@@ -367,7 +379,17 @@ impl Device {
         let [memory] = take_fds(fds)?;
         let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
         self.client.borrow_mut().done(&Request::Mapped, &what)?;
-        Ok(Region::new(name, rkey, memory))
+        Ok((rkey, memory))
+    }
+
+    /// Registers a queue that messages can be sent to from this and other nodes, under a name that is unique on the node (1 to 32 bytes). It
+    /// stays registered until the device is dropped. Messages that wait have `capacity_bytes` together: a multiple of 8,
+    /// [`RECEIVE_QUEUE_BYTES_MIN`](crate::RECEIVE_QUEUE_BYTES_MIN) to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. It is one of the session's 64 regions.
+    ///
+    /// # Errors
+    /// As [`Device::register_region`].
+    pub fn receive_queue(&self, name: &str, capacity_bytes: u64) -> Result<ReceiveQueue<'_>> {
+        ReceiveQueue::open(self, name, capacity_bytes)
     }
 
     /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs under way. One at a time in each device.

@@ -7,6 +7,7 @@
 //! | [`RxPipe`], [`TxPipe`], [`RxTxPipe`] | frames, each at the next multiple of 64 bytes in memory shared with the daemon: received, sent, or sent back in place |
 //! | [`BytePipe`] | what UDP datagrams carry, without gaps: messages of one size, with their length before them, or delimited ([`framing`]) |
 //! | [`Region`] | memory of one's own that verbs of any node act on |
+//! | [`ReceiveQueue`] | messages that verbs of any node send to it, whole and in one order |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
 //!
 //! # Words and bytes
@@ -23,7 +24,7 @@
 //! that waits spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`].
 //!
 //! # Bounds
-//! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe and a full verb queue refuse.
+//! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe, a full verb queue and a full receive queue refuse.
 //!
 //! # Examples
 //! Send a frame to oneself over whatever is plugged into port `p0` and wait a second for it:
@@ -51,6 +52,7 @@ mod error;
 mod in_doubt;
 mod outstanding;
 mod queue;
+mod receive;
 mod region;
 mod remote;
 mod rx;
@@ -75,6 +77,7 @@ pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
+pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};
 pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};
@@ -83,7 +86,7 @@ pub use stamp::Stamp;
 pub use tx::{FRAME_BYTES_MIN, TxPipe, TxReservation};
 pub use verb::{
     CommitWord, Comparison, Completion, Condition, MULTI_COMMIT_WORDS_MAX, Mode, Order, Outcome,
-    READ_BYTES_MAX, Refusal, Target, Update, Verb, VerbId, WRITE_BYTES_MAX,
+    READ_BYTES_MAX, Refusal, SEND_BYTES_MAX, Target, Update, Verb, VerbId, WRITE_BYTES_MAX,
 };
 
 /// The front page's example compiles, or the documentation tests fail.

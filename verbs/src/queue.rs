@@ -14,7 +14,7 @@ use covalent_pipe::{app, region::REGION_BYTES_MAX};
 use covalent_protocol::{
     Moment,
     verb::{
-        self as codec, MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Status, VERB_BYTES_MAX,
+        self as codec, MULTI_COMMIT_WORDS_MAX, Status,
         doubt::Ask,
         envelope::{
             COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
@@ -47,8 +47,7 @@ const PIPE_BYTES_MIN: u64 = 64 * 1024;
 const SUBMIT_BYTES_USUAL: u64 = 64;
 
 /// Ring bytes of the longest completion and of the notice of doubt that may come before it.
-const COMPLETION_BYTES_WORST: u64 =
-    ((COMPLETION_BYTES_MAX - VERB_BYTES_MAX + REPLY_BYTES_MAX).next_multiple_of(64) + 64) as u64;
+const COMPLETION_BYTES_WORST: u64 = (COMPLETION_BYTES_MAX.next_multiple_of(64) + 64) as u64;
 
 /// First and longest pause before a busy verb is posted again: a round trip or two, and what nobody waits for in vain.
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(10);
@@ -215,6 +214,7 @@ impl<'d> Verbs<'d> {
             read: info.rights & 1 != 0,
             write: info.rights & 2 != 0,
             atomic: info.rights & 4 != 0,
+            send: info.rights & 8 != 0,
         };
         let node = covalent_api::guid::Guid::new(target);
         Ok(RemoteRegion::from_key(
@@ -766,6 +766,7 @@ fn with_request<T>(
             condition,
             update,
         } => (offset_bytes, codec::Verb::Conditional { condition, update }),
+        Verb::Send { data } => (0, codec::Verb::Send { data }),
     };
     let offset = wire_offset(offset)?;
     Ok(use_it(&codec::Request { rkey, offset, verb }))
@@ -815,7 +816,9 @@ fn wire_offset(offset_bytes: u64) -> Result<u32> {
 const fn answer(verb: &codec::Verb<'_>) -> Answer {
     match verb {
         codec::Verb::Read { .. } | codec::Verb::Lookup { .. } => Answer::Data,
-        codec::Verb::Write { .. } | codec::Verb::MultiCommit(_) => Answer::Nothing,
+        codec::Verb::Write { .. } | codec::Verb::MultiCommit(_) | codec::Verb::Send { .. } => {
+            Answer::Nothing
+        }
         _ => Answer::Word,
     }
 }

@@ -7,8 +7,8 @@ use crate::{in_doubt::InDoubtId, stamp::Stamp};
 pub use covalent_protocol::{
     Mode, Refusal,
     verb::{
-        Comparison, Condition, MULTI_COMMIT_WORDS_MAX, Order, READ_BYTES_MAX, Update,
-        WRITE_BYTES_MAX,
+        Comparison, Condition, MULTI_COMMIT_WORDS_MAX, Order, READ_BYTES_MAX, SEND_BYTES_MAX,
+        Update, WRITE_BYTES_MAX,
     },
 };
 
@@ -114,6 +114,13 @@ pub enum Verb<'a> {
         /// The words, each at another offset.
         words: &'a [CommitWord],
     },
+    /// Appends a message of 1 to [`SEND_BYTES_MAX`] bytes to a [receive queue](crate::ReceiveQueue): whole, when the verb is executed, and not
+    /// at all if it is not. Needs the send right. Answers [`Outcome::Done`]; a queue that has no room now refuses it as
+    /// [`Refusal::QueueFull`], one that never has as [`Refusal::OutOfBounds`].
+    Send {
+        /// The message.
+        data: &'a [u8],
+    },
 }
 
 /// One word of a [`Verb::MultiCommit`]. C has the same, so its words need not be copied.
@@ -187,7 +194,7 @@ pub enum Outcome {
         /// What the word held.
         found: u64,
     },
-    /// It was not executed. After [`Refusal::NoResources`] and [`Refusal::Busy`] trying later helps; the other reasons stay.
+    /// It was not executed. After [`Refusal::NoResources`], [`Refusal::Busy`] and [`Refusal::QueueFull`] trying later helps; the other reasons stay.
     Refused(Refusal),
     /// The other node's daemon started afresh, so its memory of this verb is lost: it may have been executed before
     /// the region vanished with the old daemon, or not at all.

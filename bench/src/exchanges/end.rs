@@ -283,14 +283,17 @@ fn engine() -> Result<VerbEngine> {
     let mut engine = VerbEngine::new();
     let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
     engine
-        .insert(NewRegion {
-            session: 0,
-            name: "counter".to_owned(),
-            rkey: RKEY,
-            rights: Rights::ALL,
-            memory,
-            durable: false,
-        })
+        .insert(
+            NewRegion {
+                session: 0,
+                name: "counter".to_owned(),
+                rkey: RKEY,
+                rights: Rights::ALL,
+                memory,
+                durable: false,
+            },
+            0,
+        )
         .map_err(anyhow::Error::msg)?;
     Ok(engine)
 }

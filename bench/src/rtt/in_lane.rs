@@ -182,14 +182,17 @@ fn engine() -> Result<VerbEngine> {
     let mut engine = VerbEngine::new();
     let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
     engine
-        .insert(NewRegion {
-            session: 0,
-            name: REGION.to_owned(),
-            rkey: 1,
-            rights: Rights::ALL,
-            durable: false,
-            memory,
-        })
+        .insert(
+            NewRegion {
+                session: 0,
+                name: REGION.to_owned(),
+                rkey: 1,
+                rights: Rights::ALL,
+                durable: false,
+                memory,
+            },
+            0,
+        )
         .map_err(anyhow::Error::msg)?;
     Ok(engine)
 }

@@ -85,6 +85,8 @@ impl Lane {
 
     fn attach(&mut self, new: NewSession) {
         self.core.sessions.insert(LaneSession::from(new));
+        // Room for every session at once, so that no message allocates.
+        self.core.receivers.reserve(self.core.sessions.len());
     }
 
     fn open_pipe(&mut self, new: NewPipe) -> Result<(), String> {
@@ -211,12 +213,12 @@ impl Lane {
                     new.name
                 ));
             }
-            return engine.insert(new);
+            return engine.insert(new, slot);
         };
         let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
         durable.check(&name, uid, new.durable, size_bytes)?;
         if !new.durable {
-            return engine.insert(new);
+            return engine.insert(new, slot);
         }
         let (session, rkey) = (new.session, new.rkey);
         if let Some(bytes) = durable.kept_bytes(&name) {
@@ -224,7 +226,7 @@ impl Lane {
                 .write(0, bytes)
                 .ok_or("the memory is too small")?;
         }
-        engine.insert(new)?;
+        engine.insert(new, slot)?;
         durable
             .serve(&name, uid, size_bytes, session, rkey)
             .inspect_err(|_| engine.withdraw(rkey))

@@ -14,6 +14,7 @@ use covalent_pipe::Violation;
 use covalent_protocol::{
     Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{
+        REPLY_BYTES_MAX,
         doubt::ExchangeName,
         envelope::{Completion, CompletionOutcome, Told},
     },
@@ -40,6 +41,8 @@ pub struct Core {
     pub pipes: Slots<LanePipe>,
     /// Slots of pipes that hold unpublished packets. Its room grows when a pipe is opened, never with a packet.
     pub touched: Vec<usize>,
+    /// Slots of sessions in whose receive queues messages came since they were told. Its room grows when a session is opened, never with a message.
+    pub receivers: Vec<usize>,
     /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
     pub sources: VecDeque<usize>,
     /// Pipes to look at although nobody asked.
@@ -136,6 +139,7 @@ impl Core {
 
     /// Makes delivered packets visible, notifies their applications where that is due, and wakes those that sleep.
     pub fn publish(&mut self) {
+        self.tell_receivers();
         if self.touched.is_empty() {
             return;
         }
@@ -153,6 +157,33 @@ impl Core {
             self.wake_owner(slot);
         }
         self.touched = touched;
+    }
+
+    /// The verb that was executed just now may have been a message for an application of this node, which is told when the round publishes.
+    #[inline]
+    pub fn note_message(&mut self) {
+        let Some(slot) = self.engine.take_receiver() else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(slot)
+            && !std::mem::replace(&mut session.has_message, true)
+        {
+            self.receivers.push(slot);
+        }
+    }
+
+    /// Notifies the applications that have got messages, and wakes those that sleep.
+    fn tell_receivers(&mut self) {
+        while let Some(slot) = self.receivers.pop() {
+            let Some(session) = self.sessions.get_mut(slot) else {
+                continue;
+            };
+            session.has_message = false;
+            match session.rings.notify_elsewhere() {
+                Ok(()) => self.wake(slot),
+                Err(violation) => self.violate(slot, violation),
+            }
+        }
     }
 
     /// Writes a notification for the pipe in `slot`. The application is woken by [`Core::wake_owner`].
@@ -276,6 +307,13 @@ impl Core {
             return;
         };
         self.told += 1;
+        let outcome = match outcome {
+            // No verb answers more than there is room for. What a peer says beyond that is cut off, and the rest is told.
+            CompletionOutcome::Committed(reply) => {
+                CompletionOutcome::Committed(&reply[..reply.len().min(REPLY_BYTES_MAX)])
+            }
+            other => other,
+        };
         let completion = Completion {
             user_data,
             told: Told {
@@ -306,6 +344,7 @@ impl Host for Core {
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
         self.engine.execute(id, payload, reply);
+        self.note_message();
         match &mut self.durable {
             None => Execution::Done,
             Some(durable) => durable.executed(id, payload, &self.engine),

@@ -160,6 +160,7 @@ impl Lane {
             sessions: Slots::new(),
             pipes: Slots::new(),
             touched: Vec::new(),
+            receivers: Vec::new(),
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
             durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),

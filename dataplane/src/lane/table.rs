@@ -33,6 +33,8 @@ pub struct LaneSession {
     pub completions: Option<usize>,
     /// Verbs under way at other nodes.
     pub outstanding: usize,
+    /// A message came into a receive queue of it, and it was not told yet.
+    pub has_message: bool,
 }
 
 /// One pipe as its lane sees it.
@@ -80,6 +82,7 @@ impl From<NewSession> for LaneSession {
             pipes: Vec::new(),
             completions: None,
             outstanding: 0,
+            has_message: false,
         }
     }
 }

@@ -131,7 +131,10 @@ impl Lane {
         let mut reply = std::mem::replace(&mut core.reply, Reply::with_room(0));
         reply.clear_at(self.node.execute_here());
         match core.engine.run(request, &mut reply) {
-            Ok(()) => core.executed(session, user_data, guid, request, reply.as_bytes()),
+            Ok(()) => {
+                core.note_message();
+                core.executed(session, user_data, guid, request, reply.as_bytes());
+            }
             Err(refusal) => {
                 core.end(
                     session,

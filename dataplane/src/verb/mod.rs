@@ -20,18 +20,27 @@ impl VerbEngine {
         Self::default()
     }
 
-    /// Takes a region in.
+    /// Takes in a region of the session in slot `slot`.
     ///
     /// # Errors
-    /// The name or the key is in use.
-    pub fn insert(&mut self, new: NewRegion) -> Result<(), String> {
+    /// The name or the key is in use, or it is a receive queue that cannot be.
+    pub fn insert(&mut self, new: NewRegion, slot: usize) -> Result<(), String> {
         let name = new.name.clone();
+        if new.durable && new.rights.send {
+            return Err(format!(
+                "region `{name}`: a receive queue cannot be durable, because what its owner takes out is in no journal; send to a queue in \
+                 memory, and keep what must last in a durable region"
+            ));
+        }
         let registration = Registration {
             name: new.name,
             rkey: new.rkey,
             rights: rights(new.rights),
             owner: new.session,
-            memory: Shared(new.memory),
+            memory: Shared {
+                memory: new.memory,
+                slot,
+            },
         };
         self.0
             .register(registration)
@@ -46,13 +55,19 @@ impl VerbEngine {
     /// Forgets the regions of `session` and hands their memory back.
     pub fn remove_session(&mut self, session: u64) -> Vec<RegionMemory> {
         let memories = self.0.remove_owner(session);
-        memories.into_iter().map(|Shared(memory)| memory).collect()
+        memories.into_iter().map(|shared| shared.memory).collect()
     }
 
     /// The memory of the region with this key.
     #[must_use]
     pub fn memory(&self, rkey: u32) -> Option<&RegionMemory> {
-        self.0.memory(rkey).map(|Shared(memory)| memory)
+        self.0.memory(rkey).map(|shared| &shared.memory)
+    }
+
+    /// The slot of the session whose receive queue got a message by the verb that was executed last. Told once.
+    #[inline]
+    pub fn take_receiver(&mut self) -> Option<usize> {
+        self.0.take_delivered().map(|shared| shared.slot)
     }
 
     /// As [`Engine::admit`].
@@ -109,24 +124,29 @@ const fn rights(rights: Rights) -> region::Rights {
         read: rights.read,
         write: rights.write,
         atomic: rights.atomic,
+        send: rights.send,
     }
 }
 
 /// Memory that the application which registered it may read and write meanwhile.
 #[derive(Debug)]
-struct Shared(RegionMemory);
+struct Shared {
+    memory: RegionMemory,
+    /// Slot of the session that registered it.
+    slot: usize,
+}
 
 impl Memory for Shared {
     fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
+        self.memory.size_bytes()
     }
 
     fn load(&self, offset: u64) -> Option<u64> {
-        self.0.load(offset)
+        self.memory.load(offset)
     }
 
     fn swap(&mut self, offset: u64, value: u64) -> Option<u64> {
-        self.0.swap(offset, value)
+        self.memory.swap(offset, value)
     }
 
     fn compare_exchange(
@@ -135,30 +155,30 @@ impl Memory for Shared {
         expected: u64,
         new: u64,
     ) -> Option<Result<u64, u64>> {
-        self.0.compare_exchange(offset, expected, new)
+        self.memory.compare_exchange(offset, expected, new)
     }
 
     fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64> {
-        self.0.fetch_add(offset, delta)
+        self.memory.fetch_add(offset, delta)
     }
 
     fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.fetch_and(offset, mask)
+        self.memory.fetch_and(offset, mask)
     }
 
     fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.fetch_or(offset, mask)
+        self.memory.fetch_or(offset, mask)
     }
 
     fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.fetch_xor(offset, mask)
+        self.memory.fetch_xor(offset, mask)
     }
 
     fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
-        self.0.read(offset, target)
+        self.memory.read(offset, target)
     }
 
     fn write(&mut self, offset: u64, source: &[u8]) -> Option<()> {
-        self.0.write(offset, source)
+        self.memory.write(offset, source)
     }
 }

@@ -193,18 +193,28 @@ impl App {
     }
 
     pub fn register(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
-        self.register_as(name, size_bytes, false)
+        self.register_as(name, size_bytes, Rights::ALL, false)
+    }
+
+    pub fn register_queue(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
+        self.register_as(name, size_bytes, Rights::SEND, false)
     }
 
     pub fn register_durable(&mut self, name: &str, size_bytes: u64) -> (u32, RegionMemory) {
-        self.register_as(name, size_bytes, true)
+        self.register_as(name, size_bytes, Rights::ALL, true)
     }
 
-    fn register_as(&mut self, name: &str, size_bytes: u64, durable: bool) -> (u32, RegionMemory) {
+    fn register_as(
+        &mut self,
+        name: &str,
+        size_bytes: u64,
+        rights: Rights,
+        durable: bool,
+    ) -> (u32, RegionMemory) {
         let request = Request::RegisterRegion {
             name: name.to_owned(),
             size_bytes,
-            rights: Rights::ALL,
+            rights,
             durable,
         };
         let (reply, mut fds) = self.client.ask(&request);

@@ -310,6 +310,26 @@ fn a_durable_region_waits_for_its_owner() {
 }
 
 #[test]
+fn a_receive_queue_is_refused_a_journal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let b = with_journal(dir.path(), "b").start();
+    let mut app = App::attach(&b.config.socket_path());
+    let durable_queue = Request::RegisterRegion {
+        name: "queue".into(),
+        size_bytes: 4096,
+        rights: Rights::SEND,
+        durable: true,
+    };
+    let (reply, _fds) = app.client.ask(&durable_queue);
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    let why = app.client.refused(&Request::Mapped);
+    assert!(why.contains("receive queue cannot be durable"), "{why}");
+    let journal = b.status().lanes[0].journal.clone().expect("a journal");
+    assert_eq!((journal.regions, journal.appended), (0, journal.durable));
+    app.register_queue("queue", 4096);
+}
+
+#[test]
 fn without_a_journal_no_region_is_durable() {
     let dir = tempfile::tempdir().expect("a directory");
     let a = Node::new(dir.path(), "a", &["p0"], "").start();

@@ -53,6 +53,57 @@ fn local_verbs_are_executed_on_the_lane_and_seen_by_the_owner() {
 }
 
 #[test]
+fn an_owner_that_scribbles_over_its_receive_queue_harms_itself_alone() {
+    const QUEUE_BYTES: u64 = 4096;
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (hostile, memory) = owner.register_queue("hostile", QUEUE_BYTES);
+    let mut other = App::attach(&b.config.socket_path());
+    let (honest, its_memory) = other.register_queue("honest", QUEUE_BYTES);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut send = |rkey, round: u64| {
+        let mode = [Mode::OnePhase, Mode::TwoPhase][round as usize % 2];
+        let data = [round as u8; 90];
+        verbs.run(b.guid(), mode, rkey, 0, Verb::Send { data: &data })
+    };
+    let full = Ended::Other("Refused(QueueFull)".into());
+    let (mut taken, mut refused) = (0, 0);
+    for round in 0..400_u64 {
+        let word = [0, 1, u64::MAX, 1 << 63, QUEUE_BYTES, 128 * round][round as usize % 6];
+        for offset in (0..QUEUE_BYTES).step_by(8) {
+            memory.store(offset, word).expect("it lies within");
+        }
+        match send(hostile, round) {
+            Ended::Committed {
+                status: Status::Ok, ..
+            } => {}
+            ended if ended == full => refused += 1,
+            ended => panic!("{ended:?}"),
+        }
+        let sent = send(honest, round);
+        assert!(
+            matches!(
+                sent,
+                Ended::Committed {
+                    status: Status::Ok,
+                    ..
+                }
+            ),
+            "{sent:?}"
+        );
+        // 90 bytes and what stands before them, up to a multiple of 8.
+        taken += 128;
+        assert_eq!(its_memory.load(0), Some(taken), "the tail");
+        its_memory.store(64, taken).expect("the head");
+    }
+    assert!(refused > 0, "no word was impossible");
+    let status = b.status();
+    assert_eq!(status.verbs.refused["queue_full"], refused);
+    assert_eq!(status.verbs.executed["send"], 800 - refused);
+}
+
+#[test]
 fn malformed_submissions_are_answered() {
     let dir = tempfile::tempdir().expect("a directory");
     let (a, _b) = pair(dir.path(), &["p0"]);
@@ -60,7 +111,7 @@ fn malformed_submissions_are_answered() {
     let messages: [(&[u8], u64); 4] = [
         (&[1], 0),
         (&[9; 24], 0x0909_0909_0909_0909),
-        (&[3; 2000], 0x0303_0303_0303_0303),
+        (&[3; 5000], 0x0303_0303_0303_0303),
         (&[4; 60], 0x0404_0404_0404_0404),
     ];
     for (message, user_data) in messages {

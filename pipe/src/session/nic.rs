@@ -74,6 +74,16 @@ impl NicSession {
         Ok(had_room)
     }
 
+    /// Tells the application that something came which lies in no pipe. As [`NicSession::notify`] of the highest number, which no pipe may have then.
+    ///
+    /// # Errors
+    /// As [`NicSession::notify`].
+    #[inline]
+    pub fn notify_elsewhere(&mut self) -> Result<(), Violation> {
+        let highest = self.words.notifications().pending.len() as u32 - 1;
+        self.notify(highest, 0)
+    }
+
     /// The next pipe whose doorbell was rung, once for each time (or several rings since the last look). The caller checks that it
     /// has a pipe of that number. At most as many in a row as there are slots are honest: take no more in one round.
     ///

@@ -42,7 +42,7 @@ pub(super) fn apply(
                 Err((index, found)) => mismatch(index, found, space),
             };
         }
-        Action::Lookup => return None,
+        Action::Lookup | Action::Send => return None,
         Action::Update(update, order) => change(memory, offset, update, order)?,
         Action::Conditional(condition, update) => change_if(memory, offset, condition, update)?,
     };

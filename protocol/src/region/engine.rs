@@ -7,17 +7,21 @@ use super::{
     apply::apply,
     counts::VerbCounts,
     memory::WORD_BYTES,
+    queue::Queue,
     reserve::{Reservations, WordKey},
     table::Regions,
     task::{Action, Task, operands},
 };
 use crate::{
-    ExchangeId, Mode, Refusal, Reply,
+    ExchangeId, Mode, Moment, Refusal, Reply,
     verb::{self, DecodeError, MultiCommit, RegionInfo, Request, VerbKind},
 };
 
 /// Words that exchanges may hold at a time, unless told otherwise.
 const RESERVED_WORDS_MAX: usize = 4096;
+
+/// The sender of what the node's own applications send.
+const OWN_NODE: u64 = 0;
 
 /// Executes verbs on the regions of one lane. Its methods for verbs never allocate.
 ///
@@ -30,6 +34,8 @@ pub struct Engine<M> {
     counts: VerbCounts,
     /// What was admitted in one phase and is executed next, so that it is read once and lets go of nothing.
     admitted: Option<Task>,
+    /// Key of the receive queue that got a message last, until that is told.
+    delivered: Option<u32>,
 }
 
 impl<M: Memory> Default for Engine<M> {
@@ -53,13 +59,14 @@ impl<M: Memory> Engine<M> {
             reservations: Reservations::new(words_max),
             counts: VerbCounts::new(),
             admitted: None,
+            delivered: None,
         }
     }
 
     /// Takes a region in.
     ///
     /// # Errors
-    /// The name or the key is in use.
+    /// The name or the key is in use, or it is no receive queue and grants its right.
     pub fn register(&mut self, region: Registration<M>) -> Result<(), RegisterError> {
         self.regions.insert(region)
     }
@@ -88,6 +95,13 @@ impl<M: Memory> Engine<M> {
         Some(&self.regions.get(rkey)?.memory)
     }
 
+    /// The memory of the receive queue that the verb which was executed last appended a message to. Told once: its owner may sleep.
+    #[inline]
+    pub fn take_delivered(&mut self) -> Option<&M> {
+        let rkey = self.delivered.take()?;
+        self.memory(rkey)
+    }
+
     /// Words that open exchanges hold: none when all have ended.
     #[must_use]
     pub const fn reserved_words(&self) -> usize {
@@ -95,8 +109,9 @@ impl<M: Memory> Engine<M> {
     }
 
     /// Whether `request` of the exchange `id` may be executed: it can be read, its region exists and grants the right, it lies
-    /// within it, and no open exchange holds a word that it touches in a way that does not go with it. In
-    /// [`Mode::TwoPhase`] it holds the words that it will change from now on. A refusal is counted.
+    /// within it, and no open exchange holds a word that it touches in a way that does not go with it, or a receive queue has
+    /// room for its message. In [`Mode::TwoPhase`] it holds the words that it will change, or that room, from now on. A refusal is
+    /// counted.
     ///
     /// As [`crate::Host::admit`]: what was admitted is executed or reversed later, under the same `id` and with the same
     /// `request`, and in [`Mode::OnePhase`] executed at once.
@@ -105,6 +120,12 @@ impl<M: Memory> Engine<M> {
     /// Why not.
     pub fn admit(&mut self, _id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
         let admitted = self.check(request).and_then(|task| {
+            if mode == Mode::TwoPhase && task.action == Action::Send {
+                if let Some(queue) = self.queue_mut(task.rkey) {
+                    queue.reserve(operands(request).len());
+                }
+                return Ok(());
+            }
             if mode == Mode::TwoPhase && task.hold().is_some() {
                 return self.reserve(&task, request);
             }
@@ -119,13 +140,13 @@ impl<M: Memory> Engine<M> {
 
     /// Executes the admitted `request` of the exchange `id` and writes its reply. A region that was withdrawn since is
     /// answered as gone.
-    pub fn execute(&mut self, _id: &ExchangeId, request: &[u8], reply: &mut Reply) {
+    pub fn execute(&mut self, id: &ExchangeId, request: &[u8], reply: &mut Reply) {
         match self.admitted.take() {
-            Some(task) => self.apply(&task, request, reply),
+            Some(task) => self.apply(&task, request, id.peer, reply),
             None => match Task::read(request) {
                 Ok(task) => {
                     self.release(&task, request);
-                    self.apply(&task, request, reply);
+                    self.apply(&task, request, id.peer, reply);
                 }
                 Err(_) => answer_gone(reply),
             },
@@ -150,7 +171,7 @@ impl<M: Memory> Engine<M> {
         });
         match checked {
             Ok(task) => {
-                self.apply(&task, request, reply);
+                self.apply(&task, request, OWN_NODE, reply);
                 Ok(())
             }
             Err(refusal) => {
@@ -190,6 +211,12 @@ impl<M: Memory> Engine<M> {
             };
         }
         let size_bytes = self.check_place(&task, request)?;
+        if let verb::Verb::Send { data } = decoded.verb
+            && let Some(region) = self.regions.get(task.rkey)
+            && let Some(queue) = &region.queue
+        {
+            queue.check_room(&region.memory, data.len())?;
+        }
         if let verb::Verb::MultiCommit(words) = &decoded.verb {
             if words
                 .iter()
@@ -254,8 +281,13 @@ impl<M: Memory> Engine<M> {
         })
     }
 
-    /// Lets go of the words that `task` holds.
+    /// Lets go of the words, or of the room, that `task` holds.
     fn release(&mut self, task: &Task, request: &[u8]) {
+        if task.action == Action::Send
+            && let Some(queue) = self.queue_mut(task.rkey)
+        {
+            queue.release(operands(request).len());
+        }
         if task.hold().is_none() {
             return;
         }
@@ -268,13 +300,19 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Does what was checked.
-    fn apply(&mut self, task: &Task, request: &[u8], reply: &mut Reply) {
+    fn queue_mut(&mut self, rkey: u32) -> Option<&mut Queue> {
+        self.regions.get_mut(rkey)?.queue.as_mut()
+    }
+
+    /// Does what was checked, for the node `sender`.
+    fn apply(&mut self, task: &Task, request: &[u8], sender: u64, reply: &mut Reply) {
         let Self { regions, .. } = self;
         let mut done = None;
+        let moment = reply.moment();
         reply.write_with(|space| {
             done = match task.action {
                 Action::Lookup => look_up(regions, request, space),
+                Action::Send => send(regions, task.rkey, sender, moment, request, space),
                 _ => regions
                     .get_mut(task.rkey)
                     .and_then(|region| apply(&mut region.memory, task, request, space)),
@@ -282,10 +320,14 @@ impl<M: Memory> Engine<M> {
             done.unwrap_or(0)
         });
         match done {
-            Some(_) => self.counts.count_executed(task.kind),
+            Some(_) => {
+                if task.action == Action::Send {
+                    self.delivered = Some(task.rkey);
+                }
+                self.counts.count_executed(task.kind);
+            }
             None => answer_gone(reply),
         }
-        let moment = reply.moment();
         reply.amend(|reply| verb::write_moment(reply, moment));
     }
 }
@@ -299,6 +341,20 @@ fn look_up<M: Memory>(regions: &Regions<M>, request: &[u8], space: &mut [u8]) ->
         rights: region.rights.to_byte(),
     };
     verb::Reply::ok(&info.to_bytes()).encode(space).ok()
+}
+
+fn send<M: Memory>(
+    regions: &mut Regions<M>,
+    rkey: u32,
+    sender: u64,
+    moment: Moment,
+    request: &[u8],
+    space: &mut [u8],
+) -> Option<usize> {
+    let region = regions.get_mut(rkey)?;
+    let queue = region.queue.as_mut()?;
+    queue.append(&mut region.memory, sender, moment, operands(request))?;
+    verb::Reply::ok(&[]).encode(space).ok()
 }
 
 fn answer_gone(reply: &mut Reply) {

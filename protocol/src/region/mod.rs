@@ -14,11 +14,16 @@
 //!   put back, each by compare-and-swap, and the verb answers `Mismatch`; a word that the local writer changed in the
 //!   meantime stays as the local writer wrote it. No local write is ever overwritten unseen. An owner that wants to see and
 //!   make only whole changes uses verbs on its own node instead of local access.
+//!
+//! # Receive queues
+//! A region that grants [`Rights::SEND`] is a *receive queue*: a ring of messages that `Send` verbs append to and that its owner takes them
+//! from. Other verbs are refused there. [`queue`] says how it lies in memory.
 
 mod apply;
 mod counts;
 mod engine;
 mod memory;
+pub mod queue;
 mod reserve;
 mod rights;
 mod table;

@@ -3,7 +3,10 @@
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use core::fmt;
 
-use super::Rights;
+use super::{
+    Memory, Rights,
+    queue::{QUEUE_BYTES_MIN, Queue},
+};
 
 /// A region to take in.
 #[derive(Debug)]
@@ -28,6 +31,10 @@ pub enum RegisterError {
     NameInUse,
     /// A region with this key is registered already.
     KeyInUse,
+    /// A receive queue would grant rights to its memory too.
+    MixedRights,
+    /// A receive queue would have no room for any message.
+    QueueTooSmall,
 }
 
 impl fmt::Display for RegisterError {
@@ -35,6 +42,10 @@ impl fmt::Display for RegisterError {
         f.write_str(match self {
             Self::NameInUse => "a region of this name is registered already",
             Self::KeyInUse => "a region with this key is registered already",
+            Self::MixedRights => "a receive queue grants `send` and nothing else",
+            Self::QueueTooSmall => {
+                return write!(f, "a receive queue has {QUEUE_BYTES_MIN} bytes at least");
+            }
         })
     }
 }
@@ -46,6 +57,8 @@ impl core::error::Error for RegisterError {}
 pub(super) struct Region<M> {
     pub memory: M,
     pub rights: Rights,
+    /// If it is a receive queue.
+    pub queue: Option<Queue>,
     owner: u64,
 }
 
@@ -64,12 +77,22 @@ impl<M> Regions<M> {
         }
     }
 
-    pub fn insert(&mut self, new: Registration<M>) -> Result<(), RegisterError> {
+    pub fn insert(&mut self, new: Registration<M>) -> Result<(), RegisterError>
+    where
+        M: Memory,
+    {
         if self.rkeys.contains_key(&new.name) {
             return Err(RegisterError::NameInUse);
         }
         if self.by_rkey.contains_key(&new.rkey) {
             return Err(RegisterError::KeyInUse);
+        }
+        if new.rights.send && new.rights != Rights::SEND {
+            return Err(RegisterError::MixedRights);
+        }
+        let queue = new.rights.send.then(Queue::default);
+        if queue.is_some() && new.memory.size_bytes() < QUEUE_BYTES_MIN {
+            return Err(RegisterError::QueueTooSmall);
         }
         self.rkeys.insert(new.name, new.rkey);
         self.by_rkey.insert(
@@ -77,6 +100,7 @@ impl<M> Regions<M> {
             Region {
                 memory: new.memory,
                 rights: new.rights,
+                queue,
                 owner: new.owner,
             },
         );

@@ -30,6 +30,8 @@ pub(super) enum Action {
     MultiCommit,
     /// The operands are a name.
     Lookup,
+    /// The operands are a message.
+    Send,
 }
 
 impl Task {
@@ -101,6 +103,7 @@ impl Task {
             Verb::Conditional { condition, update } => Action::Conditional(condition, update),
             Verb::MultiCommit(_) => Action::MultiCommit,
             Verb::Lookup { .. } => Action::Lookup,
+            Verb::Send { .. } => Action::Send,
         };
         Self {
             kind: request.verb.kind(),
@@ -116,14 +119,15 @@ impl Task {
             Action::Read(_) => rights.read,
             Action::Write => rights.write,
             Action::Lookup => true,
+            Action::Send => rights.send,
             Action::Update(..) | Action::Conditional(..) | Action::MultiCommit => rights.atomic,
         }
     }
 
-    /// How it holds the words that it changes; `None` if it changes none.
+    /// How it holds the words that it changes; `None` if it changes none that verbs name.
     pub const fn hold(&self) -> Option<Hold> {
         match self.action {
-            Action::Read(_) | Action::Lookup => None,
+            Action::Read(_) | Action::Lookup | Action::Send => None,
             Action::Update(update, order) => Some(Hold::of(update, order)),
             Action::Write | Action::Conditional(..) | Action::MultiCommit => Some(Hold::Exclusive),
         }
@@ -135,7 +139,7 @@ impl Task {
             Action::Read(len) => len as u64,
             Action::Write => request.len().saturating_sub(REQUEST_HEADER_BYTES) as u64,
             Action::Update(..) | Action::Conditional(..) => WORD_BYTES,
-            Action::MultiCommit | Action::Lookup => 0,
+            Action::MultiCommit | Action::Lookup | Action::Send => 0,
         }
     }
 
@@ -150,7 +154,7 @@ impl Task {
             Action::MultiCommit => words(request)
                 .iter()
                 .try_for_each(|word| visit(number(u64::from(word.offset)))),
-            Action::Lookup => Ok(()),
+            Action::Lookup | Action::Send => Ok(()),
             Action::Update(..) | Action::Conditional(..) => visit(number(self.offset)),
             Action::Read(_) | Action::Write => {
                 let end = self.offset + self.touched_bytes(request);
@@ -182,7 +186,7 @@ mod tests {
         let code = prop_oneof![
             Just(VerbKind::FetchAdd as u8),
             Just(VerbKind::Swap as u8),
-            0..14_u8
+            0..15_u8
         ];
         let nearly_zero = || prop_oneof![Just(0), 0..3_u8];
         let header = (code, nearly_zero(), nearly_zero(), any::<u32>(), 0..64_u32);

@@ -7,7 +7,9 @@
 
 use core::fmt;
 
-use super::{BufferTooShort, Request, VERB_BYTES_MAX, doubt::ExchangeName, space, u64_at};
+use super::{
+    BufferTooShort, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Request, doubt::ExchangeName, space, u64_at,
+};
 use crate::{Mode, Refusal};
 
 pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
@@ -15,9 +17,9 @@ pub(super) const SUBMIT_HEADER_BYTES: usize = 24;
 const COMPLETION_HEADER_BYTES: usize = 36;
 
 /// Longest submission, in bytes.
-pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + VERB_BYTES_MAX;
+pub const SUBMIT_BYTES_MAX: usize = SUBMIT_HEADER_BYTES + REQUEST_BYTES_MAX;
 /// Longest completion, in bytes.
-pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + VERB_BYTES_MAX;
+pub const COMPLETION_BYTES_MAX: usize = COMPLETION_HEADER_BYTES + REPLY_BYTES_MAX;
 /// Bytes of a completion that tells of doubt.
 pub const IN_DOUBT_BYTES: usize = COMPLETION_HEADER_BYTES + ExchangeName::BYTES;
 
@@ -30,7 +32,7 @@ pub struct Submit<'a> {
     pub target: u64,
     /// How the exchange is made.
     pub mode: Mode,
-    /// The encoded request: 1 to [`VERB_BYTES_MAX`] bytes.
+    /// The encoded request: 1 to [`REQUEST_BYTES_MAX`] bytes.
     pub request: &'a [u8],
 }
 
@@ -143,7 +145,7 @@ impl<'a> Submit<'a> {
         let (header, request) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)
             .ok_or(EnvelopeError::Length)?;
-        if !(1..=VERB_BYTES_MAX).contains(&request.len()) {
+        if !(1..=REQUEST_BYTES_MAX).contains(&request.len()) {
             return Err(EnvelopeError::Length);
         }
         let mode = match header[16] {
@@ -233,7 +235,7 @@ impl<'a> Completion<'a> {
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
         let longest = match outcome {
-            CompletionOutcome::Committed(_) => VERB_BYTES_MAX,
+            CompletionOutcome::Committed(_) => REPLY_BYTES_MAX,
             CompletionOutcome::InDoubt(_) => ExchangeName::BYTES,
             _ => 0,
         };

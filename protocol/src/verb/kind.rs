@@ -28,11 +28,13 @@ pub enum VerbKind {
     FetchMin = 11,
     /// Takes the greater of two words.
     FetchMax = 12,
+    /// Appends a message to a receive queue.
+    Send = 13,
 }
 
 impl VerbKind {
     /// Every verb, in the order of their numbers, which begin with 1.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Read,
         Self::Write,
         Self::Swap,
@@ -45,6 +47,7 @@ impl VerbKind {
         Self::Lookup,
         Self::FetchMin,
         Self::FetchMax,
+        Self::Send,
     ];
 
     pub(super) fn from_code(code: u8) -> Option<Self> {
@@ -68,6 +71,7 @@ impl VerbKind {
             Self::FetchMax => "fetch_max",
             Self::MultiCommit => "multi_commit",
             Self::Lookup => "lookup",
+            Self::Send => "send",
         }
     }
 }
@@ -82,6 +86,6 @@ mod tests {
             assert_eq!(VerbKind::from_code(kind as u8), Some(kind));
         }
         assert_eq!(VerbKind::from_code(0), None);
-        assert_eq!(VerbKind::from_code(13), None);
+        assert_eq!(VerbKind::from_code(14), None);
     }
 }

@@ -16,6 +16,7 @@
 //! | 9 | multi-commit | words | offset u32, expected u64, new u64 for each word |
 //! | 10 | lookup | bytes | name |
 //! | 11, 12 | fetch and min, max | 0 | operand u64 |
+//! | 13 | send | bytes | message |
 //! | 2, 3, 5-8, 11, 12 on a condition | write, swap, fetch a word | 0 | comparand u64, operand u64 |
 //!
 //! Count and clock of a reply are the [`Moment`](crate::Moment) at which the verb was executed.
@@ -47,13 +48,15 @@ pub use self::{
 pub const READ_BYTES_MAX: usize = 512;
 /// Most bytes of one `Write`.
 pub const WRITE_BYTES_MAX: usize = 512;
+/// Most bytes of the message of one `Send`: as many as a request has room for.
+pub const SEND_BYTES_MAX: usize = crate::MAX_PAYLOAD_BYTES - request::HEADER_BYTES;
 /// Most words of one `MultiCommit`.
 pub const MULTI_COMMIT_WORDS_MAX: usize = 64;
 /// Longest name of a `Lookup`, in bytes.
 pub const LOOKUP_NAME_BYTES_MAX: usize = 32;
-/// Longest request, in bytes: a `MultiCommit` of [`MULTI_COMMIT_WORDS_MAX`] words.
-pub const REQUEST_BYTES_MAX: usize =
-    request::HEADER_BYTES + MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES;
+/// Longest request, in bytes: a `Send` of [`SEND_BYTES_MAX`] bytes.
+pub const REQUEST_BYTES_MAX: usize = request::HEADER_BYTES + SEND_BYTES_MAX;
+const _: () = assert!(MULTI_COMMIT_WORDS_MAX * request::WORD_BYTES <= SEND_BYTES_MAX);
 /// Longest reply, in bytes: to a `Read` of [`READ_BYTES_MAX`] bytes.
 pub const REPLY_BYTES_MAX: usize = reply::HEADER_BYTES + READ_BYTES_MAX;
 

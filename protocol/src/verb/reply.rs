@@ -19,7 +19,7 @@ pub struct Reply<'a> {
     /// When it was executed at its node.
     pub moment: Moment,
     /// The old word of an atomic, the first unexpected one of a `MultiCommit`, the bytes of a `Read`, the
-    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a committed `MultiCommit`, [`Status::Gone`] and
+    /// [`RegionInfo`] of a `Lookup`; empty for a `Write`, a `Send`, a committed `MultiCommit`, [`Status::Gone`] and
     /// [`Status::Contended`].
     pub data: &'a [u8],
 }
@@ -46,7 +46,7 @@ pub struct RegionInfo {
     pub size_bytes: u64,
     /// Key to show in requests.
     pub rkey: u32,
-    /// Bit 0: read, bit 1: write, bit 2: atomic.
+    /// Bit 0: read, bit 1: write, bit 2: atomic, bit 3: send.
     pub rights: u8,
 }
 

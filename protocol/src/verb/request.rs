@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::{
     BufferTooShort, Comparison, Condition, LOOKUP_NAME_BYTES_MAX, MULTI_COMMIT_WORDS_MAX, Order,
-    READ_BYTES_MAX, Update, VerbKind, WRITE_BYTES_MAX, space, u32_at, u64_at,
+    READ_BYTES_MAX, SEND_BYTES_MAX, Update, VerbKind, WRITE_BYTES_MAX, space, u32_at, u64_at,
 };
 
 pub(crate) const HEADER_BYTES: usize = 12;
@@ -20,7 +20,8 @@ const SIGNED: u8 = 0x10;
 pub struct Request<'a> {
     /// Key of the region; 0 for [`Verb::Lookup`].
     pub rkey: u32,
-    /// Byte offset in the region; a multiple of 8 for verbs on a word, 0 for [`Verb::MultiCommit`] and [`Verb::Lookup`].
+    /// Byte offset in the region; a multiple of 8 for verbs on a word, 0 for [`Verb::MultiCommit`], [`Verb::Lookup`] and
+    /// [`Verb::Send`].
     pub offset: u32,
     /// What to do there.
     pub verb: Verb<'a>,
@@ -98,6 +99,11 @@ pub enum Verb<'a> {
     Lookup {
         /// 1 to [`LOOKUP_NAME_BYTES_MAX`] bytes of UTF-8.
         name: &'a str,
+    },
+    /// Appends a message to a receive queue: whole, or not at all.
+    Send {
+        /// 1 to [`SEND_BYTES_MAX`] bytes.
+        data: &'a [u8],
     },
 }
 
@@ -219,7 +225,7 @@ impl<'a> Request<'a> {
         HEADER_BYTES
             + match &self.verb {
                 Verb::Read { .. } => 0,
-                Verb::Write { data } => data.len(),
+                Verb::Write { data } | Verb::Send { data } => data.len(),
                 Verb::CompareAndSwap { .. } | Verb::Conditional { .. } => 16,
                 Verb::MultiCommit(words) => words.len() * WORD_BYTES,
                 Verb::Lookup { name } => name.len(),
@@ -256,6 +262,10 @@ impl<'a> Request<'a> {
                 zero(self.offset)
             }
             Verb::MultiCommit(_) => zero(self.offset),
+            Verb::Send { data } => {
+                within(data.len(), SEND_BYTES_MAX)?;
+                zero(self.offset)
+            }
             _ => aligned(self.offset),
         }
     }
@@ -274,7 +284,7 @@ impl<'a> Request<'a> {
         let (mut flags, mut count) = (0, 0);
         match &self.verb {
             Verb::Read { len } => count = usize::try_from(*len).unwrap_or(usize::MAX),
-            Verb::Write { data } => {
+            Verb::Write { data } | Verb::Send { data } => {
                 operands.copy_from_slice(data);
                 count = data.len();
             }
@@ -380,6 +390,9 @@ fn unconditional(kind: VerbKind, count: usize, operands: &[u8]) -> Result<Verb<'
         VerbKind::MultiCommit => {
             Verb::MultiCommit(MultiCommit(Words::Encoded(exactly(count * WORD_BYTES)?)).checked()?)
         }
+        VerbKind::Send => Verb::Send {
+            data: exactly(count)?,
+        },
         VerbKind::Lookup => Verb::Lookup {
             name: core::str::from_utf8(exactly(count)?).map_err(|_| DecodeError::Name)?,
         },
@@ -455,6 +468,7 @@ impl Verb<'_> {
             Self::Conditional { update, .. } => update.kind(),
             Self::MultiCommit(_) => VerbKind::MultiCommit,
             Self::Lookup { .. } => VerbKind::Lookup,
+            Self::Send { .. } => VerbKind::Send,
         }
     }
 

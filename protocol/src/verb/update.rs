@@ -154,7 +154,8 @@ impl Update {
             VerbKind::Read
             | VerbKind::CompareAndSwap
             | VerbKind::MultiCommit
-            | VerbKind::Lookup => return None,
+            | VerbKind::Lookup
+            | VerbKind::Send => return None,
         })
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod busy;
+mod messages;
 mod neighbours;
 mod oracle;
 mod verbs;
@@ -47,7 +48,7 @@ fn register(engine: &mut Engine<Words>, rkey: u32, rights: Rights, words: usize)
 fn encode(offset: u32, verb: Verb<'_>) -> Vec<u8> {
     let (rkey, offset) = match verb {
         Verb::Lookup { .. } => (0, 0),
-        Verb::MultiCommit(_) => (RKEY, 0),
+        Verb::MultiCommit(_) | Verb::Send { .. } => (RKEY, 0),
         _ => (RKEY, offset),
     };
     let request = Request { rkey, offset, verb };

@@ -1,16 +1,16 @@
 //! Two neighbours, each with a link of its own, that want the same words of one node.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, LinkState, Mode, Name, Node,
     NodeConfig, Outcome, Refusal, Reply,
-    region::{Engine, Rights, Words},
-    verb::{self, Status, Verb},
+    region::{Engine, Memory as _, Rights, Words, queue::Receiver},
+    verb::{self, SEND_BYTES_MAX, Status, Verb},
 };
 use proptest::prelude::*;
 
-use super::{encode, engine, refused, run_here, word};
+use super::{RKEY, encode, engine, refused, run_here, word};
 
 const KEEPER: u64 = 9;
 
@@ -38,6 +38,7 @@ impl Host for Keeper {
 /// How a verb of a neighbour ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
+    /// With the old word, or of what answers nothing the number of its execution.
     Done(Status, u64),
     Refused(Refusal),
 }
@@ -58,7 +59,7 @@ impl Host for Asker {
         let ending = match outcome {
             Outcome::Committed(reply) => {
                 let reply = verb::Reply::decode(reply).unwrap();
-                Ending::Done(reply.status, reply.value().unwrap())
+                Ending::Done(reply.status, reply.value().unwrap_or(reply.moment.count))
             }
             Outcome::Refused(refusal) => Ending::Refused(refusal),
             Outcome::PeerRestarted => panic!("nobody restarts"),
@@ -91,9 +92,10 @@ fn node(guid: u64, links: u16) -> Node {
 }
 
 impl Triple {
-    fn up() -> Self {
+    /// With a region of `words` words at the node in the middle.
+    fn up(rights: Rights, words: usize) -> Self {
         let mut triple = Self {
-            keeper: (node(KEEPER, 2), Keeper(engine(Rights::ALL, 8))),
+            keeper: (node(KEEPER, 2), Keeper(engine(rights, words))),
             askers: [1, 2].map(|guid| (node(guid, 1), Asker::default())),
             cables: Default::default(),
         };
@@ -184,6 +186,29 @@ impl Triple {
         self.send();
     }
 
+    /// What `choice` says happens: a frame arrives, a cable is pulled, time passes. Cables are plugged again after a while.
+    fn turn(&mut self, turn: usize, choice: u8, is_cut: &mut [bool; 2]) {
+        match choice {
+            200..208 => {
+                let cable = usize::from(choice) % 2;
+                self.pull(cable);
+                is_cut[cable] = true;
+            }
+            208.. if choice % 4 == 0 => self.tick(),
+            _ => {
+                self.deliver(usize::from(choice) % 2, choice / 2 % 2 == 0);
+            }
+        }
+        if turn.is_multiple_of(16) {
+            for (cable, is_cut) in is_cut.iter_mut().enumerate() {
+                if std::mem::take(is_cut) {
+                    self.carrier(cable, true);
+                }
+            }
+            self.tick();
+        }
+    }
+
     fn engine(&mut self) -> &mut Engine<Words> {
         &mut self.keeper.1.0
     }
@@ -196,7 +221,7 @@ const INCREMENT: Verb<'_> = Verb::CompareAndSwap {
 
 #[test]
 fn what_one_neighbour_may_still_reverse_is_busy_to_the_other_until_its_link_fails() {
-    let mut triple = Triple::up();
+    let mut triple = Triple::up(Rights::ALL, 8);
     triple.submit(0, Mode::TwoPhase, 0, INCREMENT, 1);
     triple.send();
     // Message 1 arrives, and message 2 is under way.
@@ -263,7 +288,7 @@ proptest! {
     fn no_increment_is_lost_or_doubled(choices in prop::collection::vec(any::<u8>(), 200..600)) {
         const EACH: u64 = 12;
         const ADDS: u64 = 12;
-        let mut triple = Triple::up();
+        let mut triple = Triple::up(Rights::ALL, 8);
         let mut clients = [Client { believed: 0, done: 0, busy: 0 }; 2];
         let mut handed_out = BTreeSet::new();
         let mut seen = [0; 2];
@@ -282,25 +307,7 @@ proptest! {
         let calm = [0_u8, 1, 2, 3].into_iter().cycle().take(40_000);
         let mut is_cut = [false; 2];
         for (turn, choice) in choices.into_iter().chain(calm).enumerate() {
-            match choice {
-                200..208 => {
-                    let cable = usize::from(choice) % 2;
-                    triple.pull(cable);
-                    is_cut[cable] = true;
-                }
-                208.. if choice % 4 == 0 => triple.tick(),
-                _ => {
-                    triple.deliver(usize::from(choice) % 2, choice / 2 % 2 == 0);
-                }
-            }
-            if turn % 16 == 0 {
-                for (cable, is_cut) in is_cut.iter_mut().enumerate() {
-                    if std::mem::take(is_cut) {
-                        triple.carrier(cable, true);
-                    }
-                }
-                triple.tick();
-            }
+            triple.turn(turn, choice, &mut is_cut);
             for asker in 0..2 {
                 while let Some(&(token, ending)) = triple.askers[asker].1.0.get(seen[asker]) {
                     seen[asker] += 1;
@@ -333,5 +340,55 @@ proptest! {
         prop_assert_eq!((word(triple.engine(), 0), word(triple.engine(), 8)), (2 * EACH, 2 * ADDS));
         triple.settle();
         prop_assert_eq!(triple.engine().reserved_words(), 0);
+    }
+
+    /// Both neighbours send into one queue, in any order of frames and through cuts: each message is there once, whole, under the number of the
+    /// execution that its sender was told, and in the order of these.
+    #[test]
+    fn messages_come_exactly_once_and_as_their_senders_were_told(choices in prop::collection::vec(any::<u8>(), 200..600)) {
+        const EACH: u64 = 20;
+        const WORDS: usize = 1 << 14;
+        let data = |asker: usize, token: u64| -> Vec<u8> {
+            // Some take several frames, and nearly all more than a record.
+            let len = 1 + (token as usize * 397 + asker * 1000) % SEND_BYTES_MAX;
+            (0..len).map(|at| (at * 7 + asker * 100 + token as usize) as u8).collect()
+        };
+        let mut triple = Triple::up(Rights::SEND, WORDS);
+        for asker in 0..2 {
+            for token in 0..EACH {
+                let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
+                triple.submit(asker, mode, 0, Verb::Send { data: &data(asker, token) }, token);
+            }
+        }
+        triple.send();
+        let calm = [0_u8, 1, 2, 3].into_iter().cycle().take(40_000);
+        let mut is_cut = [false; 2];
+        for (turn, choice) in choices.into_iter().chain(calm).enumerate() {
+            triple.turn(turn, choice, &mut is_cut);
+            if triple.askers.iter().all(|(_, asker)| asker.0.len() as u64 == EACH) {
+                break;
+            }
+        }
+        let mut told = BTreeMap::new();
+        for (asker, (_, program)) in triple.askers.iter().enumerate() {
+            for &(token, ending) in &program.0 {
+                let Ending::Done(Status::Ok, count) = ending else {
+                    panic!("{ending:?}")
+                };
+                prop_assert_eq!(told.insert(count, (asker as u64 + 1, data(asker, token))), None);
+            }
+        }
+        prop_assert_eq!(told.len() as u64, 2 * EACH);
+        let mut receiver = Receiver::new(8 * WORDS as u64).unwrap();
+        let memory = triple.engine().memory(RKEY).unwrap();
+        let mut space = [0; SEND_BYTES_MAX];
+        for (count, (sender, data)) in told {
+            let read = |offset, target: &mut [u8]| memory.read(offset, target);
+            let message = receiver.take(read, &mut space).unwrap().expect("a message");
+            prop_assert_eq!((message.moment.count, message.sender), (count, sender));
+            prop_assert!(space[..message.len] == data, "message {count} is torn");
+        }
+        let read = |offset, target: &mut [u8]| memory.read(offset, target);
+        prop_assert_eq!(receiver.take(read, &mut space), Ok(None), "and no other");
     }
 }

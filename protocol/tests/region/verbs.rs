@@ -234,15 +234,17 @@ fn a_verb_needs_its_right() {
         (2, Verb::Swap { new: 1 }),
         (2, Verb::Conditional { condition, update }),
         (2, Verb::MultiCommit(MultiCommit::new(&word).unwrap())),
+        (3, Verb::Send { data: b"x" }),
     ];
-    for granted in 0..3 {
+    for granted in 0..4 {
         let rights = Rights {
             read: granted == 0,
             write: granted == 1,
             atomic: granted == 2,
+            send: granted == 3,
         };
         for (right, verb) in verbs {
-            let engine = &mut engine(rights, 1);
+            let engine = &mut engine(rights, 32);
             let refusal = run(engine, 0, verb).err();
             let expected = (right != granted).then_some(Refusal::NoRight);
             assert_eq!(refusal, expected, "{rights:?}, {verb:?}");
@@ -284,7 +286,7 @@ fn a_region_that_went_between_admission_and_execution_is_gone() {
 
 proptest! {
     #[test]
-    fn arbitrary_requests_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), op in 0_u8..14, flags in 0_u8..32) {
+    fn arbitrary_requests_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), op in 0_u8..15, flags in 0_u8..32) {
         let mut engine = engine(Rights::ALL, 8);
         let mut bytes = bytes;
         if bytes.len() >= 16 {

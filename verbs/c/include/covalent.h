@@ -8,6 +8,7 @@
 //   covalent_byte_pipe   receives what UDP datagrams carry, without gaps; covalent_next_delimited and its like find the messages
 //   covalent_region      memory of one's own that verbs of any node act on
 //   covalent_verb_queue  verbs on regions of this and other nodes: post and poll, or wait (covalent_fetch_add, ...)
+//   covalent_receive_queue  messages that verbs of any node send to it (covalent_send), whole and in one order
 //
 // Every function returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) when it did what it says, less than 0 when not;
 // covalent_last_error() then says why in words. Handles are small values: copy them freely. A zero, closed or foreign one, or one of another
@@ -92,8 +93,14 @@
 // Others may use atomic verbs on the region.
 #define COVALENT_RIGHT_ATOMIC 4
 
+// Others may send messages to the region, which is a receive queue: told of regions, not given to covalent_region_register.
+#define COVALENT_RIGHT_SEND 8
+
 // Most bytes of one read or write.
 #define COVALENT_DATA_BYTES_MAX 512
+
+// Most bytes of one message.
+#define COVALENT_MESSAGE_BYTES_MAX 4084
 
 // Most words of one multi-commit.
 #define COVALENT_COMMIT_WORDS_MAX 64
@@ -139,6 +146,9 @@
 
 // Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
 #define COVALENT_FETCH_MAX 11
+
+// Sends a message of `length_bytes` bytes from `data` to a receive queue.
+#define COVALENT_SEND 12
 
 // The verb has no condition.
 #define COVALENT_ALWAYS 0
@@ -275,6 +285,8 @@ enum covalent_refusal
     COVALENT_REFUSAL_BAD_LENGTH = 9,
     // A multi-commit names a word twice.
     COVALENT_REFUSAL_DUPLICATE = 10,
+    // The receive queue has no room for the message now; trying later helps.
+    COVALENT_REFUSAL_QUEUE_FULL = 11,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -309,7 +321,7 @@ enum covalent_status
     COVALENT_DEADLINE = -6,
     // The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt names it.
     COVALENT_IN_DOUBT = -7,
-    // No room in the pipe or in the queue.
+    // No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
     // A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
@@ -555,17 +567,17 @@ typedef struct covalent_commit_word {
 
 // What to do with a region.
 typedef struct covalent_verb {
-    // One of COVALENT_READ to COVALENT_FETCH_MAX; it says which of the fields below count.
+    // One of COVALENT_READ to COVALENT_SEND; it says which of the fields below count.
     uint32_t kind;
-    // How much to read or write, 1 to COVALENT_DATA_BYTES_MAX.
+    // How much to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to COVALENT_MESSAGE_BYTES_MAX.
     uint32_t length_bytes;
-    // Where, in bytes from the region's start; for atomic verbs a multiple of 8.
+    // Where, in bytes from the region's start; for atomic verbs a multiple of 8. A message has no place.
     uint64_t offset_bytes;
     // The operand of an atomic verb, and of a write on a condition, which writes one word.
     uint64_t operand;
     // What the word must hold for a compare-and-swap, and what it is compared with on a condition.
     uint64_t expected;
-    // The bytes to write.
+    // The bytes to write or send.
     const uint8_t *data;
     // The words to commit.
     const struct covalent_commit_word *words;
@@ -618,6 +630,27 @@ typedef struct covalent_completion {
     // Its place among the completions of all nodes.
     struct covalent_stamp stamp;
 } covalent_completion;
+
+// A queue of messages that verbs of any node send to this application (covalent_send, COVALENT_SEND). Each comes exactly once and whole, when its verb is executed at
+// this node, and in the order of these executions; one of a verb that was undone never comes. Every call with it is for its device's thread only. Zero names nothing.
+//
+// Receiving is reading memory: no system call, until one wants to sleep.
+typedef struct covalent_receive_queue {
+    // Opaque.
+    uint64_t handle;
+} covalent_receive_queue;
+
+// A message, and where it came from.
+typedef struct covalent_received {
+    // What was sent; good until the queue's next call. Null if there is no message.
+    const uint8_t *data;
+    // How many bytes, 1 to COVALENT_MESSAGE_BYTES_MAX; 0 if there is no message.
+    size_t length_bytes;
+    // The identity of the node that it came from, which may be the own one.
+    uint64_t sender_guid;
+    // When its verb was executed here, as its sender is told it too. It numbers no completion.
+    struct covalent_stamp stamp;
+} covalent_received;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1086,7 +1119,7 @@ int covalent_length_prefix(size_t message_bytes,
                            uint8_t *prefix);
 
 // Registers memory, all zero, under a name that is unique on the node (1 to 32 bytes). `size_bytes` is a multiple of 8, at most 1 GiB; `rights` is a sum of
-// COVALENT_RIGHT_…. It stays registered until the device is closed with all that was opened through it.
+// COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC. It stays registered until the device is closed with all that was opened through it.
 //
 // # Safety
 // `name` is text that ends in a zero; `region` may be written.
@@ -1244,6 +1277,35 @@ int covalent_verb_queue_wait(struct covalent_verb_queue queue,
                              int64_t timeout_ns,
                              struct covalent_completion *completion);
 
+// Registers a queue under a name that is unique on the node (1 to 32 bytes), by which covalent_verb_queue_open_region finds it. Messages that wait have
+// `capacity_bytes` together: a multiple of 8, 40 to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. What does not fit is
+// refused to its sender (COVALENT_REFUSAL_QUEUE_FULL). It stays registered until the device is closed with all that was opened through it.
+//
+// # Safety
+// `name` is text that ends in a zero; `queue` may be written.
+int covalent_receive_queue_open(struct covalent_device device,
+                                const char *name,
+                                uint64_t capacity_bytes,
+                                struct covalent_receive_queue *queue);
+
+// Closes this application's end of a queue. Messages go on coming, until the queue is full, as long as it is registered.
+int covalent_receive_queue_close(struct covalent_receive_queue queue);
+
+// Tells the key that verbs show.
+//
+// # Safety
+// `rkey` may be written.
+int covalent_receive_queue_rkey(struct covalent_receive_queue queue, uint32_t *rkey);
+
+// Takes the oldest message. `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there was none; negative waits for ever; else
+// COVALENT_DEADLINE when none came in time.
+//
+// # Safety
+// `message` may be written.
+int covalent_receive_queue_recv(struct covalent_receive_queue queue,
+                                int64_t timeout_ns,
+                                struct covalent_received *message);
+
 // Adds to a word, wrapping, in two phases; tells what it held. Waits for it: `timeout_ns` negative for ever; COVALENT_DEADLINE when the verb could not be posted
 // in time, COVALENT_IN_DOUBT when it was posted and has not ended in time. Refused because an exchange that is still open holds its word, it is posted again and
 // again; COVALENT_VERB_REFUSED when that was so to the end. So do all that follow.
@@ -1387,6 +1449,17 @@ int covalent_write(struct covalent_verb_queue queue,
                    const uint8_t *data,
                    uint32_t length_bytes,
                    int64_t timeout_ns);
+
+// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. It is there when this returns COVALENT_OK. A full queue is not waited for:
+// COVALENT_FULL, and the message is still the caller's.
+//
+// # Safety
+// `region` points to such, `data` to `length_bytes` bytes.
+int covalent_send(struct covalent_verb_queue queue,
+                  const struct covalent_remote_region *region,
+                  const uint8_t *data,
+                  uint32_t length_bytes,
+                  int64_t timeout_ns);
 
 #ifdef __cplusplus
 }  // extern "C"

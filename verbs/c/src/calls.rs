@@ -410,18 +410,54 @@ pub unsafe extern "C" fn covalent_write(
     length_bytes: u32,
     timeout_ns: i64,
 ) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        bytes_out(queue, region, data, length_bytes, timeout_ns, |data| {
+            Verb::Write { offset_bytes, data }
+        })
+    }
+}
+
+/// Sends a message of 1 to COVALENT_MESSAGE_BYTES_MAX bytes to a receive queue. It is there when this returns COVALENT_OK. A full queue is not waited for:
+/// COVALENT_FULL, and the message is still the caller's.
+///
+/// # Safety
+/// `region` points to such, `data` to `length_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_send(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    data: *const u8,
+    length_bytes: u32,
+    timeout_ns: i64,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        bytes_out(queue, region, data, length_bytes, timeout_ns, |data| {
+            Verb::Send { data }
+        })
+    }
+}
+
+/// A verb that brings bytes and answers nothing.
+///
+/// # Safety
+/// `region` points to such, `data` to `length_bytes` bytes.
+unsafe fn bytes_out(
+    queue: covalent_verb_queue,
+    region: *const covalent_remote_region,
+    data: *const u8,
+    length_bytes: u32,
+    timeout_ns: i64,
+    verb: impl FnOnce(&[u8]) -> Verb<'_>,
+) -> c_int {
     call(|| {
-        // SAFETY: the caller's word.
-        let data = unsafe { values(data, length_bytes as usize, "data")? };
-        // SAFETY: the caller's word.
-        match unsafe {
-            execute(
-                queue,
-                region,
-                Verb::Write { offset_bytes, data },
-                timeout_ns,
-            )?
-        } {
+        // SAFETY: the caller's word, for both.
+        let outcome = unsafe {
+            let data = values(data, length_bytes as usize, "data")?;
+            execute(queue, region, verb(data), timeout_ns)?
+        };
+        match outcome {
             Outcome::Done => Ok(()),
             outcome => Err(unexpected(&outcome)),
         }

@@ -31,6 +31,7 @@ pub(crate) enum Kind {
     Region = 5,
     Verbs = 6,
     BytePipe = 7,
+    ReceiveQueue = 8,
 }
 
 impl Kind {
@@ -43,6 +44,7 @@ impl Kind {
             Self::Region => "region",
             Self::Verbs => "verb queue",
             Self::BytePipe => "byte pipe",
+            Self::ReceiveQueue => "receive queue",
         }
     }
 }

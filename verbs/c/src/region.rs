@@ -20,6 +20,8 @@ pub const COVALENT_RIGHT_READ: u32 = 1;
 pub const COVALENT_RIGHT_WRITE: u32 = 2;
 /// Others may use atomic verbs on the region.
 pub const COVALENT_RIGHT_ATOMIC: u32 = 4;
+/// Others may send messages to the region, which is a receive queue: told of regions, not given to covalent_region_register.
+pub const COVALENT_RIGHT_SEND: u32 = 8;
 
 /// Memory that this application registered and that verbs of any node act on. Unlike other handles it may be used on every thread. Words are in the machine's
 /// byte order; offsets are in bytes, those of words multiples of 8. Every access is atomic for each word and sequentially consistent. Zero names nothing.
@@ -42,7 +44,7 @@ fn region(region: covalent_region) -> Result<Arc<Region>> {
 }
 
 /// Registers memory, all zero, under a name that is unique on the node (1 to 32 bytes). `size_bytes` is a multiple of 8, at most 1 GiB; `rights` is a sum of
-/// COVALENT_RIGHT_…. It stays registered until the device is closed with all that was opened through it.
+/// COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC. It stays registered until the device is closed with all that was opened through it.
 ///
 /// # Safety
 /// `name` is text that ends in a zero; `region` may be written.
@@ -228,13 +230,14 @@ pub unsafe extern "C" fn covalent_region_write(
 fn rights_of(rights: u32) -> Result<Rights> {
     if rights & !(COVALENT_RIGHT_READ | COVALENT_RIGHT_WRITE | COVALENT_RIGHT_ATOMIC) != 0 {
         return Err(invalid(format!(
-            "rights {rights:#x} are no sum of COVALENT_RIGHT_…"
+            "rights {rights:#x} are no sum of COVALENT_RIGHT_READ, COVALENT_RIGHT_WRITE and COVALENT_RIGHT_ATOMIC"
         )));
     }
     Ok(Rights {
         read: rights & COVALENT_RIGHT_READ != 0,
         write: rights & COVALENT_RIGHT_WRITE != 0,
         atomic: rights & COVALENT_RIGHT_ATOMIC != 0,
+        send: false,
     })
 }
 
@@ -250,6 +253,9 @@ pub(crate) const fn rights_bits(rights: Rights) -> u32 {
     if rights.atomic {
         bits |= COVALENT_RIGHT_ATOMIC;
     }
+    if rights.send {
+        bits |= COVALENT_RIGHT_SEND;
+    }
     bits
 }
 
@@ -259,5 +265,6 @@ pub(crate) const fn rights_from_bits(bits: u32) -> Rights {
         read: bits & COVALENT_RIGHT_READ != 0,
         write: bits & COVALENT_RIGHT_WRITE != 0,
         atomic: bits & COVALENT_RIGHT_ATOMIC != 0,
+        send: bits & COVALENT_RIGHT_SEND != 0,
     }
 }

@@ -5,7 +5,7 @@ use std::{
     ffi::{CStr, CString, c_char},
 };
 
-use covalent_verbs::{Error, SendRefusal};
+use covalent_verbs::{Error, Refusal, SendRefusal};
 
 /// How a call ended. Every function returns one of these as an `int32_t`: 0 or more when it did what it says, less when not. Unless said otherwise a
 /// call that fails has changed nothing.
@@ -30,7 +30,7 @@ pub enum covalent_status {
     COVALENT_DEADLINE = -6,
     /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt names it.
     COVALENT_IN_DOUBT = -7,
-    /// No room in the pipe or in the queue.
+    /// No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
     /// A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
@@ -117,6 +117,7 @@ impl From<Error> for Failure {
             Error::QueueFull { .. } | Error::Send(SendRefusal::Full) => COVALENT_FULL,
             Error::Send(SendRefusal::TooLong { .. }) => COVALENT_TOO_LONG,
             Error::Send(SendRefusal::Runt { .. }) => COVALENT_RUNT,
+            Error::VerbRefused(Refusal::QueueFull) => COVALENT_FULL,
             Error::VerbRefused(_) => COVALENT_VERB_REFUSED,
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,

@@ -14,6 +14,8 @@ use crate::{
 
 /// Most bytes of one read or write.
 pub const COVALENT_DATA_BYTES_MAX: usize = 512;
+/// Most bytes of one message.
+pub const COVALENT_MESSAGE_BYTES_MAX: usize = 4084;
 /// Most words of one multi-commit.
 pub const COVALENT_COMMIT_WORDS_MAX: usize = 64;
 
@@ -24,6 +26,7 @@ const _: () = assert!(COVALENT_EXCHANGE_BYTES == InDoubtId::BYTES);
 const _: () = assert!(
     COVALENT_DATA_BYTES_MAX == covalent_verbs::READ_BYTES_MAX
         && COVALENT_DATA_BYTES_MAX == covalent_verbs::WRITE_BYTES_MAX
+        && COVALENT_MESSAGE_BYTES_MAX == covalent_verbs::SEND_BYTES_MAX
         && COVALENT_COMMIT_WORDS_MAX == covalent_verbs::MULTI_COMMIT_WORDS_MAX
 );
 
@@ -55,6 +58,8 @@ pub const COVALENT_MULTI_COMMIT: u32 = 9;
 pub const COVALENT_FETCH_MIN: u32 = 10;
 /// Puts the greater of a word and `operand` in the word, compared as `order` says, and tells what it held.
 pub const COVALENT_FETCH_MAX: u32 = 11;
+/// Sends a message of `length_bytes` bytes from `data` to a receive queue.
+pub const COVALENT_SEND: u32 = 12;
 
 /// The verb has no condition.
 pub const COVALENT_ALWAYS: u32 = 0;
@@ -99,17 +104,17 @@ const _: () = assert!(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_verb {
-    /// One of COVALENT_READ to COVALENT_FETCH_MAX; it says which of the fields below count.
+    /// One of COVALENT_READ to COVALENT_SEND; it says which of the fields below count.
     pub kind: u32,
-    /// How much to read or write, 1 to COVALENT_DATA_BYTES_MAX.
+    /// How much to read or write, 1 to COVALENT_DATA_BYTES_MAX, or to send, 1 to COVALENT_MESSAGE_BYTES_MAX.
     pub length_bytes: u32,
-    /// Where, in bytes from the region's start; for atomic verbs a multiple of 8.
+    /// Where, in bytes from the region's start; for atomic verbs a multiple of 8. A message has no place.
     pub offset_bytes: u64,
     /// The operand of an atomic verb, and of a write on a condition, which writes one word.
     pub operand: u64,
     /// What the word must hold for a compare-and-swap, and what it is compared with on a condition.
     pub expected: u64,
-    /// The bytes to write.
+    /// The bytes to write or send.
     pub data: *const u8,
     /// The words to commit.
     pub words: *const covalent_commit_word,
@@ -177,6 +182,8 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_BAD_LENGTH = 9,
     /// A multi-commit names a word twice.
     COVALENT_REFUSAL_DUPLICATE = 10,
+    /// The receive queue has no room for the message now; trying later helps.
+    COVALENT_REFUSAL_QUEUE_FULL = 11,
 }
 
 /// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
@@ -345,6 +352,7 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
         Refusal::Misaligned => COVALENT_REFUSAL_MISALIGNED,
         Refusal::BadLength => COVALENT_REFUSAL_BAD_LENGTH,
         Refusal::Duplicate => COVALENT_REFUSAL_DUPLICATE,
+        Refusal::QueueFull => COVALENT_REFUSAL_QUEUE_FULL,
     }
 }
 
@@ -383,6 +391,11 @@ pub(crate) unsafe fn verb<'a>(wanted: covalent_verb) -> Result<Verb<'a>> {
             // SAFETY: the caller's word.
             let data = unsafe { values(wanted.data, length_bytes as usize, "verb.data")? };
             Verb::Write { offset_bytes, data }
+        }
+        COVALENT_SEND => {
+            // SAFETY: the caller's word.
+            let data = unsafe { values(wanted.data, length_bytes as usize, "verb.data")? };
+            Verb::Send { data }
         }
         COVALENT_SWAP => Verb::Swap {
             offset_bytes,

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 const WRITE: &str = "COVALENT_WRITE_HEADER";
 
 /// In the header's order.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 16] = [
     "status",
     "device",
     "frames",
@@ -21,6 +21,7 @@ const MODULES: [&str; 15] = [
     "remote_region",
     "verb",
     "verb_queue",
+    "receive_queue",
     "calls",
 ];
 

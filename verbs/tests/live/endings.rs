@@ -101,6 +101,10 @@ fn calls_that_wait_notice_the_daemons_end() {
         let mut pipe = device.rx_pipe(1 << 16)?;
         pipe.recv_blocking().map(drop)
     });
+    notices("recv of a message", |device| {
+        let mut queue = device.receive_queue("queue", 1 << 12)?;
+        queue.recv_blocking().map(drop)
+    });
     notices("recv_more_than", |device| {
         let mut pipe = device.byte_pipe(1 << 16)?;
         pipe.recv_more_than(100).map(drop)

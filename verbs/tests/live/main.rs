@@ -3,6 +3,7 @@
 
 mod bytes;
 mod endings;
+mod messages;
 mod nodes;
 mod pipes;
 mod queue;

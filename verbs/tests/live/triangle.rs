@@ -17,13 +17,13 @@ const ADD: Verb<'_> = Verb::FetchAdd {
 /// Verbs under way when the cable is pulled.
 const BATCH: u64 = 48;
 
-struct Triangle {
+pub struct Triangle {
     _daemons: Vec<Daemon>,
     directory: TempDir,
 }
 
 impl Triangle {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let cables = [
             ("a", ["ab", "ac"]),
@@ -49,17 +49,17 @@ impl Triangle {
         Client::connect(socket, "test").unwrap()
     }
 
-    fn attach(&self, node: &str) -> Device {
+    pub fn attach(&self, node: &str) -> Device {
         let socket = self.directory.path().join(node).join("covalentd.sock");
         Device::attach(socket, "test").unwrap()
     }
 
     /// Plugs or pulls a cable at a node.
-    fn set_port(&self, node: &str, cable: &str, enabled: bool) {
+    pub fn set_port(&self, node: &str, cable: &str, enabled: bool) {
         self.client(node).set_port(cable, enabled).unwrap();
     }
 
-    fn await_links(&self, node: &str, states: &[&str]) {
+    pub fn await_links(&self, node: &str, states: &[&str]) {
         let mut client = self.client(node);
         eventually("the links stand as wanted", || {
             let links = client.status().unwrap().links;

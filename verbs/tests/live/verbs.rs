@@ -276,7 +276,8 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         Rights {
             read: true,
             write: false,
-            atomic: false
+            atomic: false,
+            send: false
         }
     );
     assert_eq!(*verbs.read(&looked_at, 0, 8).unwrap(), [0; 8]);
@@ -305,6 +306,7 @@ fn the_executing_node_refuses_bad_keys_bounds_and_rights() {
         read: true,
         write: false,
         atomic: false,
+        send: false,
     };
     for (host, target, number) in [(&a, Target::Local, 0), (&b, Target::Name("b"), 1)] {
         let own = host

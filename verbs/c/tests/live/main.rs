@@ -5,6 +5,7 @@ mod bytes;
 mod calls;
 mod examples;
 mod framing;
+mod messages;
 mod misuse;
 #[path = "../../../tests/live/nodes.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]

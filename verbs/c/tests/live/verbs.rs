@@ -12,7 +12,7 @@ use crate::{
 const MINUS_2: u64 = u64::MAX - 1;
 
 /// A verb that says nothing yet.
-const NO_VERB: covalent_verb = covalent_verb {
+pub const NO_VERB: covalent_verb = covalent_verb {
     kind: 0,
     length_bytes: 0,
     offset_bytes: 0,

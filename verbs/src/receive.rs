@@ -1,0 +1,189 @@
+//! The receive queue.
+
+use std::{fmt, time::Instant};
+
+use covalent_api::{guid::Guid, request::Rights};
+use covalent_pipe::region::RegionMemory;
+use covalent_protocol::{
+    region::queue::{HEAD_AT, QUEUE_BYTES_MIN, QueueBroken, RING_AT, Received, Receiver},
+    verb::{SEND_BYTES_MAX, envelope::Told},
+};
+
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    region::RegionOptions,
+    stamp::Stamp,
+};
+
+/// Smallest capacity of a [`ReceiveQueue`], in bytes: room for one message of 8 bytes.
+pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
+
+/// A queue of messages that verbs of any node [send](crate::Verbs::send) to this application.
+///
+/// Each message comes exactly once and whole, when its verb is executed at this node; one of a verb that was undone never comes. Messages come in the order of these
+/// executions: those of one sender in the order in which it learned of their ends, if it waits for each; of verbs under way at the same time no order is
+/// promised. A queue that is full refuses, and what is refused stays with its sender.
+///
+/// Receiving is reading memory: no system call, until one wants to sleep. Every call here is for its device's thread alone. Several queues of a
+/// device are served by looking at each; [`ReceiveQueue::recv_blocking`] waits for one. Others find the queue by its name, with
+/// [`Verbs::open_region`](crate::Verbs::open_region), as any region; when this object is dropped it stays registered, and fills, until the device is dropped.
+///
+/// # Examples
+/// ```no_run
+/// use covalent_verbs::Device;
+///
+/// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+/// let mut orders = device.receive_queue("orders", 1 << 20)?;
+/// loop {
+///     let order = orders.recv_blocking()?;
+///     println!("{} orders {}", order.sender, String::from_utf8_lossy(order.data));
+/// }
+/// # Ok::<(), covalent_verbs::Error>(())
+/// ```
+pub struct ReceiveQueue<'d> {
+    device: &'d Device,
+    name: String,
+    rkey: u32,
+    memory: RegionMemory,
+    receiver: Receiver,
+    /// The message that was taken last.
+    data: Box<[u8; SEND_BYTES_MAX]>,
+}
+
+/// A message, and where it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The node that it came from, which may be the own one.
+    pub sender: Guid,
+    /// When its verb was executed here, as its sender is told it too. It numbers no completion: [`Stamp::initiator_count`] is 0.
+    pub stamp: Stamp,
+    /// What was sent: 1 to [`SEND_BYTES_MAX`] bytes.
+    pub data: &'a [u8],
+}
+
+impl<'d> ReceiveQueue<'d> {
+    pub(crate) fn open(device: &'d Device, name: &str, capacity_bytes: u64) -> Result<Self> {
+        let invalid = || {
+            Error::Invalid(format!(
+                "receive queue `{name}` of {capacity_bytes} bytes: expected {RECEIVE_QUEUE_BYTES_MIN} bytes at least"
+            ))
+        };
+        let size_bytes = capacity_bytes.checked_add(RING_AT).ok_or_else(invalid)?;
+        let receiver = Receiver::new(size_bytes).ok_or_else(invalid)?;
+        let (rkey, memory) = device.register(name, size_bytes, RegionOptions::new(Rights::SEND))?;
+        Ok(Self {
+            device,
+            name: name.to_owned(),
+            rkey,
+            memory,
+            receiver,
+            data: Box::new([0; SEND_BYTES_MAX]),
+        })
+    }
+
+    /// The name that it is registered under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key that verbs show. Others learn it by looking the name up.
+    #[must_use]
+    pub const fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Bytes that messages which wait may have together.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.memory.size_bytes() - RING_AT
+    }
+
+    /// Takes the oldest message, if there is one. Does not block.
+    ///
+    /// # Errors
+    /// [`Error::Unintelligible`] if the queue holds what no lane wrote; [`Error::DaemonGone`] when there is no message and will be none.
+    pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
+        match self.take()? {
+            Some(received) => Ok(Some(self.message(received))),
+            None => {
+                self.device.check_alive_sometimes()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits for a message and takes it.
+    ///
+    /// # Errors
+    /// As [`ReceiveQueue::recv`].
+    pub fn recv_blocking(&mut self) -> Result<Message<'_>> {
+        self.recv_until(None)
+    }
+
+    /// As [`ReceiveQueue::recv_blocking`], until `deadline`.
+    ///
+    /// # Errors
+    /// As [`ReceiveQueue::recv`], and [`Error::Deadline`].
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<Message<'_>> {
+        self.recv_until(Some(deadline))
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Message<'_>> {
+        let what = "a message came";
+        let mut taken = None;
+        let device = self.device;
+        // The lane writes a message, then notifies; who sleeps has looked after saying so.
+        device.wait(what, deadline, |_| {
+            taken = self.take()?;
+            Ok(taken.is_some())
+        })?;
+        let received = taken.ok_or(Error::Deadline { what })?;
+        Ok(self.message(received))
+    }
+
+    /// Moves the oldest message to `data` and frees its room.
+    fn take(&mut self) -> Result<Option<Received>> {
+        let Self {
+            memory,
+            receiver,
+            data,
+            ..
+        } = self;
+        let broken = |error: QueueBroken| Error::Unintelligible(error.to_string());
+        let read = |offset, target: &mut [u8]| memory.read(offset, target);
+        let taken = receiver.take(read, data).map_err(broken)?;
+        if taken.is_some() {
+            memory
+                .store(HEAD_AT, receiver.head())
+                .ok_or(QueueBroken)
+                .map_err(broken)?;
+        }
+        Ok(taken)
+    }
+
+    fn message(&self, received: Received) -> Message<'_> {
+        let own = self.device.node().guid;
+        let told = Told {
+            executor: own.bits(),
+            count: 0,
+            clock: 0,
+        };
+        Message {
+            sender: Guid::new(received.sender).unwrap_or(own),
+            stamp: Stamp::new(&told, Some(received.moment)),
+            data: &self.data[..received.len],
+        }
+    }
+}
+
+impl fmt::Debug for ReceiveQueue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiveQueue")
+            .field("name", &self.name)
+            .field("rkey", &self.rkey)
+            .field("capacity_bytes", &self.capacity_bytes())
+            .finish_non_exhaustive()
+    }
+}
