@@ -38,6 +38,8 @@ pub struct Exchange {
     pub doubted: bool,
     /// The one who asked does not care any more.
     pub cancelled: bool,
+    /// It was open while registers held anything, and waits for a peer to which no cable led when all else had come to its end.
+    pub loose: bool,
 }
 
 /// An execution.
@@ -67,6 +69,12 @@ pub struct Book {
     lives: Vec<u32>,
     /// Nodes that may forget a peer without a crash.
     forgetful: Vec<bool>,
+    /// Nodes whose registers held anything in this life.
+    hit: Vec<bool>,
+    /// Registers hold anything, and not everything has come to its end since.
+    unsettled: bool,
+    /// The first exchange that was asked for since.
+    settled_from: u64,
 }
 
 impl Book {
@@ -77,6 +85,9 @@ impl Book {
             exchanges: Vec::new(),
             lives: vec![0; nodes],
             forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
+            hit: vec![false; nodes],
+            unsettled: false,
+            settled_from: 0,
         }
     }
 
@@ -99,6 +110,25 @@ impl Book {
     #[must_use]
     pub fn is_forgetful(&self, node: usize) -> bool {
         self.forgetful[node]
+    }
+
+    /// Whether registers held anything, and everything has not come to its end since. Nothing is promised then but that it will.
+    #[must_use]
+    pub const fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// Whether the registers of a node held anything in its present life. It may not know its peers' numbers then, nor trust its memory.
+    #[must_use]
+    pub fn was_hit(&self, node: usize) -> bool {
+        self.hit[node]
+    }
+
+    /// Whether an exchange was asked for before everything had come to its end behind arbitrary registers: it was executed any
+    /// number of times, and it has ended unless it is loose.
+    #[must_use]
+    pub const fn is_written_off(&self, token: u64) -> bool {
+        token < self.settled_from
     }
 
     /// All exchanges, by token.
@@ -151,5 +181,19 @@ impl Book {
 
     pub(crate) fn crash(&mut self, node: usize) {
         self.lives[node] += 1;
+        self.hit[node] = false;
+    }
+
+    pub(crate) fn scramble(&mut self, node: usize) {
+        self.unsettled = true;
+        self.hit[node] = true;
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.unsettled = false;
+        for exchange in &mut self.exchanges {
+            exchange.loose = exchange.ended.is_none();
+        }
+        self.settled_from = self.next_token();
     }
 }

@@ -221,6 +221,38 @@ pub enum Fact<'a> {
         /// The port.
         at: Place,
     },
+    /// A node's registers hold anything from now on.
+    Scrambled {
+        /// The node.
+        node: usize,
+        /// The cables at it.
+        cables: &'a [usize],
+    },
+    /// A frame is under way that nobody sent.
+    Planted {
+        /// The port that it goes to.
+        at: Place,
+        /// The frame.
+        frame: &'a [u8],
+    },
+    /// A node gave its program something that nobody asked for.
+    Invented {
+        /// Where.
+        at: Life,
+        /// What was to be done with it.
+        what: &'static str,
+        /// The bytes.
+        payload: &'a [u8],
+    },
+    /// Everything came to its end behind what was arbitrary, or not.
+    Converged {
+        /// Paces that it took.
+        paces: u32,
+        /// Paces that it may take.
+        paces_max: u32,
+        /// What did not come to its end.
+        unfinished: Option<&'a str>,
+    },
     /// From now on nothing fails.
     FaultsStopped,
     /// Everything came to its end, or not.
@@ -246,7 +278,8 @@ impl Fact<'_> {
             Self::Admitted { .. }
             | Self::Declined { .. }
             | Self::Executed { .. }
-            | Self::Reversed { .. } => Subject::Region,
+            | Self::Reversed { .. }
+            | Self::Invented { .. } => Subject::Region,
             Self::Link { .. } => Subject::Link,
             Self::Cut { .. }
             | Self::Healed { .. }
@@ -256,10 +289,12 @@ impl Fact<'_> {
             | Self::CableStalled { .. }
             | Self::Crashed { .. }
             | Self::Moved { .. }
+            | Self::Scrambled { .. }
+            | Self::Planted { .. }
             | Self::Noise { .. } => Subject::Fault,
             Self::Sent { .. } | Self::Heard { .. } => Subject::Frame,
             Self::Ticked { .. } | Self::Quiet { .. } => Subject::Pace,
-            Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
+            Self::Converged { .. } | Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
         }
     }
 }
@@ -413,6 +448,21 @@ impl fmt::Display for Fact<'_> {
                 write!(f, "cables are moved: {}", pairs.join(" "))
             }
             Self::Noise { at } => write!(f, "{at} hears noise"),
+            Self::Scrambled { node, .. } => {
+                write!(f, "the registers of {} hold anything", node_name(*node))
+            }
+            Self::Planted { at, frame } => {
+                write!(f, "to {at} comes from nowhere {}", records::describe(frame))
+            }
+            Self::Invented { at, what, payload } => {
+                write!(f, "{at} {what} {} bytes of nobody", payload.len())
+            }
+            Self::Converged {
+                paces, unfinished, ..
+            } => match unfinished {
+                None => write!(f, "all is well again, after {paces} paces"),
+                Some(what) => write!(f, "not well again after {paces} paces: {what}"),
+            },
             Self::FaultsStopped => f.write_str("from now on nothing fails"),
             Self::Rested {
                 paces, unfinished, ..

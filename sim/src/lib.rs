@@ -19,6 +19,7 @@
 //!
 //! A run that fails names its seed and the command that replays it.
 
+pub mod arbitrary;
 pub mod ask;
 pub mod book;
 pub mod cable;

@@ -105,11 +105,13 @@ pub enum Fault {
     Cancel,
     /// Random bytes arrive as a link frame.
     Noise,
+    /// A node's registers, and records under way to it, become anything.
+    Arbitrary,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Loss,
         Self::Corrupt,
         Self::Duplicate,
@@ -122,6 +124,7 @@ impl Fault {
         Self::Move,
         Self::Cancel,
         Self::Noise,
+        Self::Arbitrary,
     ];
 
     /// Its name on the command line.
@@ -140,6 +143,7 @@ impl Fault {
             Self::Move => "move",
             Self::Cancel => "cancel",
             Self::Noise => "noise",
+            Self::Arbitrary => "arbitrary",
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::options::{Fault, NODES, Options, Topology};
 
 /// Events of a run, for each three cables.
 const STEPS: u32 = 2500;
+/// Of so many worlds one has registers with arbitrary contents, where a seed picks the faults.
+const ARBITRARY_PART: u8 = 8;
 /// Most events of a run that was not asked for more.
 const STEPS_MAX: u32 = 10_000;
 
@@ -43,6 +45,8 @@ pub struct Plan {
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
     pub two_phase_in_ten: u8,
+    /// The world begins with arbitrary registers and records under way.
+    pub arbitrary: bool,
     /// Two cables whose second ends are swapped now and then.
     pub swap: Option<[usize; 2]>,
     /// Weights of the events.
@@ -84,6 +88,8 @@ pub struct Weights {
     pub plug: u32,
     /// Noise arrives.
     pub noise: u32,
+    /// Registers and records under way become anything.
+    pub hit: u32,
 }
 
 /// What happens to a frame that is given to a cable, in thousandths.
@@ -105,7 +111,11 @@ impl Plan {
     /// The plan of a seed, within what the options leave open.
     #[must_use]
     pub fn new(rng: &mut Rng, options: &Options) -> Self {
-        let shape = Shape::new(rng, options);
+        let arbitrary = match options.faults {
+            None => rng.u8(..ARBITRARY_PART) == 0,
+            Some(named) => named.has(Fault::Arbitrary),
+        };
+        let shape = Shape::new(rng, options, arbitrary);
         let swap = (shape.spares.is_empty() && shape.cables.len() >= 2 && rng.u8(..4) == 0)
             .then(|| [0, rng.usize(1..shape.cables.len())]);
         let first_sequence = match rng.u8(..4) {
@@ -158,6 +168,7 @@ impl Plan {
                 (true, Some(_), true) => 2,
             },
             noise: weight(Fault::Noise, 4),
+            hit: u32::from(arbitrary),
         };
         let thirds = u32::try_from(shape.cables.len() / 3).unwrap_or(u32::MAX);
         let windows: [u16; 4] = [250, 250, 100, 32];
@@ -176,10 +187,13 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
-            silent_paces_max: rng.u32(2..=8),
-            event_ratio: [0, 3, 32][rng.usize(..3)],
+            // An idle link bounces its ball at every other pace, so with 2 it would call itself dead.
+            silent_paces_max: rng.u32(3..=8),
+            // Where a node has many links, each in its turn, three round trips of another pass while one had none.
+            event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
+            arbitrary,
             swap,
             weights,
             frames,
@@ -211,6 +225,7 @@ impl Plan {
             crash,
             plug,
             noise,
+            hit,
         } = self.weights;
         let faults = [
             (Fault::CutOneWay, cut_one_way),
@@ -222,6 +237,7 @@ impl Plan {
             (Fault::Move, plug),
             (Fault::Cancel, cancel),
             (Fault::Noise, noise),
+            (Fault::Arbitrary, hit),
         ];
         let work = submit + transmit + deliver + tick + quiet + heal;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
@@ -255,6 +271,7 @@ impl Plan {
             event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
+            arbitrary: false,
             swap: None,
             weights: Weights::default(),
             frames: FrameFaults::default(),
@@ -271,8 +288,9 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(rng: &mut Rng, options: &Options) -> Self {
-        let free = options.nodes.is_none() && options.topology.is_none();
+    fn new(rng: &mut Rng, options: &Options, arbitrary: bool) -> Self {
+        // Who asked a neighbour that is gone for good hears nothing, and so there would be no moment from which all is well again.
+        let free = options.nodes.is_none() && options.topology.is_none() && !arbitrary;
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         if free && moves && rng.u8(..5) == 0 {
             return Self::hub(rng.bool());
@@ -383,6 +401,7 @@ mod tests {
                 crash,
                 plug,
                 noise,
+                hit,
                 ..
             } = plan.weights;
             assert!(cut_both > 0 && plan.spares.is_empty());
@@ -395,11 +414,12 @@ mod tests {
                 crash,
                 plug,
                 noise,
+                hit,
                 plan.frames.lost,
                 plan.frames.corrupted,
                 plan.frames.duplicated,
             ];
-            assert_eq!(others, [0; 11], "seed {seed}");
+            assert_eq!(others, [0; 12], "seed {seed}");
         }
     }
 }

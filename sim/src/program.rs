@@ -49,6 +49,19 @@ impl Program<'_> {
         region::writes(&self.witness.regions[self.node])
     }
 
+    /// Whether somebody asked this node for it. Says so if not: no verb is executed for it.
+    fn is_asked_for(&mut self, payload: &[u8], what: &'static str) -> bool {
+        let asked = self.witness.book.of_request(payload);
+        let is_asked_for = asked.is_some_and(|(_, exchange)| {
+            exchange.request == payload && exchange.to.node == self.node
+        });
+        if !is_asked_for {
+            let at = self.life();
+            self.witness.see(Fact::Invented { at, what, payload });
+        }
+        is_asked_for
+    }
+
     /// The verb that is executed for a request: the one that it carries, if nothing is broken on purpose. Then the words
     /// of the one that it carries are let go of before.
     fn verb_of(&mut self, id: &ExchangeId, payload: &[u8]) -> Vec<u8> {
@@ -68,6 +81,13 @@ impl Program<'_> {
 
 impl Host for Program<'_> {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        if !self.is_asked_for(payload, "is to keep or to do") {
+            return if self.rng.bool() {
+                Ok(())
+            } else {
+                Err(Refusal::BadRequest)
+            };
+        }
         let at = self.life();
         let before = self.writes();
         let admitted = if self.rng.u32(..1000) < self.refused {
@@ -103,6 +123,9 @@ impl Host for Program<'_> {
     }
 
     fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+        if !self.is_asked_for(payload, "is to do") {
+            return Execution::Done;
+        }
         let at = self.life();
         let writes_before = self.writes();
         let verb = self.verb_of(id, payload);
@@ -122,6 +145,9 @@ impl Host for Program<'_> {
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
         if self.mutant == Some(Mutant::KeepsReservations) {
+            return;
+        }
+        if !self.is_asked_for(payload, "is to let go of") {
             return;
         }
         let at = self.life();

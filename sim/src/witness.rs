@@ -170,6 +170,8 @@ impl Witness {
                 self.book.crash(node);
                 self.regions[node] = region::opened();
             }
+            Fact::Scrambled { node, .. } => self.book.scramble(node),
+            Fact::Converged { .. } => self.book.settle(),
             Fact::Moved { cables } => self.cables = cables.to_vec(),
             _ => {}
         }

@@ -15,7 +15,7 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 15] = [
+        let events: [(u32, Event); 16] = [
             (weights.submit, Self::submit_somewhere),
             (weights.transmit, Self::transmit_somewhere),
             (weights.deliver, Self::deliver_somewhere),
@@ -31,6 +31,7 @@ impl World {
             (weights.crash, Self::crash_somewhere),
             (weights.plug, Self::plug),
             (weights.noise, Self::noise),
+            (weights.hit, Self::hit),
         ];
         let total: u32 = events.iter().map(|(weight, _)| weight).sum();
         let mut draw = self.rng.u32(..total);

@@ -5,9 +5,11 @@
 //! | here | nodes and cables, and the steps that they take |
 //! | `lead` | what a driver does that leads a world by the hand |
 //! | `events` | one event after the other, as the plan weighs them |
+//! | `hit` | registers and records under way become anything |
 //! | `rest` | the faults stop and everything comes to its end |
 
 mod events;
+mod hit;
 mod lead;
 mod rest;
 
@@ -52,6 +54,8 @@ pub struct World {
     swapped: bool,
     /// Until which event each node stands still.
     stalled_until: Vec<u32>,
+    /// When the faults stop for a while so that everything comes to its end behind arbitrary registers.
+    unsettled_until: Option<u32>,
     /// Requests in a thousand that are refused.
     refused: u32,
     buffer: Box<[u8; FRAME_BYTES_MAX]>,
@@ -107,6 +111,7 @@ impl World {
             cables,
             report: Report::default(),
             swapped: false,
+            unsettled_until: None,
             refused: REFUSED,
             buffer: Box::new([0; FRAME_BYTES_MAX]),
         };
@@ -130,12 +135,21 @@ impl World {
     /// Lets everything happen that the plan says, then stops the faults and lets everything come to its end. Gives what
     /// came of it under the name of `seed`, and the trace if it was recorded.
     pub fn run(mut self, seed: u64) -> (Result<Report, Failure>, Vec<Entry>) {
+        if self.plan.arbitrary {
+            self.begin_arbitrary();
+        }
         for step in 0..self.plan.steps {
             self.witness.step = step;
             self.event();
+            if self.unsettled_until.is_some_and(|until| step >= until) {
+                self.converge();
+            }
             if self.witness.violation().is_some() {
                 break;
             }
+        }
+        if self.unsettled_until.is_some() && self.witness.violation().is_none() {
+            self.converge();
         }
         if self.witness.violation().is_none() {
             self.come_to_rest(ROUNDS);
@@ -211,6 +225,7 @@ impl World {
             sent_on: None,
             doubted: false,
             cancelled: false,
+            loose: false,
         };
         self.witness.see(Fact::Asked { token, exchange });
         Some(token)
@@ -317,9 +332,7 @@ impl World {
     pub(crate) fn crash(&mut self, node: usize) {
         self.report.crashes += 1;
         self.collect(node);
-        let at: Vec<usize> = (0..self.cables.len())
-            .filter(|cable| self.cables[*cable].ends.iter().any(|end| end.node == node))
-            .collect();
+        let at = self.cables_of(node);
         self.witness.see(Fact::Crashed { node, cables: &at });
         self.nodes[node] = self.make_node(node);
         for cable in at {
@@ -334,6 +347,12 @@ impl World {
                 }
             }
         }
+    }
+
+    fn cables_of(&self, node: usize) -> Vec<usize> {
+        (0..self.cables.len())
+            .filter(|cable| self.cables[*cable].ends.iter().any(|end| end.node == node))
+            .collect()
     }
 
     fn place(&self, cable: usize, end: usize) -> Place {
