@@ -67,6 +67,8 @@ pub enum Ended {
 pub struct Book {
     exchanges: Vec<Exchange>,
     lives: Vec<u32>,
+    /// For each life of each node the life in which its memory began.
+    memories: Vec<Vec<u32>>,
     /// Nodes that may forget a peer without a crash.
     forgetful: Vec<bool>,
     /// Nodes whose registers held anything in this life.
@@ -84,6 +86,7 @@ impl Book {
         Self {
             exchanges: Vec::new(),
             lives: vec![0; nodes],
+            memories: vec![vec![0]; nodes],
             forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
             hit: vec![false; nodes],
             unsettled: false,
@@ -104,6 +107,16 @@ impl Book {
     #[must_use]
     pub fn lives(&self, life: Life) -> bool {
         self.life(life.node) == life
+    }
+
+    /// The life in which the memory of a life began: an earlier one, if it started again with a journal.
+    #[must_use]
+    pub fn memory_of(&self, life: Life) -> Life {
+        let number = self.memories[life.node].get(life.number as usize).copied();
+        Life {
+            number: number.unwrap_or(life.number),
+            ..life
+        }
     }
 
     /// Whether a node may forget a peer without a crash.
@@ -180,8 +193,17 @@ impl Book {
     }
 
     pub(crate) fn crash(&mut self, node: usize) {
+        self.restart(node);
+        let memories = &mut self.memories[node];
+        memories.pop();
+        memories.push(self.lives[node]);
+    }
+
+    pub(crate) fn restart(&mut self, node: usize) {
         self.lives[node] += 1;
         self.hit[node] = false;
+        let memories = &mut self.memories[node];
+        memories.extend(memories.last().copied());
     }
 
     pub(crate) fn scramble(&mut self, node: usize) {

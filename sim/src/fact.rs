@@ -9,6 +9,7 @@ use crate::{
     book::{Exchange, Life},
     cable::Fate,
     node_name, payload, records,
+    region::REGION_WORDS,
 };
 
 /// A port at an end of a cable.
@@ -211,6 +212,24 @@ pub enum Fact<'a> {
         /// The cables at it.
         cables: &'a [usize],
     },
+    /// A node with a journal starts again.
+    Restarted {
+        /// The node.
+        node: usize,
+        /// The cables at it.
+        cables: &'a [usize],
+        /// What its journal makes of its memory.
+        words: &'a [u64; REGION_WORDS],
+    },
+    /// The disk of a node has finished what it wrote.
+    Synced {
+        /// The node.
+        node: usize,
+        /// The last record that is on disk.
+        durable: u64,
+        /// The last record.
+        last: u64,
+    },
     /// Cables lead elsewhere.
     Moved {
         /// The nodes that each cable joins now.
@@ -279,6 +298,7 @@ impl Fact<'_> {
             | Self::Declined { .. }
             | Self::Executed { .. }
             | Self::Reversed { .. }
+            | Self::Synced { .. }
             | Self::Invented { .. } => Subject::Region,
             Self::Link { .. } => Subject::Link,
             Self::Cut { .. }
@@ -288,6 +308,7 @@ impl Fact<'_> {
             | Self::NodeStalled { .. }
             | Self::CableStalled { .. }
             | Self::Crashed { .. }
+            | Self::Restarted { .. }
             | Self::Moved { .. }
             | Self::Scrambled { .. }
             | Self::Planted { .. }
@@ -440,6 +461,18 @@ impl fmt::Display for Fact<'_> {
             Self::Crashed { node, .. } => {
                 write!(f, "{} restarts without its memory", node_name(*node))
             }
+            Self::Restarted { node, .. } => {
+                write!(f, "{} restarts with its journal", node_name(*node))
+            }
+            Self::Synced {
+                node,
+                durable,
+                last,
+            } => write!(
+                f,
+                "{} has {durable} of {last} records on disk",
+                node_name(*node)
+            ),
             Self::Moved { cables } => {
                 let pairs: Vec<_> = cables
                     .iter()

@@ -27,6 +27,7 @@ pub mod checkers;
 pub mod fact;
 pub mod failover;
 pub mod hold;
+pub mod journal;
 pub mod model;
 pub mod mutant;
 pub mod options;

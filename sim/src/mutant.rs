@@ -23,11 +23,15 @@ pub enum Mutant {
     HalvesTransfers,
     /// A node is restarted and does not say so: its incarnation is that of before.
     HidesRestarts,
+    /// A program with a journal lets be told what is not on disk.
+    AcknowledgesEarly,
+    /// Of the last commit in a journal only a part is replayed.
+    TearsCommits,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Reordering,
         Self::ExecutesAtMessageOne,
         Self::RetriesBlindly,
@@ -36,6 +40,8 @@ impl Mutant {
         Self::CorruptsUnnoticed,
         Self::HalvesTransfers,
         Self::HidesRestarts,
+        Self::AcknowledgesEarly,
+        Self::TearsCommits,
     ];
 
     /// Its name on the command line.
@@ -50,6 +56,8 @@ impl Mutant {
             Self::CorruptsUnnoticed => "corrupts-unnoticed",
             Self::HalvesTransfers => "halves-transfers",
             Self::HidesRestarts => "hides-restarts",
+            Self::AcknowledgesEarly => "acknowledges-early",
+            Self::TearsCommits => "tears-commits",
         }
     }
 }

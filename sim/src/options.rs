@@ -97,8 +97,10 @@ pub enum Fault {
     Transmit,
     /// A node, or one direction of a cable, stands still for a while; nothing is lost.
     Stall,
-    /// A node restarts without its memory.
+    /// A node restarts without its memory, and without its journal if it had one.
     Crash,
+    /// A node restarts with its journal.
+    Restart,
     /// Cables are plugged elsewhere.
     Move,
     /// A program vanishes, and with it the interest in what it asked for.
@@ -111,7 +113,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Loss,
         Self::Corrupt,
         Self::Duplicate,
@@ -121,6 +123,7 @@ impl Fault {
         Self::Transmit,
         Self::Stall,
         Self::Crash,
+        Self::Restart,
         Self::Move,
         Self::Cancel,
         Self::Noise,
@@ -140,6 +143,7 @@ impl Fault {
             Self::Transmit => "transmit",
             Self::Stall => "stall",
             Self::Crash => "crash",
+            Self::Restart => "restart",
             Self::Move => "move",
             Self::Cancel => "cancel",
             Self::Noise => "noise",

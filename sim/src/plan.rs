@@ -45,6 +45,8 @@ pub struct Plan {
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
     pub two_phase_in_ten: u8,
+    /// Nodes that have a journal.
+    pub durable: Vec<bool>,
     /// The world begins with arbitrary registers and records under way.
     pub arbitrary: bool,
     /// Two cables whose second ends are swapped now and then.
@@ -84,6 +86,10 @@ pub struct Weights {
     pub cancel: u32,
     /// A node loses its memory.
     pub crash: u32,
+    /// A node with a journal starts again with what that has.
+    pub restart: u32,
+    /// The disk of a node with a journal finishes what it writes.
+    pub sync: u32,
     /// Cables are plugged elsewhere.
     pub plug: u32,
     /// Noise arrives.
@@ -162,6 +168,8 @@ impl Plan {
             stall: weight(Fault::Stall, 8),
             cancel: weight(Fault::Cancel, 6),
             crash: weight(Fault::Crash, 2),
+            restart: weight(Fault::Restart, 4),
+            sync: 0,
             plug: match (moves, swap, shape.spares.is_empty()) {
                 (false, ..) | (true, None, true) => 0,
                 (true, _, false) => 8,
@@ -169,6 +177,17 @@ impl Plan {
             },
             noise: weight(Fault::Noise, 4),
             hit: u32::from(arbitrary),
+        };
+        let durable: Vec<bool> = (0..shape.nodes)
+            .map(|_| weights.restart > 0 && rng.u8(..3) > 0)
+            .collect();
+        let weights = Weights {
+            sync: if durable.contains(&true) {
+                [4, 20, 100][rng.usize(..3)]
+            } else {
+                0
+            },
+            ..weights
         };
         let thirds = u32::try_from(shape.cables.len() / 3).unwrap_or(u32::MAX);
         let windows: [u16; 4] = [250, 250, 100, 32];
@@ -193,6 +212,7 @@ impl Plan {
             event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
+            durable,
             arbitrary,
             swap,
             weights,
@@ -223,6 +243,8 @@ impl Plan {
             stall,
             cancel,
             crash,
+            restart,
+            sync,
             plug,
             noise,
             hit,
@@ -234,12 +256,13 @@ impl Plan {
             (Fault::Transmit, transmit_failed),
             (Fault::Stall, stall),
             (Fault::Crash, crash),
+            (Fault::Restart, restart),
             (Fault::Move, plug),
             (Fault::Cancel, cancel),
             (Fault::Noise, noise),
             (Fault::Arbitrary, hit),
         ];
-        let work = submit + transmit + deliver + tick + quiet + heal;
+        let work = submit + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
         let frames = [
             (Fault::Loss, self.frames.lost),
@@ -271,6 +294,7 @@ impl Plan {
             event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
+            durable: vec![false; nodes],
             arbitrary: false,
             swap: None,
             weights: Weights::default(),
@@ -399,6 +423,8 @@ mod tests {
                 stall,
                 cancel,
                 crash,
+                restart,
+                sync,
                 plug,
                 noise,
                 hit,
@@ -412,6 +438,8 @@ mod tests {
                 stall,
                 cancel,
                 crash,
+                restart,
+                sync,
                 plug,
                 noise,
                 hit,
@@ -419,7 +447,7 @@ mod tests {
                 plan.frames.corrupted,
                 plan.frames.duplicated,
             ];
-            assert_eq!(others, [0; 12], "seed {seed}");
+            assert_eq!(others, [0; 14], "seed {seed}");
         }
     }
 }

@@ -133,6 +133,10 @@ impl Host for Program<'_> {
         if let Some((token, exchange)) = self.witness.book.of_request(payload) {
             payload::finish_reply(reply, token, at, exchange.reply_bytes);
         }
+        let witness = &mut *self.witness;
+        let last = witness.journals[self.node]
+            .as_mut()
+            .map(|journal| journal.append(&verb, &witness.regions[self.node]));
         self.witness.see(Fact::Executed {
             at,
             id,
@@ -140,7 +144,12 @@ impl Host for Program<'_> {
             reply: reply.as_bytes(),
             writes_before,
         });
-        Execution::Done
+        match last {
+            Some(last) if self.mutant != Some(Mutant::AcknowledgesEarly) => {
+                Execution::DurableAt(last)
+            }
+            _ => Execution::Done,
+        }
     }
 
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {

@@ -64,6 +64,10 @@ report! {
     stalls,
     /// Nodes that crashed.
     crashes,
+    /// Nodes that started again with their journal.
+    restarts,
+    /// Commits that were in no journal when a node started again, and that nobody knew of.
+    unwritten,
     /// Nodes whose registers became arbitrary.
     hits,
     /// Exchanges that a peer forgot because it met too many others.

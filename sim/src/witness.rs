@@ -7,6 +7,7 @@ use crate::{
     book::{Book, Ended, Exchange, Execution},
     checkers::{self, Checker, Scene},
     fact::{Fact, Subject},
+    journal::Journal,
     plan::Plan,
     records,
     region::{self, Region},
@@ -41,6 +42,8 @@ pub struct Witness {
     pub book: Book,
     /// What the nodes' applications share.
     pub regions: Vec<Region>,
+    /// The journals of those that have one.
+    pub journals: Vec<Option<Journal>>,
     /// The nodes at the ends of each cable.
     pub cables: Vec<[usize; 2]>,
     /// Events so far.
@@ -64,6 +67,11 @@ impl Witness {
         Self {
             book: Book::new(plan.nodes, forgetful),
             regions: (0..plan.nodes).map(|_| region::opened()).collect(),
+            journals: plan
+                .durable
+                .iter()
+                .map(|durable| durable.then(Journal::default))
+                .collect(),
             cables: plan.cables.clone(),
             step: 0,
             call: 0,
@@ -169,6 +177,13 @@ impl Witness {
             Fact::Crashed { node, .. } => {
                 self.book.crash(node);
                 self.regions[node] = region::opened();
+                if let Some(journal) = &mut self.journals[node] {
+                    *journal = Journal::default();
+                }
+            }
+            Fact::Restarted { node, words, .. } => {
+                self.book.restart(node);
+                self.regions[node] = region::restored(words);
             }
             Fact::Scrambled { node, .. } => self.book.scramble(node),
             Fact::Converged { .. } => self.book.settle(),

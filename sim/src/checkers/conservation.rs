@@ -23,7 +23,7 @@ use crate::{
 /// everything has come to its end behind that.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    /// What each life of a node did, by what was told.
+    /// What each node did since its memory began, by what was told.
     told: HashMap<Life, Balance>,
     /// What it held when its books began, if that was not at its beginning.
     brought_forward: HashMap<Life, Balance>,
@@ -112,7 +112,7 @@ impl Checker for Conservation {
                     && let Some(execution) = &exchange.executed
                 {
                     self.told
-                        .entry(execution.life)
+                        .entry(scene.book.memory_of(execution.life))
                         .or_default()
                         .add(&exchange.ask);
                 }
@@ -123,7 +123,7 @@ impl Checker for Conservation {
                 self.brought_forward = (0..scene.regions.len())
                     .map(|node| {
                         let held = Balance::of(&region::words(&scene.regions[node]));
-                        (scene.book.life(node), held)
+                        (scene.book.memory_of(scene.book.life(node)), held)
                     })
                     .collect();
                 Ok(())
@@ -139,11 +139,8 @@ impl Checker for Conservation {
 impl Conservation {
     /// Holds the region of a node against what was told of its present life.
     fn audit(&self, node: usize, scene: &Scene<'_>) -> Verdict {
-        let told = self
-            .told
-            .get(&scene.book.life(node))
-            .copied()
-            .unwrap_or_default();
+        let memory = scene.book.memory_of(scene.book.life(node));
+        let told = self.told.get(&memory).copied().unwrap_or_default();
         // Each exchange of which nobody was told may have happened or not.
         let (mut least, mut most) = (told, told);
         let untold = (0..)
@@ -166,7 +163,7 @@ impl Conservation {
                 _ => {}
             }
         }
-        let before = self.brought_forward.get(&scene.book.life(node)).copied();
+        let before = self.brought_forward.get(&memory).copied();
         let held =
             Balance::of(&region::words(&scene.regions[node])).since(&before.unwrap_or_default());
         let within = (least.counter..=most.counter).contains(&held.counter)

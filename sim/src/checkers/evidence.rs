@@ -48,7 +48,9 @@ impl Checker for Evidence {
                 }
             }
             Fact::Cut { cable, .. } => self.injure(*cable),
-            Fact::Crashed { cables, .. } | Fact::Scrambled { cables, .. } => {
+            Fact::Crashed { cables, .. }
+            | Fact::Restarted { cables, .. }
+            | Fact::Scrambled { cables, .. } => {
                 cables.iter().for_each(|cable| self.injure(*cable));
             }
             Fact::Link {

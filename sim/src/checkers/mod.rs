@@ -10,6 +10,7 @@
 //! | [`Conservation`] | transfers keep the sum; what a region holds at rest is what initiators were told |
 //! | [`Serial`] | verbs do what an independent model of the region does, one after the other |
 //! | [`Reservation`] | what was admitted is executed or reversed, once, under the same name; nothing stays reserved behind a failed link or at rest |
+//! | [`Durability`] | what was acknowledged of a node with a journal is there when it starts again, no part of it and nothing else |
 //! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
 //! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
 //! | [`Announcement`] | a node that has a frame to send says so |
@@ -19,6 +20,7 @@ mod announcement;
 mod conservation;
 mod convergence;
 mod credit;
+mod durability;
 mod evidence;
 mod exactly_once;
 mod integrity;
@@ -32,9 +34,9 @@ use std::fmt;
 
 pub use self::{
     announcement::Announcement, conservation::Conservation, convergence::Convergence,
-    credit::Credit, evidence::Evidence, exactly_once::ExactlyOnce, integrity::Integrity,
-    isolation::Isolation, reservation::Reservation, serial::Serial, told_once::ToldOnce,
-    told_truthfully::ToldTruthfully,
+    credit::Credit, durability::Durability, evidence::Evidence, exactly_once::ExactlyOnce,
+    integrity::Integrity, isolation::Isolation, reservation::Reservation, serial::Serial,
+    told_once::ToldOnce, told_truthfully::ToldTruthfully,
 };
 use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
 
@@ -80,6 +82,7 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Conservation::default()),
         Box::new(Serial::default()),
         Box::new(Reservation::default()),
+        Box::new(Durability::new(&plan.durable)),
         Box::new(Credit::new(plan.slots)),
         Box::new(Evidence::default()),
         Box::new(Announcement),

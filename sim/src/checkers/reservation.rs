@@ -112,7 +112,7 @@ impl Checker for Reservation {
                 })?;
                 self.compare(*at, scene)
             }
-            Fact::Crashed { node, .. } => {
+            Fact::Crashed { node, .. } | Fact::Restarted { node, .. } => {
                 self.open.retain(|(life, _), _| life.node != *node);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use covalent_protocol::DEFAULT_ETHERTYPE;
 
 use super::World;
-use crate::fact::Fact;
+use crate::{fact::Fact, journal::LastBatch};
 
 /// Something that may happen to a world.
 type Event = fn(&mut World);
@@ -15,7 +15,7 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 16] = [
+        let events: [(u32, Event); 18] = [
             (weights.submit, Self::submit_somewhere),
             (weights.transmit, Self::transmit_somewhere),
             (weights.deliver, Self::deliver_somewhere),
@@ -29,6 +29,8 @@ impl World {
             (weights.stall, Self::stall),
             (weights.cancel, Self::cancel),
             (weights.crash, Self::crash_somewhere),
+            (weights.restart, Self::restart_somewhere),
+            (weights.sync, Self::sync_somewhere),
             (weights.plug, Self::plug),
             (weights.noise, Self::noise),
             (weights.hit, Self::hit),
@@ -175,6 +177,19 @@ impl World {
     fn crash_somewhere(&mut self) {
         let node = self.rng.usize(..self.nodes.len());
         self.crash(node);
+    }
+
+    fn restart_somewhere(&mut self) {
+        let node = self.rng.usize(..self.nodes.len());
+        let last = [LastBatch::Whole, LastBatch::Torn][self.rng.usize(..2)];
+        self.restart(node, last);
+    }
+
+    fn sync_somewhere(&mut self) {
+        let node = self.rng.usize(..self.nodes.len());
+        if !self.stands_still(node) {
+            self.sync(node);
+        }
     }
 
     fn plug(&mut self) {

@@ -21,6 +21,7 @@ use crate::{
     book::{Ended, Exchange, Life},
     cable::{Cable, End, Fate},
     fact::{Fact, Place},
+    journal::LastBatch,
     mutant::Mutant,
     node_guid, node_name,
     options::Options,
@@ -334,8 +335,55 @@ impl World {
         self.collect(node);
         let at = self.cables_of(node);
         self.witness.see(Fact::Crashed { node, cables: &at });
+        self.start(node, &at);
+    }
+
+    /// A node with a journal starts again with what that has.
+    pub(crate) fn restart(&mut self, node: usize, last: LastBatch) {
+        let tears = self.options.mutant == Some(Mutant::TearsCommits);
+        let Some(journal) = &mut self.witness.journals[node] else {
+            return;
+        };
+        self.report.restarts += 1;
+        let before = journal.last();
+        let words = journal.replay(last, tears);
+        let durable = journal.durable();
+        self.report.unwritten += before - durable;
+        self.collect(node);
+        let at = self.cables_of(node);
+        self.witness.see(Fact::Restarted {
+            node,
+            cables: &at,
+            words: &words,
+        });
+        self.start(node, &at);
+        self.nodes[node].on_durable(durable);
+    }
+
+    /// The disk of a node finishes what it writes, and begins to write what came since. Gives whether there was anything.
+    pub(crate) fn sync(&mut self, node: usize) -> bool {
+        let Some(journal) = &mut self.witness.journals[node] else {
+            return false;
+        };
+        let was_busy = journal.is_busy();
+        journal.sync();
+        journal.submit();
+        let (durable, last) = (journal.durable(), journal.last());
+        if was_busy {
+            self.witness.see(Fact::Synced {
+                node,
+                durable,
+                last,
+            });
+            self.with(node, |node, _| node.on_durable(durable));
+        }
+        was_busy
+    }
+
+    /// A node begins a life, at these cables.
+    fn start(&mut self, node: usize, cables: &[usize]) {
         self.nodes[node] = self.make_node(node);
-        for cable in at {
+        for &cable in cables {
             for end in [0, 1] {
                 let End {
                     node: here,

@@ -99,6 +99,9 @@ impl World {
                     moved |= !stalled && self.deliver(cable, end);
                 }
             }
+            for node in 0..self.nodes.len() {
+                moved |= self.sync(node);
+            }
             if !moved || self.witness.violation().is_some() {
                 return None;
             }
