@@ -1,6 +1,6 @@
 //! Everything that was asked, and what became of it.
 
-use covalent_protocol::Mode;
+use covalent_protocol::{ExchangeId, Mode};
 
 use crate::{ask::Ask, payload};
 
@@ -34,8 +34,8 @@ pub struct Exchange {
     pub ended: Option<Ended>,
     /// The cable that it was last sent on, if that is followed.
     pub sent_on: Option<usize>,
-    /// The one who asked was told that it is in doubt.
-    pub doubted: bool,
+    /// The one who asked was told that it is in doubt, and may ask for it by this name.
+    pub name: Option<ExchangeId>,
     /// The one who asked does not care any more.
     pub cancelled: bool,
     /// It was open while registers held anything, and waits for a peer to which no cable led when all else had come to its end.
@@ -49,6 +49,17 @@ pub struct Execution {
     pub life: Life,
     /// What it replied.
     pub reply: Vec<u8>,
+}
+
+/// A question for an exchange by its name. Its place in the book is its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// Who asked, and in which life.
+    pub by: Life,
+    /// About which exchange.
+    pub token: u64,
+    /// It was asked and is not answered.
+    pub is_open: bool,
 }
 
 /// How an exchange ended.
@@ -66,6 +77,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Book {
     exchanges: Vec<Exchange>,
+    questions: Vec<Question>,
     lives: Vec<u32>,
     /// For each life of each node the life in which its memory began.
     memories: Vec<Vec<u32>>,
@@ -85,6 +97,7 @@ impl Book {
     pub fn new(nodes: usize, forgetful: &[usize]) -> Self {
         Self {
             exchanges: Vec::new(),
+            questions: Vec::new(),
             lives: vec![0; nodes],
             memories: vec![vec![0]; nodes],
             forgetful: (0..nodes).map(|node| forgetful.contains(&node)).collect(),
@@ -163,6 +176,18 @@ impl Book {
         Some((token, self.exchange(token)?))
     }
 
+    /// All questions, by number.
+    #[must_use]
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
+    }
+
+    /// The question with this number.
+    #[must_use]
+    pub fn question(&self, number: u64) -> Option<&Question> {
+        self.questions.get(usize::try_from(number).ok()?)
+    }
+
     /// The token of the next exchange.
     #[must_use]
     pub fn next_token(&self) -> u64 {
@@ -186,6 +211,23 @@ impl Book {
 
     pub(crate) fn enter(&mut self, exchange: Exchange) {
         self.exchanges.push(exchange);
+    }
+
+    pub(crate) fn ask(&mut self, by: Life, token: u64) {
+        self.questions.push(Question {
+            by,
+            token,
+            is_open: true,
+        });
+    }
+
+    pub(crate) fn close(&mut self, question: u64) {
+        if let Some(question) = usize::try_from(question)
+            .ok()
+            .and_then(|number| self.questions.get_mut(number))
+        {
+            question.is_open = false;
+        }
     }
 
     pub(crate) fn exchange_mut(&mut self, token: u64) -> Option<&mut Exchange> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use covalent_protocol::{ExchangeId, LinkEvent, Mode, Outcome, Refusal};
+use covalent_protocol::{Answer, ExchangeId, LinkEvent, Mode, Outcome, Refusal};
 use serde::Serialize;
 
 use crate::{
@@ -111,6 +111,8 @@ pub enum Fact<'a> {
         token: u64,
         /// How.
         outcome: Outcome<'a>,
+        /// Its node's clock.
+        clock: u64,
     },
     /// A program was told that its exchange is in doubt.
     Doubted {
@@ -118,6 +120,42 @@ pub enum Fact<'a> {
         by: Life,
         /// Which.
         token: u64,
+        /// By what name it may be asked for.
+        name: &'a ExchangeId,
+    },
+    /// A program asks for an exchange by its name.
+    AskedAgain {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+        /// About which exchange.
+        token: u64,
+    },
+    /// A node has no room for a question.
+    NotAsked {
+        /// The number of the question.
+        question: u64,
+    },
+    /// A program that asked by name was told that there is no path to the answer.
+    DoubtedAgain {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+    },
+    /// A program that asked by name was told.
+    Answered {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+        /// About which exchange.
+        token: u64,
+        /// What.
+        answer: Answer<'a>,
+        /// Its node's clock.
+        clock: u64,
     },
     /// A program does not care any more.
     Cancelled {
@@ -293,6 +331,10 @@ impl Fact<'_> {
             Self::Asked { .. }
             | Self::Told { .. }
             | Self::Doubted { .. }
+            | Self::AskedAgain { .. }
+            | Self::NotAsked { .. }
+            | Self::DoubtedAgain { .. }
+            | Self::Answered { .. }
             | Self::Cancelled { .. } => Subject::Exchange,
             Self::Admitted { .. }
             | Self::Declined { .. }
@@ -383,7 +425,9 @@ impl fmt::Display for Fact<'_> {
             Self::Reversed { at, payload, .. } => {
                 write!(f, "{at} reverses exchange {}", token(payload))
             }
-            Self::Told { by, token, outcome } => match outcome {
+            Self::Told {
+                by, token, outcome, ..
+            } => match outcome {
                 Outcome::Committed(_) => write!(f, "{by} is told: exchange {token} is done"),
                 Outcome::Refused(refusal) => {
                     write!(f, "{by} is told: exchange {token} was refused, {refusal}")
@@ -393,10 +437,45 @@ impl fmt::Display for Fact<'_> {
                     "{by} is told: the peer of exchange {token} forgot it, done at most once"
                 ),
             },
-            Self::Doubted { by, token } => {
+            Self::Doubted { by, token, name } => {
                 write!(
                     f,
-                    "{by} is told: exchange {token} is in doubt, no path to ask"
+                    "{by} is told: exchange {token} is in doubt, no path to ask; it is number {} in slot {} of epoch {}",
+                    name.sequence, name.slot, name.epoch
+                )
+            }
+            Self::AskedAgain {
+                by,
+                question,
+                token,
+            } => write!(
+                f,
+                "{by} asks by name for exchange {token}: question {question}"
+            ),
+            Self::NotAsked { question } => write!(f, "there is no room for question {question}"),
+            Self::DoubtedAgain { by, question } => {
+                write!(
+                    f,
+                    "{by} is told: no path to an answer to question {question}"
+                )
+            }
+            Self::Answered {
+                by,
+                question,
+                token,
+                answer,
+                ..
+            } => {
+                let answer = match answer {
+                    Answer::Committed(_) => "is done",
+                    Answer::Refused(_) => "was refused",
+                    Answer::Undone => "is undone",
+                    Answer::NeverSeen => "was never seen",
+                    Answer::Forgotten => "is forgotten",
+                };
+                write!(
+                    f,
+                    "{by} is answered question {question}: exchange {token} {answer}"
                 )
             }
             Self::Cancelled { token } => write!(f, "nobody cares about exchange {token} any more"),

@@ -27,11 +27,15 @@ pub enum Mutant {
     AcknowledgesEarly,
     /// Of the last commit in a journal only a part is replayed.
     TearsCommits,
+    /// A program stamps what it executes with a clock of its own, which hears nobody.
+    StampsByItself,
+    /// A program that asks for an exchange by its name takes "forgotten" for "not executed".
+    DeniesForgotten,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Reordering,
         Self::ExecutesAtMessageOne,
         Self::RetriesBlindly,
@@ -42,6 +46,8 @@ impl Mutant {
         Self::HidesRestarts,
         Self::AcknowledgesEarly,
         Self::TearsCommits,
+        Self::StampsByItself,
+        Self::DeniesForgotten,
     ];
 
     /// Its name on the command line.
@@ -58,6 +64,8 @@ impl Mutant {
             Self::HidesRestarts => "hides-restarts",
             Self::AcknowledgesEarly => "acknowledges-early",
             Self::TearsCommits => "tears-commits",
+            Self::StampsByItself => "stamps-by-itself",
+            Self::DeniesForgotten => "denies-forgotten",
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct Plan {
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
     pub two_phase_in_ten: u8,
+    /// Where the clock of each node starts.
+    pub clocks: Vec<u64>,
     /// Nodes that have a journal.
     pub durable: Vec<bool>,
     /// The world begins with arbitrary registers and records under way.
@@ -62,6 +64,8 @@ pub struct Plan {
 pub struct Weights {
     /// A program asks for something.
     pub submit: u32,
+    /// A program asks by name for an exchange that was in doubt.
+    pub ask_again: u32,
     /// A node gives out a frame.
     pub transmit: u32,
     /// A frame arrives.
@@ -156,6 +160,7 @@ impl Plan {
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         let weights = Weights {
             submit: 120,
+            ask_again: 20,
             transmit: 400,
             deliver: 400,
             tick,
@@ -181,6 +186,7 @@ impl Plan {
         let durable: Vec<bool> = (0..shape.nodes)
             .map(|_| weights.restart > 0 && rng.u8(..3) > 0)
             .collect();
+        let clocks = (0..shape.nodes).map(|_| first_clock(rng)).collect();
         let weights = Weights {
             sync: if durable.contains(&true) {
                 [4, 20, 100][rng.usize(..3)]
@@ -212,6 +218,7 @@ impl Plan {
             event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
+            clocks,
             durable,
             arbitrary,
             swap,
@@ -231,6 +238,7 @@ impl Plan {
     pub fn faults(&self) -> Vec<(Fault, u32)> {
         let Weights {
             submit,
+            ask_again,
             transmit,
             deliver,
             tick,
@@ -262,7 +270,7 @@ impl Plan {
             (Fault::Noise, noise),
             (Fault::Arbitrary, hit),
         ];
-        let work = submit + transmit + deliver + tick + quiet + heal + sync;
+        let work = submit + ask_again + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
         let frames = [
             (Fault::Loss, self.frames.lost),
@@ -294,12 +302,24 @@ impl Plan {
             event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
+            clocks: vec![0; nodes],
             durable: vec![false; nodes],
             arbitrary: false,
             swap: None,
             weights: Weights::default(),
             frames: FrameFaults::default(),
         }
+    }
+}
+
+/// Where a clock starts: at nothing, shortly before its lower half wraps, or eras ahead.
+fn first_clock(rng: &mut Rng) -> u64 {
+    const ERA: u64 = 1 << 32;
+    match rng.u8(..8) {
+        0 => ERA - rng.u64(..300),
+        1 => rng.u64(1..5) * ERA - rng.u64(..300),
+        2 => rng.u64(..1 << 60),
+        _ => 0,
     }
 }
 

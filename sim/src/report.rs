@@ -50,6 +50,8 @@ report! {
     resolved,
     /// Exchanges of which somebody was told that they are in doubt.
     doubted,
+    /// Questions by name.
+    asked_again,
     /// Requests that arrived after their outcome was latched.
     late,
     /// Links that failed.

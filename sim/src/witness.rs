@@ -1,6 +1,8 @@
 //! Shows everything that happens to every checker, and keeps the book, the regions and the trace.
 
-use covalent_protocol::Outcome;
+use std::collections::HashSet;
+
+use covalent_protocol::{ExchangeId, Outcome};
 use serde::Serialize;
 
 use crate::{
@@ -44,6 +46,8 @@ pub struct Witness {
     pub regions: Vec<Region>,
     /// The journals of those that have one.
     pub journals: Vec<Option<Journal>>,
+    /// What nodes keep that nobody asked for.
+    pub inventions: HashSet<(usize, ExchangeId)>,
     /// The nodes at the ends of each cable.
     pub cables: Vec<[usize; 2]>,
     /// Events so far.
@@ -72,6 +76,7 @@ impl Witness {
                 .iter()
                 .map(|durable| durable.then(Journal::default))
                 .collect(),
+            inventions: HashSet::new(),
             cables: plan.cables.clone(),
             step: 0,
             call: 0,
@@ -164,10 +169,14 @@ impl Witness {
                     });
                 }
             }
-            Fact::Doubted { token, .. } => {
+            Fact::Doubted { token, name, .. } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
-                    exchange.doubted = true;
+                    exchange.name.get_or_insert(*name);
                 }
+            }
+            Fact::AskedAgain { by, token, .. } => self.book.ask(by, token),
+            Fact::NotAsked { question } | Fact::Answered { question, .. } => {
+                self.book.close(question);
             }
             Fact::Cancelled { token } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
@@ -175,6 +184,7 @@ impl Witness {
                 }
             }
             Fact::Crashed { node, .. } => {
+                self.inventions.retain(|(at, _)| *at != node);
                 self.book.crash(node);
                 self.regions[node] = region::opened();
                 if let Some(journal) = &mut self.journals[node] {
@@ -182,6 +192,7 @@ impl Witness {
                 }
             }
             Fact::Restarted { node, words, .. } => {
+                self.inventions.retain(|(at, _)| *at != node);
                 self.book.restart(node);
                 self.regions[node] = region::restored(words);
             }

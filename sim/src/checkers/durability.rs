@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use covalent_protocol::Outcome;
+use covalent_protocol::{Answer, Outcome};
 
 use super::{Checker, Scene, Verdict, forbid};
 use crate::{ask::Ask, fact::Fact, model::Model};
@@ -140,6 +140,11 @@ impl Checker for Durability {
             Fact::Told {
                 token,
                 outcome: Outcome::Committed(_),
+                ..
+            }
+            | Fact::Answered {
+                token,
+                answer: Answer::Committed(_),
                 ..
             } => self.tell(*token, scene),
             Fact::Restarted { node, words, .. } => self.restart(*node, *words),

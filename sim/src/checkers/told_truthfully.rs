@@ -22,7 +22,9 @@ impl Checker for ToldTruthfully {
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Told { by, token, outcome } => {
+            Fact::Told {
+                by, token, outcome, ..
+            } => {
                 let Some(exchange) = scene.book.exchange(*token) else {
                     return Ok(());
                 };

@@ -27,7 +27,7 @@ use crate::{
     options::Options,
     payload,
     plan::Plan,
-    program::{Afterwards, Program},
+    program::{Afterwards, Program, QUESTION},
     records::Content,
     region,
     report::{Failure, Report},
@@ -224,12 +224,36 @@ impl World {
             executed: None,
             ended: None,
             sent_on: None,
-            doubted: false,
+            name: None,
             cancelled: false,
             loose: false,
         };
         self.witness.see(Fact::Asked { token, exchange });
         Some(token)
+    }
+
+    /// The program that asked for an exchange asks for it by its name.
+    pub(crate) fn ask_again(&mut self, token: u64) {
+        let Some(exchange) = self.witness.book.exchange(token) else {
+            return;
+        };
+        let (by, Some(name)) = (exchange.from, exchange.name) else {
+            return;
+        };
+        let question = self.witness.book.questions().len() as u64;
+        self.report.asked_again += 1;
+        self.witness.see(Fact::AskedAgain {
+            by,
+            question,
+            token,
+        });
+        let mut taken = true;
+        self.with(by.node, |node, program| {
+            taken = node.ask(&name, QUESTION | question, program).is_ok();
+        });
+        if !taken {
+            self.witness.see(Fact::NotAsked { question });
+        }
     }
 
     /// The port at an end of a cable gives out a frame.
@@ -431,6 +455,7 @@ impl World {
             rng: &mut self.rng,
             cables: &self.cables,
             mutant: self.options.mutant,
+            clock: 0,
             refused: self.refused,
             afterwards: &mut afterwards,
         };
@@ -449,6 +474,7 @@ impl World {
                         by,
                         token,
                         outcome: covalent_protocol::Outcome::Committed(&[]),
+                        clock: self.nodes[at].clock(),
                     });
                 }
             }
@@ -500,7 +526,10 @@ impl World {
             committed: ended(Ended::Committed),
             refused: ended(Ended::Refused),
             restarted: ended(Ended::Restarted),
-            doubted: exchanges.iter().filter(|exchange| exchange.doubted).count() as u64,
+            doubted: exchanges
+                .iter()
+                .filter(|exchange| exchange.name.is_some())
+                .count() as u64,
             forgotten: self.witness.book.forgotten(),
             ..self.report
         }
@@ -521,6 +550,9 @@ impl World {
             first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)
         });
+        if life == 0 {
+            node.observe(self.plan.clocks[at]);
+        }
         let mut ports: Vec<u16> = self
             .cables
             .iter()

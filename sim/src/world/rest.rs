@@ -136,6 +136,16 @@ impl World {
                 crate::node_name(node)
             ));
         }
+        let keeps = |node: &usize| {
+            let mut invented = self.witness.inventions.iter();
+            self.witness.regions[*node].reserved_words() > 0 || invented.any(|(at, _)| at == node)
+        };
+        if let Some(node) = (0..self.nodes.len()).find(keeps) {
+            return Some(format!(
+                "node {} keeps what it has not executed",
+                crate::node_name(node)
+            ));
+        }
         let book = &self.witness.book;
         let waits = book.exchanges().iter().position(|exchange| {
             book.is_waited_for(exchange)
