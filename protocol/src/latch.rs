@@ -215,6 +215,20 @@ impl LatchSet {
             .for_each(|latch| latch.standing = Standing::Forgotten);
     }
 
+    /// The port enters `epoch`, which is later than all that it was in before, and nothing was asked for in it. What is latched of it or a later one
+    /// cannot be true; but it may have been asked about what this side never saw, by whoever was up in it first.
+    pub fn distrust(&mut self, epoch: u32) {
+        for latch in &mut self.latches {
+            latch.used_in_epoch = false;
+            latch.answer_due = false;
+            let is_of_before = is_later(epoch, latch.epoch);
+            let is_of_now = latch.epoch == epoch && latch.standing == Standing::NeverSeen;
+            if !latch.is_blank() && !is_of_before && !is_of_now {
+                latch.standing = Standing::Forgotten;
+            }
+        }
+    }
+
     /// Frees the set.
     pub fn clear(&mut self) {
         self.owner = None;

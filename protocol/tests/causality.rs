@@ -309,6 +309,21 @@ proptest! {
     }
 }
 
+#[test]
+fn an_era_is_said_with_a_message_and_not_for_its_own_sake() {
+    let mut net = Net::up([0; NODES]);
+    let mut buffer = [0; FRAME_BYTES_MAX];
+    let (node, _) = &mut net.nodes[0];
+    node.observe(9 * ERA);
+    assert!(!node.has_work(port(0)));
+    assert_eq!(node.poll_transmit(port(0), &mut buffer), None);
+    net.ask(0, 1, Mode::OnePhase);
+    let (node, _) = &net.nodes[0];
+    assert!(node.has_work(port(0)));
+    net.settle();
+    assert_eq!(net.ended(), 1);
+}
+
 /// A chain over three nodes, where the first is eras ahead of the others and its answer is all that they hear of it.
 #[test]
 fn a_node_that_meets_a_clock_far_ahead_orders_what_it_does_after_that() {

@@ -39,7 +39,7 @@ pub struct Cable {
 struct UnderWay {
     frame: Vec<u8>,
     content: Option<Content>,
-    /// The NIC made it: its sender knows of one less.
+    /// The other end did not send it: its sender knows of one less.
     copy: bool,
 }
 
@@ -113,6 +113,18 @@ impl Cable {
         } else {
             Fate::UnderWay
         }
+    }
+
+    /// A frame is under way to the end `to` that nobody sent.
+    pub fn plant(&mut self, to: usize, frame: Vec<u8>, rng: &mut Rng) {
+        let queue = &mut self.under_way[to];
+        let place = rng.usize(..=queue.len());
+        let planted = UnderWay {
+            content: Content::of(&frame),
+            frame,
+            copy: true,
+        };
+        queue.insert(place, planted);
     }
 
     /// The next frame that arrives at the end `to`, and whether it will arrive again.

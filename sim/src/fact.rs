@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use covalent_protocol::{ExchangeId, LinkEvent, Mode, Outcome, Refusal};
+use covalent_protocol::{Answer, ExchangeId, LinkEvent, Mode, Outcome, Refusal};
 use serde::Serialize;
 
 use crate::{
     book::{Exchange, Life},
     cable::Fate,
     node_name, payload, records,
+    region::REGION_WORDS,
 };
 
 /// A port at an end of a cable.
@@ -110,6 +111,8 @@ pub enum Fact<'a> {
         token: u64,
         /// How.
         outcome: Outcome<'a>,
+        /// Its node's clock.
+        clock: u64,
     },
     /// A program was told that its exchange is in doubt.
     Doubted {
@@ -117,6 +120,42 @@ pub enum Fact<'a> {
         by: Life,
         /// Which.
         token: u64,
+        /// By what name it may be asked for.
+        name: &'a ExchangeId,
+    },
+    /// A program asks for an exchange by its name.
+    AskedAgain {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+        /// About which exchange.
+        token: u64,
+    },
+    /// A node has no room for a question.
+    NotAsked {
+        /// The number of the question.
+        question: u64,
+    },
+    /// A program that asked by name was told that there is no path to the answer.
+    DoubtedAgain {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+    },
+    /// A program that asked by name was told.
+    Answered {
+        /// Who.
+        by: Life,
+        /// The number of the question.
+        question: u64,
+        /// About which exchange.
+        token: u64,
+        /// What.
+        answer: Answer<'a>,
+        /// Its node's clock.
+        clock: u64,
     },
     /// A program does not care any more.
     Cancelled {
@@ -211,6 +250,24 @@ pub enum Fact<'a> {
         /// The cables at it.
         cables: &'a [usize],
     },
+    /// A node with a journal starts again.
+    Restarted {
+        /// The node.
+        node: usize,
+        /// The cables at it.
+        cables: &'a [usize],
+        /// What its journal makes of its memory.
+        words: &'a [u64; REGION_WORDS],
+    },
+    /// The disk of a node has finished what it wrote.
+    Synced {
+        /// The node.
+        node: usize,
+        /// The last record that is on disk.
+        durable: u64,
+        /// The last record.
+        last: u64,
+    },
     /// Cables lead elsewhere.
     Moved {
         /// The nodes that each cable joins now.
@@ -220,6 +277,38 @@ pub enum Fact<'a> {
     Noise {
         /// The port.
         at: Place,
+    },
+    /// A node's registers hold anything from now on.
+    Scrambled {
+        /// The node.
+        node: usize,
+        /// The cables at it.
+        cables: &'a [usize],
+    },
+    /// A frame is under way that nobody sent.
+    Planted {
+        /// The port that it goes to.
+        at: Place,
+        /// The frame.
+        frame: &'a [u8],
+    },
+    /// A node gave its program something that nobody asked for.
+    Invented {
+        /// Where.
+        at: Life,
+        /// What was to be done with it.
+        what: &'static str,
+        /// The bytes.
+        payload: &'a [u8],
+    },
+    /// Everything came to its end behind what was arbitrary, or not.
+    Converged {
+        /// Paces that it took.
+        paces: u32,
+        /// Paces that it may take.
+        paces_max: u32,
+        /// What did not come to its end.
+        unfinished: Option<&'a str>,
     },
     /// From now on nothing fails.
     FaultsStopped,
@@ -242,11 +331,17 @@ impl Fact<'_> {
             Self::Asked { .. }
             | Self::Told { .. }
             | Self::Doubted { .. }
+            | Self::AskedAgain { .. }
+            | Self::NotAsked { .. }
+            | Self::DoubtedAgain { .. }
+            | Self::Answered { .. }
             | Self::Cancelled { .. } => Subject::Exchange,
             Self::Admitted { .. }
             | Self::Declined { .. }
             | Self::Executed { .. }
-            | Self::Reversed { .. } => Subject::Region,
+            | Self::Reversed { .. }
+            | Self::Synced { .. }
+            | Self::Invented { .. } => Subject::Region,
             Self::Link { .. } => Subject::Link,
             Self::Cut { .. }
             | Self::Healed { .. }
@@ -255,11 +350,14 @@ impl Fact<'_> {
             | Self::NodeStalled { .. }
             | Self::CableStalled { .. }
             | Self::Crashed { .. }
+            | Self::Restarted { .. }
             | Self::Moved { .. }
+            | Self::Scrambled { .. }
+            | Self::Planted { .. }
             | Self::Noise { .. } => Subject::Fault,
             Self::Sent { .. } | Self::Heard { .. } => Subject::Frame,
             Self::Ticked { .. } | Self::Quiet { .. } => Subject::Pace,
-            Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
+            Self::Converged { .. } | Self::FaultsStopped | Self::Rested { .. } => Subject::Run,
         }
     }
 }
@@ -327,7 +425,9 @@ impl fmt::Display for Fact<'_> {
             Self::Reversed { at, payload, .. } => {
                 write!(f, "{at} reverses exchange {}", token(payload))
             }
-            Self::Told { by, token, outcome } => match outcome {
+            Self::Told {
+                by, token, outcome, ..
+            } => match outcome {
                 Outcome::Committed(_) => write!(f, "{by} is told: exchange {token} is done"),
                 Outcome::Refused(refusal) => {
                     write!(f, "{by} is told: exchange {token} was refused, {refusal}")
@@ -337,10 +437,45 @@ impl fmt::Display for Fact<'_> {
                     "{by} is told: the peer of exchange {token} forgot it, done at most once"
                 ),
             },
-            Self::Doubted { by, token } => {
+            Self::Doubted { by, token, name } => {
                 write!(
                     f,
-                    "{by} is told: exchange {token} is in doubt, no path to ask"
+                    "{by} is told: exchange {token} is in doubt, no path to ask; it is number {} in slot {} of epoch {}",
+                    name.sequence, name.slot, name.epoch
+                )
+            }
+            Self::AskedAgain {
+                by,
+                question,
+                token,
+            } => write!(
+                f,
+                "{by} asks by name for exchange {token}: question {question}"
+            ),
+            Self::NotAsked { question } => write!(f, "there is no room for question {question}"),
+            Self::DoubtedAgain { by, question } => {
+                write!(
+                    f,
+                    "{by} is told: no path to an answer to question {question}"
+                )
+            }
+            Self::Answered {
+                by,
+                question,
+                token,
+                answer,
+                ..
+            } => {
+                let answer = match answer {
+                    Answer::Committed(_) => "is done",
+                    Answer::Refused(_) => "was refused",
+                    Answer::Undone => "is undone",
+                    Answer::NeverSeen => "was never seen",
+                    Answer::Forgotten => "is forgotten",
+                };
+                write!(
+                    f,
+                    "{by} is answered question {question}: exchange {token} {answer}"
                 )
             }
             Self::Cancelled { token } => write!(f, "nobody cares about exchange {token} any more"),
@@ -405,6 +540,18 @@ impl fmt::Display for Fact<'_> {
             Self::Crashed { node, .. } => {
                 write!(f, "{} restarts without its memory", node_name(*node))
             }
+            Self::Restarted { node, .. } => {
+                write!(f, "{} restarts with its journal", node_name(*node))
+            }
+            Self::Synced {
+                node,
+                durable,
+                last,
+            } => write!(
+                f,
+                "{} has {durable} of {last} records on disk",
+                node_name(*node)
+            ),
             Self::Moved { cables } => {
                 let pairs: Vec<_> = cables
                     .iter()
@@ -413,6 +560,21 @@ impl fmt::Display for Fact<'_> {
                 write!(f, "cables are moved: {}", pairs.join(" "))
             }
             Self::Noise { at } => write!(f, "{at} hears noise"),
+            Self::Scrambled { node, .. } => {
+                write!(f, "the registers of {} hold anything", node_name(*node))
+            }
+            Self::Planted { at, frame } => {
+                write!(f, "to {at} comes from nowhere {}", records::describe(frame))
+            }
+            Self::Invented { at, what, payload } => {
+                write!(f, "{at} {what} {} bytes of nobody", payload.len())
+            }
+            Self::Converged {
+                paces, unfinished, ..
+            } => match unfinished {
+                None => write!(f, "all is well again, after {paces} paces"),
+                Some(what) => write!(f, "not well again after {paces} paces: {what}"),
+            },
             Self::FaultsStopped => f.write_str("from now on nothing fails"),
             Self::Rested {
                 paces, unfinished, ..

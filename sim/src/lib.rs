@@ -19,6 +19,7 @@
 //!
 //! A run that fails names its seed and the command that replays it.
 
+pub mod arbitrary;
 pub mod ask;
 pub mod book;
 pub mod cable;
@@ -26,6 +27,7 @@ pub mod checkers;
 pub mod fact;
 pub mod failover;
 pub mod hold;
+pub mod journal;
 pub mod model;
 pub mod mutant;
 pub mod options;

@@ -37,6 +37,14 @@ impl Model {
         Self { words }
     }
 
+    /// A region that holds this.
+    #[must_use]
+    pub fn of(words: &[u64]) -> Self {
+        let mut model = Self::new();
+        model.words.copy_from_slice(words);
+        model
+    }
+
     /// All words.
     #[must_use]
     pub fn words(&self) -> &[u64] {

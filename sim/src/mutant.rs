@@ -23,11 +23,19 @@ pub enum Mutant {
     HalvesTransfers,
     /// A node is restarted and does not say so: its incarnation is that of before.
     HidesRestarts,
+    /// A program with a journal lets be told what is not on disk.
+    AcknowledgesEarly,
+    /// Of the last commit in a journal only a part is replayed.
+    TearsCommits,
+    /// A program stamps what it executes with a clock of its own, which hears nobody.
+    StampsByItself,
+    /// A program that asks for an exchange by its name takes "forgotten" for "not executed".
+    DeniesForgotten,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Reordering,
         Self::ExecutesAtMessageOne,
         Self::RetriesBlindly,
@@ -36,6 +44,10 @@ impl Mutant {
         Self::CorruptsUnnoticed,
         Self::HalvesTransfers,
         Self::HidesRestarts,
+        Self::AcknowledgesEarly,
+        Self::TearsCommits,
+        Self::StampsByItself,
+        Self::DeniesForgotten,
     ];
 
     /// Its name on the command line.
@@ -50,6 +62,10 @@ impl Mutant {
             Self::CorruptsUnnoticed => "corrupts-unnoticed",
             Self::HalvesTransfers => "halves-transfers",
             Self::HidesRestarts => "hides-restarts",
+            Self::AcknowledgesEarly => "acknowledges-early",
+            Self::TearsCommits => "tears-commits",
+            Self::StampsByItself => "stamps-by-itself",
+            Self::DeniesForgotten => "denies-forgotten",
         }
     }
 }

@@ -97,19 +97,23 @@ pub enum Fault {
     Transmit,
     /// A node, or one direction of a cable, stands still for a while; nothing is lost.
     Stall,
-    /// A node restarts without its memory.
+    /// A node restarts without its memory, and without its journal if it had one.
     Crash,
+    /// A node restarts with its journal.
+    Restart,
     /// Cables are plugged elsewhere.
     Move,
     /// A program vanishes, and with it the interest in what it asked for.
     Cancel,
     /// Random bytes arrive as a link frame.
     Noise,
+    /// A node's registers, and records under way to it, become anything.
+    Arbitrary,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Loss,
         Self::Corrupt,
         Self::Duplicate,
@@ -119,9 +123,11 @@ impl Fault {
         Self::Transmit,
         Self::Stall,
         Self::Crash,
+        Self::Restart,
         Self::Move,
         Self::Cancel,
         Self::Noise,
+        Self::Arbitrary,
     ];
 
     /// Its name on the command line.
@@ -137,9 +143,11 @@ impl Fault {
             Self::Transmit => "transmit",
             Self::Stall => "stall",
             Self::Crash => "crash",
+            Self::Restart => "restart",
             Self::Move => "move",
             Self::Cancel => "cancel",
             Self::Noise => "noise",
+            Self::Arbitrary => "arbitrary",
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! The filler brings messages to every length that a link carries.
 
-use covalent_protocol::{MAX_PAYLOAD_BYTES, Reply};
+use covalent_protocol::{MAX_PAYLOAD_BYTES, Moment, Reply, verb};
 
 use crate::book::Life;
 
@@ -52,6 +52,12 @@ pub fn finish_reply(reply: &mut Reply, token: u64, life: Life, len: usize) {
 #[must_use]
 pub fn answer_of(reply: &[u8]) -> Option<&[u8]> {
     counted(reply, 12, REPLY_HEADER_BYTES)
+}
+
+/// The stamp in a reply.
+#[must_use]
+pub fn moment_of(reply: &[u8]) -> Option<Moment> {
+    Some(verb::Reply::decode(answer_of(reply)?).ok()?.moment)
 }
 
 fn counted(bytes: &[u8], count_at: usize, header_bytes: usize) -> Option<&[u8]> {

@@ -6,6 +6,8 @@ use crate::options::{Fault, NODES, Options, Topology};
 
 /// Events of a run, for each three cables.
 const STEPS: u32 = 2500;
+/// Of so many worlds one has registers with arbitrary contents, where a seed picks the faults.
+const ARBITRARY_PART: u8 = 8;
 /// Most events of a run that was not asked for more.
 const STEPS_MAX: u32 = 10_000;
 
@@ -43,6 +45,12 @@ pub struct Plan {
     pub payload_bytes_max: usize,
     /// Exchanges in ten that are two-phase.
     pub two_phase_in_ten: u8,
+    /// Where the clock of each node starts.
+    pub clocks: Vec<u64>,
+    /// Nodes that have a journal.
+    pub durable: Vec<bool>,
+    /// The world begins with arbitrary registers and records under way.
+    pub arbitrary: bool,
     /// Two cables whose second ends are swapped now and then.
     pub swap: Option<[usize; 2]>,
     /// Weights of the events.
@@ -56,6 +64,8 @@ pub struct Plan {
 pub struct Weights {
     /// A program asks for something.
     pub submit: u32,
+    /// A program asks by name for an exchange that was in doubt.
+    pub ask_again: u32,
     /// A node gives out a frame.
     pub transmit: u32,
     /// A frame arrives.
@@ -80,10 +90,16 @@ pub struct Weights {
     pub cancel: u32,
     /// A node loses its memory.
     pub crash: u32,
+    /// A node with a journal starts again with what that has.
+    pub restart: u32,
+    /// The disk of a node with a journal finishes what it writes.
+    pub sync: u32,
     /// Cables are plugged elsewhere.
     pub plug: u32,
     /// Noise arrives.
     pub noise: u32,
+    /// Registers and records under way become anything.
+    pub hit: u32,
 }
 
 /// What happens to a frame that is given to a cable, in thousandths.
@@ -105,7 +121,11 @@ impl Plan {
     /// The plan of a seed, within what the options leave open.
     #[must_use]
     pub fn new(rng: &mut Rng, options: &Options) -> Self {
-        let shape = Shape::new(rng, options);
+        let arbitrary = match options.faults {
+            None => rng.u8(..ARBITRARY_PART) == 0,
+            Some(named) => named.has(Fault::Arbitrary),
+        };
+        let shape = Shape::new(rng, options, arbitrary);
         let swap = (shape.spares.is_empty() && shape.cables.len() >= 2 && rng.u8(..4) == 0)
             .then(|| [0, rng.usize(1..shape.cables.len())]);
         let first_sequence = match rng.u8(..4) {
@@ -140,6 +160,7 @@ impl Plan {
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         let weights = Weights {
             submit: 120,
+            ask_again: 20,
             transmit: 400,
             deliver: 400,
             tick,
@@ -152,12 +173,27 @@ impl Plan {
             stall: weight(Fault::Stall, 8),
             cancel: weight(Fault::Cancel, 6),
             crash: weight(Fault::Crash, 2),
+            restart: weight(Fault::Restart, 4),
+            sync: 0,
             plug: match (moves, swap, shape.spares.is_empty()) {
                 (false, ..) | (true, None, true) => 0,
                 (true, _, false) => 8,
                 (true, Some(_), true) => 2,
             },
             noise: weight(Fault::Noise, 4),
+            hit: u32::from(arbitrary),
+        };
+        let durable: Vec<bool> = (0..shape.nodes)
+            .map(|_| weights.restart > 0 && rng.u8(..3) > 0)
+            .collect();
+        let clocks = (0..shape.nodes).map(|_| first_clock(rng)).collect();
+        let weights = Weights {
+            sync: if durable.contains(&true) {
+                [4, 20, 100][rng.usize(..3)]
+            } else {
+                0
+            },
+            ..weights
         };
         let thirds = u32::try_from(shape.cables.len() / 3).unwrap_or(u32::MAX);
         let windows: [u16; 4] = [250, 250, 100, 32];
@@ -176,10 +212,15 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
-            silent_paces_max: rng.u32(2..=8),
-            event_ratio: [0, 3, 32][rng.usize(..3)],
+            // An idle link bounces its ball at every other pace, so with 2 it would call itself dead.
+            silent_paces_max: rng.u32(3..=8),
+            // Where a node has many links, each in its turn, three round trips of another pass while one had none.
+            event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],
             two_phase_in_ten: [0, 3, 7, 10][rng.usize(..4)],
+            clocks,
+            durable,
+            arbitrary,
             swap,
             weights,
             frames,
@@ -197,6 +238,7 @@ impl Plan {
     pub fn faults(&self) -> Vec<(Fault, u32)> {
         let Weights {
             submit,
+            ask_again,
             transmit,
             deliver,
             tick,
@@ -209,8 +251,11 @@ impl Plan {
             stall,
             cancel,
             crash,
+            restart,
+            sync,
             plug,
             noise,
+            hit,
         } = self.weights;
         let faults = [
             (Fault::CutOneWay, cut_one_way),
@@ -219,11 +264,13 @@ impl Plan {
             (Fault::Transmit, transmit_failed),
             (Fault::Stall, stall),
             (Fault::Crash, crash),
+            (Fault::Restart, restart),
             (Fault::Move, plug),
             (Fault::Cancel, cancel),
             (Fault::Noise, noise),
+            (Fault::Arbitrary, hit),
         ];
-        let work = submit + transmit + deliver + tick + quiet + heal;
+        let work = submit + ask_again + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
         let frames = [
             (Fault::Loss, self.frames.lost),
@@ -255,10 +302,24 @@ impl Plan {
             event_ratio: 32,
             payload_bytes_max: 2500,
             two_phase_in_ten: 5,
+            clocks: vec![0; nodes],
+            durable: vec![false; nodes],
+            arbitrary: false,
             swap: None,
             weights: Weights::default(),
             frames: FrameFaults::default(),
         }
+    }
+}
+
+/// Where a clock starts: at nothing, shortly before its lower half wraps, or eras ahead.
+fn first_clock(rng: &mut Rng) -> u64 {
+    const ERA: u64 = 1 << 32;
+    match rng.u8(..8) {
+        0 => ERA - rng.u64(..300),
+        1 => rng.u64(1..5) * ERA - rng.u64(..300),
+        2 => rng.u64(..1 << 60),
+        _ => 0,
     }
 }
 
@@ -271,8 +332,9 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(rng: &mut Rng, options: &Options) -> Self {
-        let free = options.nodes.is_none() && options.topology.is_none();
+    fn new(rng: &mut Rng, options: &Options, arbitrary: bool) -> Self {
+        // Who asked a neighbour that is gone for good hears nothing, and so there would be no moment from which all is well again.
+        let free = options.nodes.is_none() && options.topology.is_none() && !arbitrary;
         let moves = options.faults.is_none_or(|named| named.has(Fault::Move));
         if free && moves && rng.u8(..5) == 0 {
             return Self::hub(rng.bool());
@@ -381,8 +443,11 @@ mod tests {
                 stall,
                 cancel,
                 crash,
+                restart,
+                sync,
                 plug,
                 noise,
+                hit,
                 ..
             } = plan.weights;
             assert!(cut_both > 0 && plan.spares.is_empty());
@@ -393,13 +458,16 @@ mod tests {
                 stall,
                 cancel,
                 crash,
+                restart,
+                sync,
                 plug,
                 noise,
+                hit,
                 plan.frames.lost,
                 plan.frames.corrupted,
                 plan.frames.duplicated,
             ];
-            assert_eq!(others, [0; 11], "seed {seed}");
+            assert_eq!(others, [0; 14], "seed {seed}");
         }
     }
 }

@@ -89,6 +89,26 @@ pub fn opened() -> Region {
     region
 }
 
+/// The regions of a node that starts again with this in its memory.
+#[must_use]
+pub fn restored(words: &[u64; REGION_WORDS]) -> Region {
+    let mut region = opened();
+    if let Some(mut memory) = region.remove(RKEY) {
+        for (at, word) in words.iter().enumerate() {
+            memory.words.swap((at * WORD_BYTES) as u64, *word);
+        }
+        let registered = region.register(Registration {
+            owner: 1,
+            name: NAME.into(),
+            rkey: RKEY,
+            rights: Rights::ALL,
+            memory,
+        });
+        debug_assert!(registered.is_ok());
+    }
+    region
+}
+
 /// Times that anything was written to the memory of a node.
 #[must_use]
 pub fn writes(region: &Region) -> u64 {

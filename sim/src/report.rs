@@ -26,8 +26,10 @@ macro_rules! report {
             /// Adds what another run did. Of paces the most counts.
             pub fn add(&mut self, other: &Self) {
                 let paces = self.paces.max(other.paces);
+                let to_converge = self.paces_to_converge.max(other.paces_to_converge);
                 $(self.$name += other.$name;)*
                 self.paces = paces;
+                self.paces_to_converge = to_converge;
             }
         }
     };
@@ -48,6 +50,8 @@ report! {
     resolved,
     /// Exchanges of which somebody was told that they are in doubt.
     doubted,
+    /// Questions by name.
+    asked_again,
     /// Requests that arrived after their outcome was latched.
     late,
     /// Links that failed.
@@ -62,6 +66,12 @@ report! {
     stalls,
     /// Nodes that crashed.
     crashes,
+    /// Nodes that started again with their journal.
+    restarts,
+    /// Commits that were in no journal when a node started again, and that nobody knew of.
+    unwritten,
+    /// Nodes whose registers became arbitrary.
+    hits,
     /// Exchanges that a peer forgot because it met too many others.
     forgotten,
     /// Links whose epoch counted through its wrap.
@@ -70,6 +80,8 @@ report! {
     in_doubt,
     /// Paces from the last fault until rest; the most of several runs.
     paces,
+    /// Paces from arbitrary registers until rest; the most of several runs.
+    paces_to_converge,
 }
 
 /// A run in which an invariant was broken.

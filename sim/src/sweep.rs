@@ -13,7 +13,7 @@ use std::fmt;
 
 use covalent_protocol::Mode;
 
-use crate::{ask::Ask, book::Ended, plan::Plan, report::Report, world::World};
+use crate::{ask::Ask, book::Ended, journal::LastBatch, plan::Plan, report::Report, world::World};
 
 /// The initiator and the responder.
 const A: usize = 0;
@@ -24,6 +24,12 @@ const C: usize = 2;
 const RECOVERY_STEPS: usize = 8;
 /// Requests and replies of the exchange that is watched: short, and in three frames.
 const MESSAGE_BYTES: [usize; 2] = [0, 2500];
+/// How far the disk of a responder is that restarts with its journal.
+const DISKS: [Disk; 3] = [
+    Disk::Synced,
+    Disk::Writing(LastBatch::Whole),
+    Disk::Writing(LastBatch::Torn),
+];
 /// The fates of what is under way.
 const UNDER_WAY: [UnderWay; 4] = [
     UnderWay::Lost,
@@ -90,6 +96,20 @@ pub enum Damage {
         /// Which.
         node: usize,
     },
+    /// The responder, which has a journal, restarts with it.
+    Restart {
+        /// What of that is on its disk.
+        disk: Disk,
+    },
+}
+
+/// How far the disk of a node with a journal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// Everything is on it as soon as it is executed.
+    Synced,
+    /// It is being written and was not yet acknowledged; the write becomes this.
+    Writing(LastBatch),
 }
 
 /// What becomes of what is under way when a cable is cut.
@@ -143,6 +163,7 @@ pub fn all() -> impl Iterator<Item = Case> {
 
 fn damages(path: Path) -> Vec<Damage> {
     let mut damages = vec![Damage::Crash { node: A }, Damage::Crash { node: B }];
+    damages.extend(DISKS.map(|disk| Damage::Restart { disk }));
     for end in [A, B] {
         for paces in [2, 6] {
             damages.push(Damage::Stall { end, paces });
@@ -181,7 +202,13 @@ pub fn walk(case: &Case) -> Result<Report, String> {
         Path::Link => (2, vec![[A, B], [A, B]]),
         Path::Neighbour => (3, vec![[A, B], [A, C], [C, B]]),
     };
-    let mut world = World::led(Plan::led(nodes, cables), 1);
+    let mut plan = Plan::led(nodes, cables);
+    let disk = match case.damage {
+        Damage::Restart { disk } => Some(disk),
+        _ => None,
+    };
+    plan.durable[B] = disk.is_some();
+    let mut world = World::led(plan, 1);
     world.pass_paces(2);
     start_load(&mut world, case.load);
     let count = Ask::Count { delta: 1 };
@@ -197,17 +224,21 @@ pub fn walk(case: &Case) -> Result<Report, String> {
         .ok_or("there is no room for the exchange")?;
     for step in 0..case.point {
         take_step(&mut world, 0, step);
+        if disk == Some(Disk::Synced) {
+            while world.sync(B) {}
+        }
     }
     // The walk is what it says: the exchange has ended behind its last step and not before.
     let last = match case.mode {
         Mode::OnePhase => 4,
         Mode::TwoPhase => 8,
     };
-    if (ended(&world, token) == Some(Ended::Committed)) != (case.point == last) {
+    let is_told = !matches!(disk, Some(Disk::Writing(_)));
+    if (ended(&world, token) == Some(Ended::Committed)) != (case.point == last && is_told) {
         return Err(format!("behind step {} it stands otherwise", case.point));
     }
     damage(&mut world, case);
-    let survives = !matches!(case.damage, Damage::Crash { .. });
+    let survives = !matches!(case.damage, Damage::Crash { .. } | Damage::Restart { .. });
     let resolved = match case.path {
         Path::None => false,
         Path::Link => !matches!(case.damage, Damage::Cut { again: Some(_), .. }),
@@ -315,6 +346,17 @@ fn damage(world: &mut World, case: &Case) {
         }
         Damage::Crash { node } => {
             world.crash(node);
+            world.pass_paces(1);
+        }
+        Damage::Restart { disk } => {
+            let last = match disk {
+                Disk::Synced => LastBatch::Torn,
+                Disk::Writing(last) => {
+                    world.submit_to_disk(B);
+                    last
+                }
+            };
+            world.restart(B, last);
             world.pass_paces(1);
         }
     }

@@ -1,12 +1,15 @@
 //! Shows everything that happens to every checker, and keeps the book, the regions and the trace.
 
-use covalent_protocol::Outcome;
+use std::collections::HashSet;
+
+use covalent_protocol::{ExchangeId, Outcome};
 use serde::Serialize;
 
 use crate::{
     book::{Book, Ended, Exchange, Execution},
     checkers::{self, Checker, Scene},
     fact::{Fact, Subject},
+    journal::Journal,
     plan::Plan,
     records,
     region::{self, Region},
@@ -41,6 +44,10 @@ pub struct Witness {
     pub book: Book,
     /// What the nodes' applications share.
     pub regions: Vec<Region>,
+    /// The journals of those that have one.
+    pub journals: Vec<Option<Journal>>,
+    /// What nodes keep that nobody asked for.
+    pub inventions: HashSet<(usize, ExchangeId)>,
     /// The nodes at the ends of each cable.
     pub cables: Vec<[usize; 2]>,
     /// Events so far.
@@ -64,6 +71,12 @@ impl Witness {
         Self {
             book: Book::new(plan.nodes, forgetful),
             regions: (0..plan.nodes).map(|_| region::opened()).collect(),
+            journals: plan
+                .durable
+                .iter()
+                .map(|durable| durable.then(Journal::default))
+                .collect(),
+            inventions: HashSet::new(),
             cables: plan.cables.clone(),
             step: 0,
             call: 0,
@@ -156,10 +169,14 @@ impl Witness {
                     });
                 }
             }
-            Fact::Doubted { token, .. } => {
+            Fact::Doubted { token, name, .. } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
-                    exchange.doubted = true;
+                    exchange.name.get_or_insert(*name);
                 }
+            }
+            Fact::AskedAgain { by, token, .. } => self.book.ask(by, token),
+            Fact::NotAsked { question } | Fact::Answered { question, .. } => {
+                self.book.close(question);
             }
             Fact::Cancelled { token } => {
                 if let Some(exchange) = self.exchange_mut(Some(token)) {
@@ -167,9 +184,20 @@ impl Witness {
                 }
             }
             Fact::Crashed { node, .. } => {
+                self.inventions.retain(|(at, _)| *at != node);
                 self.book.crash(node);
                 self.regions[node] = region::opened();
+                if let Some(journal) = &mut self.journals[node] {
+                    *journal = Journal::default();
+                }
             }
+            Fact::Restarted { node, words, .. } => {
+                self.inventions.retain(|(at, _)| *at != node);
+                self.book.restart(node);
+                self.regions[node] = region::restored(words);
+            }
+            Fact::Scrambled { node, .. } => self.book.scramble(node),
+            Fact::Converged { .. } => self.book.settle(),
             Fact::Moved { cables } => self.cables = cables.to_vec(),
             _ => {}
         }

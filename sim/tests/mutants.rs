@@ -12,7 +12,7 @@ use covalent_sim::{
 const SEEDS: u64 = 30;
 
 /// Each with the faults that it needs to show, and the checkers that may find it.
-const MUTANTS: [(Mutant, &[Fault], &[&str]); 8] = [
+const MUTANTS: [(Mutant, &[Fault], &[&str]); 12] = [
     (Mutant::Reordering, &[], &["evidence"]),
     (Mutant::ExecutesAtMessageOne, &[], &["isolation"]),
     (
@@ -40,6 +40,18 @@ const MUTANTS: [(Mutant, &[Fault], &[&str]); 8] = [
         Mutant::HidesRestarts,
         &[Fault::Crash],
         &["exactly-once", "told-truthfully"],
+    ),
+    (
+        Mutant::AcknowledgesEarly,
+        &[Fault::Restart],
+        &["durability"],
+    ),
+    (Mutant::TearsCommits, &[Fault::Restart], &["durability"]),
+    (Mutant::StampsByItself, &[], &["causality"]),
+    (
+        Mutant::DeniesForgotten,
+        &[Fault::CutBoth, Fault::Carrier],
+        &["answers"],
     ),
 ];
 

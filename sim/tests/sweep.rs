@@ -8,9 +8,9 @@ use std::{
 
 use covalent_sim::{Report, sweep};
 
-/// 14 points, three kinds of load, two lengths, three paths; 6 crashes and stalls and 48 cuts, and with a second link 108
+/// 14 points, three kinds of load, two lengths, three paths; 9 crashes, restarts and stalls and 48 cuts, and with a second link 108
 /// cuts of both.
-const CASES: usize = 14 * 3 * 2 * (3 * 54 + 108);
+const CASES: usize = 14 * 3 * 2 * (3 * 57 + 108);
 
 #[test]
 fn an_exchange_survives_damage_behind_each_of_its_steps() {
@@ -43,6 +43,8 @@ fn an_exchange_survives_damage_behind_each_of_its_steps() {
         "doubted",
         "late",
         "crashes",
+        "restarts",
+        "unwritten",
     ] {
         let count = sum.figures().find(|(figure, _)| *figure == what);
         assert!(

@@ -21,6 +21,17 @@ pub(crate) enum Progress {
     Committing,
 }
 
+#[cfg(feature = "arbitrary-state")]
+impl Progress {
+    /// Wherever an exchange that is open may stand.
+    pub const OPEN: [Self; 4] = [
+        Self::Executing,
+        Self::Tentative,
+        Self::CommitDue,
+        Self::Committing,
+    ];
+}
+
 /// One slot.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct OutSlot {
@@ -77,11 +88,33 @@ impl Outbound {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(&mut self, granted: u8, draw: &mut crate::node::arbitrary::Draw) {
+    pub(crate) fn scramble(
+        &mut self,
+        granted: u8,
+        commits: &mut alloc::collections::VecDeque<u8>,
+        draw: &mut crate::node::arbitrary::Draw,
+    ) {
         self.enter_epoch(granted);
-        for slot in &mut self.slots {
+        for number in 0..self.slots() {
+            let slot = &mut self.slots[usize::from(number)];
             slot.sequence = draw.sequence();
+            if slot.progress == Progress::Free {
+                continue;
+            }
+            slot.progress = Progress::OPEN[draw.below(4) as usize];
+            slot.record_sequence = draw.sequence();
+            self.busy += 1;
+            self.tentative += u32::from(slot.progress == Progress::Tentative);
+            if slot.progress == Progress::CommitDue {
+                commits.push_back(number);
+            }
+            self.withhold(number);
         }
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn is_busy(&self, number: u8) -> bool {
+        self.slots[usize::from(number)].progress != Progress::Free
     }
 
     #[cfg(feature = "arbitrary-state")]

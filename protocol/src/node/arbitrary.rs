@@ -3,11 +3,13 @@
 //! What lies in registers is drawn anew. What one structure says of another stays true, as it does in a program whose memory is its
 //! own: indices lead somewhere, a transaction is in one list, a slot with an exchange knows its transaction.
 
+use alloc::vec::Vec;
+
 use fastrand::Rng;
 
 use super::Node;
 use crate::{
-    ExchangeId, Host, Mode,
+    DownReason, ExchangeId, Host, Mode,
     latch::Standing,
     link::{LinkState, Verdict, outbound::Progress},
     transaction::{Asked, Unresolved},
@@ -62,13 +64,15 @@ impl Node {
     /// `seed`. Serial numbers are often near to `common`. Carriers stay as they are; what the exchanges want, and how
     /// it is told, too.
     ///
-    /// Tentative exchanges of peers that are drawn are told to `host` as admitted; its answer is passed over.
+    /// May be called at any moment. What is open stays open, at another point. What peers asked this node to keep is reversed at
+    /// `host`, and the tentative exchanges of peers that are drawn are told to it as admitted; one that it refuses is undone.
     pub fn scramble(&mut self, seed: u64, common: u32, host: &mut impl Host) {
         let mut draw = Draw {
             rng: Rng::with_seed(seed),
             common,
         };
         let draw = &mut draw;
+        self.reverse_all(host);
         self.peers_lost = draw.flag();
         self.round_trips = draw.flag();
         for peer in &mut self.peers {
@@ -79,7 +83,7 @@ impl Node {
         }
         for at in 0..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
-                self.forget_peer(at);
+                self.forget_peer(at, host);
             }
             let link = &mut self.links[at];
             link.epoch = draw.sequence();
@@ -98,13 +102,40 @@ impl Node {
         }
     }
 
-    /// The link is in a handshake and was never up, as far as it knows.
-    fn forget_peer(&mut self, at: usize) {
-        if let Some(attachment) = self.links[at].attachment {
-            self.detach(at);
-            self.peers[attachment.peer].links_up -= 1;
-            self.links[at].state = LinkState::Init;
+    /// What is tentative in a latch is so at the host: none is drawn over.
+    fn reverse_all(&mut self, host: &mut impl Host) {
+        let Self { peers, latches, .. } = self;
+        for set in latches {
+            let Some((peer, port)) = set.owner else {
+                continue;
+            };
+            for slot in 0..set.latches.len() as u8 {
+                let latch = &mut set.latches[usize::from(slot)];
+                if latch.standing == Standing::Tentative {
+                    latch.standing = Standing::Undone;
+                    let id = latch.id(peers[peer].guid, port, slot);
+                    host.reverse(&id, set.bytes(slot));
+                }
+            }
         }
+    }
+
+    /// The link is in a handshake and was never up, as far as it knows. With something open on it, it failed.
+    fn forget_peer(&mut self, at: usize, host: &mut impl Host) {
+        let Some(attachment) = self.links[at].attachment else {
+            return;
+        };
+        let is_idle = self.links[at].outbound.busy() == 0
+            && self.links[at].asked.is_empty()
+            && self.relays[at].is_idle();
+        if !is_idle {
+            self.take_down(at, DownReason::Violation, host);
+            return;
+        }
+        self.detach(at);
+        self.links[at].clear();
+        self.peers[attachment.peer].links_up -= 1;
+        self.links[at].state = LinkState::Init;
     }
 
     fn scramble_epoch(&mut self, at: usize, draw: &mut Draw) {
@@ -121,26 +152,54 @@ impl Node {
             return;
         };
         if draw.below(8) == 0 {
-            attachment.port = draw.below(4) as u16;
-            latches[attachment.set].owner = Some((attachment.peer, attachment.port));
+            let owner = (attachment.peer, draw.below(4) as u16);
+            // A port has one set.
+            if latches.iter().all(|set| set.owner != Some(owner)) {
+                attachment.port = owner.1;
+                latches[attachment.set].owner = Some(owner);
+            }
         }
         attachment.slots = draw.below(u32::from(link.outbound.slots()) + 1) as u8;
         attachment.granted = draw.below(u32::from(attachment.slots) + 1) as u8;
         link.feedback.scramble(draw);
         link.liveness.scramble(draw);
-        link.outbound.scramble(attachment.granted, draw);
+        link.commits.clear();
+        link.reflections.clear();
+        link.answers.clear();
+        link.withheld_answers.clear();
+        link.verdicts.clear();
+        link.withheld_verdicts.clear();
+        link.outbound
+            .scramble(attachment.granted, &mut link.commits, draw);
+        let mut taken: Vec<u8> = Vec::new();
+        for entry in transactions.live_mut() {
+            let Some(unresolved) = &mut entry.unresolved else {
+                continue;
+            };
+            if entry.link != at || entry.peer != attachment.peer {
+                continue;
+            }
+            *unresolved = Unresolved {
+                sequence: draw.sequence(),
+                epoch: draw.sequence(),
+                commit: draw.flag(),
+            };
+            if let Some(asked) = &mut entry.asked {
+                asked.record_sequence = draw.sequence();
+            }
+            link.outbound.withhold(entry.slot);
+            taken.push(entry.slot);
+        }
         let slots = link.outbound.slots();
         let peer = &mut peers[attachment.peer];
         for number in 0..slots {
+            if taken.contains(&number) || link.outbound.is_busy(number) {
+                continue;
+            }
             if draw.flag()
                 && let Some(transaction) = peer.queue.pop_front(transactions)
             {
-                let progress = [
-                    Progress::Executing,
-                    Progress::Tentative,
-                    Progress::CommitDue,
-                    Progress::Committing,
-                ][draw.below(4) as usize];
+                let progress = Progress::OPEN[draw.below(4) as usize];
                 link.outbound
                     .scramble_slot(number, transaction, progress, draw);
                 if progress == Progress::CommitDue {
@@ -196,12 +255,16 @@ impl Node {
         };
         let guid = self.peers[peer].guid;
         let set = &mut self.latches[set];
+        let is_cabled = set.link.is_some();
         for slot in 0..set.latches.len() as u8 {
             let latch = &mut set.latches[usize::from(slot)];
             latch.scramble(draw);
             if latch.standing == Standing::Tentative {
                 let id: ExchangeId = latch.id(guid, port, slot);
-                let _ = host.admit(&id, Mode::TwoPhase, set.bytes(slot));
+                // Only while its link is up anything is kept.
+                if !is_cabled || host.admit(&id, Mode::TwoPhase, set.bytes(slot)).is_err() {
+                    set.latches[usize::from(slot)].standing = Standing::Undone;
+                }
             }
         }
     }

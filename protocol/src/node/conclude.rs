@@ -4,6 +4,7 @@ use super::Node;
 use crate::{
     Host, Outcome, Refusal,
     event::DownReason,
+    latch::{Latch, Standing},
     link::{
         ball::Ball,
         outbound::{OutSlot, Progress},
@@ -85,7 +86,7 @@ impl Node {
     /// that it heard. `reflects` tells whether it reflects something new.
     ///
     /// This is what brings a link back from *any* state of its two ends: an exchange that one end holds for open and
-    /// the other does not know of would otherwise wait for ever on a link that is up.
+    /// the other does not know of would otherwise wait for ever on a link that is up, or hold what it reserved.
     pub(super) fn on_ball(
         &mut self,
         at: usize,
@@ -130,6 +131,15 @@ impl Node {
             asked.is_some_and(|asked| link.feedback.is_reflected(asked.record_sequence))
         };
         let relayed = |record| link.feedback.is_reflected(record);
+        // Who heard message 2 owes message 3, or sent it before.
+        let is_kept = |(slot, latch): (usize, &Latch)| {
+            latch.standing == Standing::Tentative && !link.reflections.contains(&(slot as u8))
+        };
+        let latches = &self.latches[attachment.set].latches;
+        let is_forgotten = || latches.iter().enumerate().any(is_kept);
+        if !link.feedback.awaits_reflection() && is_forgotten() {
+            return Err(DownReason::Unanswered);
+        }
         if link.outbound.iter().any(waits)
             || link.asked.iter().any(asks)
             || self.relays[at].waits().any(relayed)

@@ -177,6 +177,12 @@ impl Relays {
         self.dead_ends[peer] = false;
     }
 
+    /// Whether nothing passes.
+    #[cfg(feature = "arbitrary-state")]
+    pub fn is_idle(&self) -> bool {
+        self.asked.iter().all(Option::is_none) && self.taken.iter().all(Option::is_none)
+    }
+
     /// Whether questions of the neighbour wait for this side.
     pub fn owes(&self) -> bool {
         self.taken.iter().any(Option::is_some)

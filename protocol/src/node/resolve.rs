@@ -161,13 +161,20 @@ impl Node {
             ..
         } = self;
         let set = &mut latches[set];
+        let guid = peers[peer].guid;
         let latch = &mut set.latches[usize::from(verdict.slot)];
         if !commit && latch.never_saw(verdict.sequence) {
+            if latch.standing == Standing::Tentative {
+                // Its initiator does not know of it any more, or it would not have used the slot again.
+                let id = latch.id(guid, verdict.port, verdict.slot);
+                host.reverse(&id, set.bytes(verdict.slot));
+            }
+            let latch = &mut set.latches[usize::from(verdict.slot)];
             latch.sequence = verdict.sequence;
             latch.epoch = verdict.epoch;
             latch.standing = Standing::NeverSeen;
         } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
-            let id = latch.id(peers[peer].guid, verdict.port, verdict.slot);
+            let id = latch.id(guid, verdict.port, verdict.slot);
             if commit {
                 reply.begin(reply_bytes_max, clock.execute());
                 let execution = host.execute(&id, set.bytes(verdict.slot), reply);

@@ -39,6 +39,7 @@ impl Node {
             return Err(DownReason::Violation);
         }
         if sequence == latch.sequence
+            && latch.epoch == link.epoch
             && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
         {
             // The initiator saw the link fail before this side did, or before this side saw it come up, asked over another,
@@ -49,8 +50,8 @@ impl Node {
         // What else comes first in an epoch is new, whatever its number: what was sent before it is of another epoch. So slots
         // that disagree, for whatever reason, find together. Then a slot serves one exchange at a time, and a tentative one
         // is settled before its slot is used anew.
-        if latch.used_in_epoch
-            && (sequence != latch.sequence.wrapping_add(1) || latch.standing == Standing::Tentative)
+        if latch.standing == Standing::Tentative
+            || latch.used_in_epoch && sequence != latch.sequence.wrapping_add(1)
         {
             return Err(DownReason::Violation);
         }

@@ -113,6 +113,7 @@ impl Node {
         self.takes += 1;
         self.latches[set].taken_at = self.takes;
         self.latches[set].link = Some(link);
+        self.latches[set].distrust(self.links[link].epoch);
         let mac = source.unwrap_or(BROADCAST);
         self.links[link].attachment = Some(Attachment {
             peer,

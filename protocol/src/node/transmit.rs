@@ -454,9 +454,13 @@ impl Node {
         }
     }
 
-    /// Says the era of the clock before any message that counts in it; tells whether there was room.
+    /// Says the era of the clock before any message that counts in it; tells whether there was room. Where there is none to be said, the
+    /// era waits for the next.
     #[cold]
     fn write_era(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
+        if !self.has_work(self.links[at].port) {
+            return false;
+        }
         self.write_ball_now(at, writer);
         self.links[at].era_said == self.clock.era()
     }

@@ -18,10 +18,15 @@ use crate::{
 /// were told, and beyond that nothing but what somebody asked for who was told nothing.
 ///
 /// They are held against what was told, not against what was executed: this is what people see from outside.
+///
+/// The sum is never another one. What was told while registers held anything does not count: the books begin anew when
+/// everything has come to its end behind that.
 #[derive(Debug, Default)]
 pub struct Conservation {
-    /// What each life of a node did, by what was told.
+    /// What each node did since its memory began, by what was told.
     told: HashMap<Life, Balance>,
+    /// What it held when its books began, if that was not at its beginning.
+    brought_forward: HashMap<Life, Balance>,
 }
 
 /// The counter, and what each account won or lost.
@@ -50,6 +55,15 @@ impl Balance {
             counter: i128::from(model[region::COUNTER]),
             accounts: std::array::from_fn(won),
         }
+    }
+
+    /// What came to it since it was `before`.
+    fn since(mut self, before: &Self) -> Self {
+        self.counter -= before.counter;
+        for (account, before) in self.accounts.iter_mut().zip(before.accounts) {
+            *account -= before;
+        }
+        self
     }
 
     fn add(&mut self, ask: &Ask) {
@@ -94,13 +108,24 @@ impl Checker for Conservation {
                     .is_some_and(|answer| answer.is_ok());
                 if done
                     && let Some(exchange) = scene.book.exchange(*token)
+                    && !exchange.loose
                     && let Some(execution) = &exchange.executed
                 {
                     self.told
-                        .entry(execution.life)
+                        .entry(scene.book.memory_of(execution.life))
                         .or_default()
                         .add(&exchange.ask);
                 }
+                Ok(())
+            }
+            Fact::Converged { .. } => {
+                self.told.clear();
+                self.brought_forward = (0..scene.regions.len())
+                    .map(|node| {
+                        let held = Balance::of(&region::words(&scene.regions[node]));
+                        (scene.book.memory_of(scene.book.life(node)), held)
+                    })
+                    .collect();
                 Ok(())
             }
             Fact::Rested { .. } => {
@@ -114,17 +139,18 @@ impl Checker for Conservation {
 impl Conservation {
     /// Holds the region of a node against what was told of its present life.
     fn audit(&self, node: usize, scene: &Scene<'_>) -> Verdict {
-        let told = self
-            .told
-            .get(&scene.book.life(node))
-            .copied()
-            .unwrap_or_default();
+        let memory = scene.book.memory_of(scene.book.life(node));
+        let told = self.told.get(&memory).copied().unwrap_or_default();
         // Each exchange of which nobody was told may have happened or not.
         let (mut least, mut most) = (told, told);
-        let untold = scene.book.exchanges().iter().filter(|exchange| {
-            exchange.to.node == node && matches!(exchange.ended, None | Some(Ended::Restarted))
-        });
-        for exchange in untold {
+        let untold = (0..)
+            .zip(scene.book.exchanges())
+            .filter(|(token, exchange)| {
+                let is_untold = matches!(exchange.ended, None | Some(Ended::Restarted))
+                    && !scene.book.is_written_off(*token);
+                exchange.to.node == node && (is_untold || exchange.loose)
+            });
+        for (_, exchange) in untold {
             match &exchange.ask {
                 Ask::Count { .. } => most.add(&exchange.ask),
                 Ask::Transfer(changes) => {
@@ -137,7 +163,9 @@ impl Conservation {
                 _ => {}
             }
         }
-        let held = Balance::of(&region::words(&scene.regions[node]));
+        let before = self.brought_forward.get(&memory).copied();
+        let held =
+            Balance::of(&region::words(&scene.regions[node])).since(&before.unwrap_or_default());
         let within = (least.counter..=most.counter).contains(&held.counter)
             && (0..ACCOUNTS)
                 .all(|at| (least.accounts[at]..=most.accounts[at]).contains(&held.accounts[at]));

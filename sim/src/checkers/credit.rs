@@ -19,6 +19,8 @@ const fn message_window(window_records: usize) -> usize {
 /// No more records of an epoch are under way in one direction of a cable than its receiver issued in its handshakes, and
 /// no message leaves when they are more than messages may take, however long that stands still. And no port of a peer has
 /// more requests kept than it was granted slots.
+///
+/// While registers hold anything nobody knows how many records are under way; as soon as everything has come to its end behind that, every node does.
 #[derive(Debug)]
 pub struct Credit {
     slots: usize,
@@ -77,7 +79,7 @@ impl Checker for Credit {
                 if let Some(issued) = records::window_records(frame) {
                     self.issued.insert(from.node, usize::from(issued));
                 }
-                if content.handshake {
+                if content.handshake || scene.book.is_unsettled() {
                     return Ok(());
                 }
                 let far = scene.cables[from.cable][1 - from.end];

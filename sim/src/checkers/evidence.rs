@@ -1,32 +1,34 @@
 //! Evidence of loss is seen where something was lost.
 
+use std::collections::{HashMap, HashSet};
+
 use covalent_protocol::{DownReason, LinkEvent};
 
 use super::{Checker, Scene, Verdict, forbid};
-use crate::{cable::Fate, fact::Fact};
+use crate::{cable::Fate, fact::Fact, records::Content};
 
-/// A link fails by evidence only if there is some: on a cable that lost nothing and whose ends lived through, no
+/// A link fails by evidence only if there is some: in an epoch of which the cable lost nothing, and in which both ends live and stay, no
 /// sequence has a gap, no reflection differs, nothing owed stays unanswered and nobody breaks the protocol. Frames that
-/// arrive twice, late or as noise are no reason to fail.
+/// arrive twice, late or as noise are no reason to fail, and nor is what an earlier epoch lost.
 ///
-/// Silence is none of this: a pace may pass at one end more often than the other end has a turn. What a cable lost shows
-/// with the next record at the latest, and that may be the ball of an idle link, which leaves at every other pace: so
-/// after faults a cable counts as whole when the world came to rest twice.
-#[derive(Debug)]
+/// Silence is none of this: a pace may pass at one end more often than the other end has a turn.
+///
+/// Epochs that begin while registers hold anything are left out; those that begin afterwards are not.
+#[derive(Debug, Default)]
 pub struct Evidence {
-    /// Cables that lost something, since the world came to rest.
-    injured: Vec<bool>,
-    /// Times that the world came to rest.
-    rests: u32,
+    /// The epoch that each end of each cable is up in.
+    in_force: HashMap<(usize, usize), u32>,
+    /// Epochs of which a cable lost something, or in which an end did not stay.
+    injured: HashSet<(usize, u32)>,
 }
 
 impl Evidence {
-    /// All of `cables` cables are whole.
-    #[must_use]
-    pub fn new(cables: usize) -> Self {
-        Self {
-            injured: vec![false; cables],
-            rests: 0,
+    /// The epoch that the ends of a cable are in, or the two that they are in, cannot be relied on any more.
+    fn injure(&mut self, cable: usize) {
+        for end in [0, 1] {
+            if let Some(&epoch) = self.in_force.get(&(cable, end)) {
+                self.injured.insert((cable, epoch));
+            }
         }
     }
 }
@@ -36,31 +38,39 @@ impl Checker for Evidence {
         "evidence"
     }
 
-    fn see(&mut self, fact: &Fact<'_>, _scene: &Scene<'_>) -> Verdict {
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
-            Fact::Sent { from, fate, .. } if *fate != Fate::UnderWay => {
-                self.injured[from.cable] = true;
-            }
-            Fact::Cut { cable, .. } => self.injured[*cable] = true,
-            Fact::Carrier { at, up: false } | Fact::TransmitFailed { at } => {
-                self.injured[at.cable] = true;
-            }
-            Fact::Crashed { cables, .. } => {
-                for cable in *cables {
-                    self.injured[*cable] = true;
+            Fact::Sent {
+                from, fate, frame, ..
+            } if *fate != Fate::UnderWay => {
+                if let Some(content) = Content::of(frame) {
+                    self.injured.insert((from.cable, content.epoch));
                 }
             }
-            Fact::Moved { .. } => self.injured.fill(true),
-            Fact::Rested { .. } => {
-                self.rests += 1;
-                if self.rests >= 2 {
-                    self.injured.fill(false);
+            Fact::Cut { cable, .. } => self.injure(*cable),
+            Fact::Crashed { cables, .. }
+            | Fact::Restarted { cables, .. }
+            | Fact::Scrambled { cables, .. } => {
+                cables.iter().for_each(|cable| self.injure(*cable));
+            }
+            Fact::Link {
+                at,
+                event: LinkEvent::Up { epoch, .. },
+            } => {
+                self.in_force.insert((at.cable, at.end), *epoch);
+                if scene.book.is_unsettled() {
+                    self.injured.insert((at.cable, *epoch));
                 }
             }
             Fact::Link {
                 at,
                 event: LinkEvent::Down { reason, .. },
             } => {
+                let Some(epoch) = self.in_force.remove(&(at.cable, at.end)) else {
+                    return Err(format!(
+                        "the link of {at} failed, {reason}, which was not up"
+                    ));
+                };
                 let evidence = matches!(
                     reason,
                     DownReason::SequenceGap
@@ -68,9 +78,11 @@ impl Checker for Evidence {
                         | DownReason::Unanswered
                         | DownReason::Violation
                 );
-                let injured = std::mem::replace(&mut self.injured[at.cable], true);
-                return forbid(evidence && !injured, || {
-                    format!("the link of {at} failed, {reason}, though its cable lost nothing")
+                let is_new = self.injured.insert((at.cable, epoch));
+                return forbid(evidence && is_new, || {
+                    format!(
+                        "the link of {at} failed, {reason}, though its cable lost nothing of epoch {epoch}"
+                    )
                 });
             }
             _ => {}

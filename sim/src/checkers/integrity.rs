@@ -4,7 +4,7 @@ use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// Every payload that reaches a program is, byte for byte, one that was sent to that node. (Replies are compared by
-/// [`super::ToldTruthfully`].)
+/// [`super::ToldTruthfully`].) While registers hold anything a node may make something up.
 #[derive(Debug)]
 pub struct Integrity;
 
@@ -15,7 +15,9 @@ impl Checker for Integrity {
 
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let (at, payload) = match fact {
-            Fact::Admitted { at, payload, .. }
+            Fact::Invented { .. } if scene.book.is_unsettled() => return Ok(()),
+            Fact::Invented { at, payload, .. }
+            | Fact::Admitted { at, payload, .. }
             | Fact::Declined { at, payload, .. }
             | Fact::Executed { at, payload, .. }
             | Fact::Reversed { at, payload, .. } => (at, *payload),

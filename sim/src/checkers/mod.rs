@@ -10,15 +10,21 @@
 //! | [`Conservation`] | transfers keep the sum; what a region holds at rest is what initiators were told |
 //! | [`Serial`] | verbs do what an independent model of the region does, one after the other |
 //! | [`Reservation`] | what was admitted is executed or reversed, once, under the same name; nothing stays reserved behind a failed link or at rest |
+//! | [`Durability`] | what was acknowledged of a node with a journal is there when it starts again, no part of it and nothing else |
 //! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
-//! | [`Evidence`] | a link whose cable lost nothing sees no evidence of loss |
+//! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
+//! | [`Causality`] | what was known to whoever asked or executed has the smaller stamp |
+//! | [`Answers`] | who asks for an exchange by its name is told once how it ended, and nothing else |
 //! | [`Announcement`] | a node that has a frame to send says so |
 //! | [`Convergence`] | when faults stop, everything comes to its end within a stated number of paces |
 
 mod announcement;
+mod answers;
+mod causality;
 mod conservation;
 mod convergence;
 mod credit;
+mod durability;
 mod evidence;
 mod exactly_once;
 mod integrity;
@@ -31,10 +37,10 @@ mod told_truthfully;
 use std::fmt;
 
 pub use self::{
-    announcement::Announcement, conservation::Conservation, convergence::Convergence,
-    credit::Credit, evidence::Evidence, exactly_once::ExactlyOnce, integrity::Integrity,
-    isolation::Isolation, reservation::Reservation, serial::Serial, told_once::ToldOnce,
-    told_truthfully::ToldTruthfully,
+    announcement::Announcement, answers::Answers, causality::Causality, conservation::Conservation,
+    convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
+    exactly_once::ExactlyOnce, integrity::Integrity, isolation::Isolation,
+    reservation::Reservation, serial::Serial, told_once::ToldOnce, told_truthfully::ToldTruthfully,
 };
 use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
 
@@ -80,8 +86,11 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Conservation::default()),
         Box::new(Serial::default()),
         Box::new(Reservation::default()),
+        Box::new(Durability::new(&plan.durable)),
         Box::new(Credit::new(plan.slots)),
-        Box::new(Evidence::new(plan.cables.len())),
+        Box::new(Evidence::default()),
+        Box::new(Causality::default()),
+        Box::new(Answers::new(plan.transactions_max)),
         Box::new(Announcement),
         Box::new(Convergence),
     ]

@@ -19,6 +19,8 @@ use crate::{
 ///
 /// The words that are held are exactly those that open two-phase exchanges will change. A request is refused as busy
 /// if, and only if, it touches a word that is held in a way that does not go with it.
+///
+/// While registers hold anything, so do names: one may be used twice then. Everything else holds always.
 #[derive(Debug, Default)]
 pub struct Reservation {
     open: HashMap<(Life, ExchangeId), Open>,
@@ -72,7 +74,9 @@ impl Checker for Reservation {
                 };
                 let twice = self.open.insert((*at, **id), open).is_some();
                 let initiator = scene.book.of_request(payload).map(|(_, asked)| asked.from);
-                let again = initiator.is_some_and(|life| !self.used.insert((*at, life, **id)));
+                let again = initiator.is_some_and(|life| {
+                    !scene.book.is_unsettled() && !self.used.insert((*at, life, **id))
+                });
                 forbid(twice || again, || {
                     format!("{at} admits {id:?} under a name that was used before")
                 })?;
@@ -108,7 +112,7 @@ impl Checker for Reservation {
                 })?;
                 self.compare(*at, scene)
             }
-            Fact::Crashed { node, .. } => {
+            Fact::Crashed { node, .. } | Fact::Restarted { node, .. } => {
                 self.open.retain(|(life, _), _| life.node != *node);
                 Ok(())
             }
@@ -116,17 +120,27 @@ impl Checker for Reservation {
                 at,
                 event: LinkEvent::Down { .. },
             } => self.nothing_left(scene.book.life(at.node), *at, scene),
-            Fact::Rested { .. } => match self.open.keys().next() {
-                Some((at, id)) => Err(format!("{id:?} is still reserved at {at}, at rest")),
-                None => (0..scene.regions.len())
-                    .try_for_each(|node| self.compare(scene.book.life(node), scene)),
-            },
+            Fact::Converged { .. } => {
+                // Numbers may come again that were used before they became arbitrary.
+                self.used.clear();
+                self.nothing_reserved(scene)
+            }
+            Fact::Rested { .. } => self.nothing_reserved(scene),
             _ => Ok(()),
         }
     }
 }
 
 impl Reservation {
+    /// Nothing is reserved any more.
+    fn nothing_reserved(&self, scene: &Scene<'_>) -> Verdict {
+        match self.open.keys().next() {
+            Some((at, id)) => Err(format!("{id:?} is still reserved at {at}, at rest")),
+            None => (0..scene.regions.len())
+                .try_for_each(|node| self.compare(scene.book.life(node), scene)),
+        }
+    }
+
     /// A word that `ask` touches and somebody else holds in a way that does not go with it.
     fn busy(&self, at: Life, ask: &Ask) -> Option<usize> {
         let wanted = Hold::of(ask);

@@ -53,6 +53,16 @@ impl Checker for Serial {
                 }
                 _ => Ok(()),
             },
+            Fact::Restarted { node, words, .. } => {
+                // Whether that is what it must hold, the durability tells.
+                let Life { node, number } = scene.book.life(*node);
+                let life = Life {
+                    node,
+                    number: number + 1,
+                };
+                self.models.insert(life, Model::of(*words));
+                Ok(())
+            }
             Fact::Executed {
                 at, payload, reply, ..
             } => self.execute(*at, payload, reply, scene),

@@ -3,11 +3,13 @@
 use covalent_protocol::DEFAULT_ETHERTYPE;
 
 use super::World;
-use crate::fact::Fact;
+use crate::{fact::Fact, journal::LastBatch, mutant::Mutant};
 
 /// Something that may happen to a world.
 type Event = fn(&mut World);
 
+/// Exchanges that are recent.
+const RECENT: u64 = 60;
 /// Most events for which something stands still.
 const STALL_MAX: u32 = 400;
 
@@ -15,8 +17,9 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 15] = [
+        let events: [(u32, Event); 19] = [
             (weights.submit, Self::submit_somewhere),
+            (weights.ask_again, Self::ask_again_somewhere),
             (weights.transmit, Self::transmit_somewhere),
             (weights.deliver, Self::deliver_somewhere),
             (weights.tick, Self::tick_somewhere),
@@ -29,8 +32,11 @@ impl World {
             (weights.stall, Self::stall),
             (weights.cancel, Self::cancel),
             (weights.crash, Self::crash_somewhere),
+            (weights.restart, Self::restart_somewhere),
+            (weights.sync, Self::sync_somewhere),
             (weights.plug, Self::plug),
             (weights.noise, Self::noise),
+            (weights.hit, Self::hit),
         ];
         let total: u32 = events.iter().map(|(weight, _)| weight).sum();
         let mut draw = self.rng.u32(..total);
@@ -56,6 +62,24 @@ impl World {
         if from != to && !self.stands_still(from) {
             self.ask(from, to);
         }
+    }
+
+    /// A program asks by name for one of the last exchanges that were in doubt.
+    fn ask_again_somewhere(&mut self) {
+        let book = &self.witness.book;
+        let first = book.next_token().saturating_sub(RECENT);
+        let named: Vec<u64> = (first..book.next_token())
+            .filter(|token| {
+                book.exchange(*token)
+                    .is_some_and(|exchange| exchange.name.is_some() && book.lives(exchange.from))
+            })
+            .collect();
+        // Who asks for everything once more has no use for names.
+        if named.is_empty() || self.options.mutant == Some(Mutant::RetriesBlindly) {
+            return;
+        }
+        let token = named[self.rng.usize(..named.len())];
+        self.ask_again(token);
     }
 
     fn transmit_somewhere(&mut self) {
@@ -174,6 +198,19 @@ impl World {
     fn crash_somewhere(&mut self) {
         let node = self.rng.usize(..self.nodes.len());
         self.crash(node);
+    }
+
+    fn restart_somewhere(&mut self) {
+        let node = self.rng.usize(..self.nodes.len());
+        let last = [LastBatch::Whole, LastBatch::Torn][self.rng.usize(..2)];
+        self.restart(node, last);
+    }
+
+    fn sync_somewhere(&mut self) {
+        let node = self.rng.usize(..self.nodes.len());
+        if !self.stands_still(node) {
+            self.sync(node);
+        }
     }
 
     fn plug(&mut self) {

@@ -74,6 +74,13 @@ impl World {
         }
     }
 
+    /// A node begins to write what it executed.
+    pub(crate) fn submit_to_disk(&mut self, node: usize) {
+        if let Some(journal) = &mut self.witness.journals[node] {
+            journal.submit();
+        }
+    }
+
     /// A cable delivers nothing to this end until it is released.
     pub(crate) fn hold(&mut self, cable: usize, end: usize) {
         self.cables[cable].stalled_until[end] = u32::MAX;

@@ -5,9 +5,11 @@
 //! | here | nodes and cables, and the steps that they take |
 //! | `lead` | what a driver does that leads a world by the hand |
 //! | `events` | one event after the other, as the plan weighs them |
+//! | `hit` | registers and records under way become anything |
 //! | `rest` | the faults stop and everything comes to its end |
 
 mod events;
+mod hit;
 mod lead;
 mod rest;
 
@@ -19,12 +21,13 @@ use crate::{
     book::{Ended, Exchange, Life},
     cable::{Cable, End, Fate},
     fact::{Fact, Place},
+    journal::LastBatch,
     mutant::Mutant,
     node_guid, node_name,
     options::Options,
     payload,
     plan::Plan,
-    program::{Afterwards, Program},
+    program::{Afterwards, Program, QUESTION},
     records::Content,
     region,
     report::{Failure, Report},
@@ -52,6 +55,8 @@ pub struct World {
     swapped: bool,
     /// Until which event each node stands still.
     stalled_until: Vec<u32>,
+    /// When the faults stop for a while so that everything comes to its end behind arbitrary registers.
+    unsettled_until: Option<u32>,
     /// Requests in a thousand that are refused.
     refused: u32,
     buffer: Box<[u8; FRAME_BYTES_MAX]>,
@@ -107,6 +112,7 @@ impl World {
             cables,
             report: Report::default(),
             swapped: false,
+            unsettled_until: None,
             refused: REFUSED,
             buffer: Box::new([0; FRAME_BYTES_MAX]),
         };
@@ -130,12 +136,21 @@ impl World {
     /// Lets everything happen that the plan says, then stops the faults and lets everything come to its end. Gives what
     /// came of it under the name of `seed`, and the trace if it was recorded.
     pub fn run(mut self, seed: u64) -> (Result<Report, Failure>, Vec<Entry>) {
+        if self.plan.arbitrary {
+            self.begin_arbitrary();
+        }
         for step in 0..self.plan.steps {
             self.witness.step = step;
             self.event();
+            if self.unsettled_until.is_some_and(|until| step >= until) {
+                self.converge();
+            }
             if self.witness.violation().is_some() {
                 break;
             }
+        }
+        if self.unsettled_until.is_some() && self.witness.violation().is_none() {
+            self.converge();
         }
         if self.witness.violation().is_none() {
             self.come_to_rest(ROUNDS);
@@ -209,11 +224,36 @@ impl World {
             executed: None,
             ended: None,
             sent_on: None,
-            doubted: false,
+            name: None,
             cancelled: false,
+            loose: false,
         };
         self.witness.see(Fact::Asked { token, exchange });
         Some(token)
+    }
+
+    /// The program that asked for an exchange asks for it by its name.
+    pub(crate) fn ask_again(&mut self, token: u64) {
+        let Some(exchange) = self.witness.book.exchange(token) else {
+            return;
+        };
+        let (by, Some(name)) = (exchange.from, exchange.name) else {
+            return;
+        };
+        let question = self.witness.book.questions().len() as u64;
+        self.report.asked_again += 1;
+        self.witness.see(Fact::AskedAgain {
+            by,
+            question,
+            token,
+        });
+        let mut taken = true;
+        self.with(by.node, |node, program| {
+            taken = node.ask(&name, QUESTION | question, program).is_ok();
+        });
+        if !taken {
+            self.witness.see(Fact::NotAsked { question });
+        }
     }
 
     /// The port at an end of a cable gives out a frame.
@@ -317,12 +357,57 @@ impl World {
     pub(crate) fn crash(&mut self, node: usize) {
         self.report.crashes += 1;
         self.collect(node);
-        let at: Vec<usize> = (0..self.cables.len())
-            .filter(|cable| self.cables[*cable].ends.iter().any(|end| end.node == node))
-            .collect();
+        let at = self.cables_of(node);
         self.witness.see(Fact::Crashed { node, cables: &at });
+        self.start(node, &at);
+    }
+
+    /// A node with a journal starts again with what that has.
+    pub(crate) fn restart(&mut self, node: usize, last: LastBatch) {
+        let tears = self.options.mutant == Some(Mutant::TearsCommits);
+        let Some(journal) = &mut self.witness.journals[node] else {
+            return;
+        };
+        self.report.restarts += 1;
+        let before = journal.last();
+        let words = journal.replay(last, tears);
+        let durable = journal.durable();
+        self.report.unwritten += before - durable;
+        self.collect(node);
+        let at = self.cables_of(node);
+        self.witness.see(Fact::Restarted {
+            node,
+            cables: &at,
+            words: &words,
+        });
+        self.start(node, &at);
+        self.nodes[node].on_durable(durable);
+    }
+
+    /// The disk of a node finishes what it writes, and begins to write what came since. Gives whether there was anything.
+    pub(crate) fn sync(&mut self, node: usize) -> bool {
+        let Some(journal) = &mut self.witness.journals[node] else {
+            return false;
+        };
+        let was_busy = journal.is_busy();
+        journal.sync();
+        journal.submit();
+        let (durable, last) = (journal.durable(), journal.last());
+        if was_busy {
+            self.witness.see(Fact::Synced {
+                node,
+                durable,
+                last,
+            });
+            self.with(node, |node, _| node.on_durable(durable));
+        }
+        was_busy
+    }
+
+    /// A node begins a life, at these cables.
+    fn start(&mut self, node: usize, cables: &[usize]) {
         self.nodes[node] = self.make_node(node);
-        for cable in at {
+        for &cable in cables {
             for end in [0, 1] {
                 let End {
                     node: here,
@@ -334,6 +419,12 @@ impl World {
                 }
             }
         }
+    }
+
+    fn cables_of(&self, node: usize) -> Vec<usize> {
+        (0..self.cables.len())
+            .filter(|cable| self.cables[*cable].ends.iter().any(|end| end.node == node))
+            .collect()
     }
 
     fn place(&self, cable: usize, end: usize) -> Place {
@@ -364,6 +455,7 @@ impl World {
             rng: &mut self.rng,
             cables: &self.cables,
             mutant: self.options.mutant,
+            clock: 0,
             refused: self.refused,
             afterwards: &mut afterwards,
         };
@@ -382,6 +474,7 @@ impl World {
                         by,
                         token,
                         outcome: covalent_protocol::Outcome::Committed(&[]),
+                        clock: self.nodes[at].clock(),
                     });
                 }
             }
@@ -433,7 +526,10 @@ impl World {
             committed: ended(Ended::Committed),
             refused: ended(Ended::Refused),
             restarted: ended(Ended::Restarted),
-            doubted: exchanges.iter().filter(|exchange| exchange.doubted).count() as u64,
+            doubted: exchanges
+                .iter()
+                .filter(|exchange| exchange.name.is_some())
+                .count() as u64,
             forgotten: self.witness.book.forgotten(),
             ..self.report
         }
@@ -454,6 +550,9 @@ impl World {
             first_sequence: self.plan.first_sequence,
             ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)
         });
+        if life == 0 {
+            node.observe(self.plan.clocks[at]);
+        }
         let mut ports: Vec<u16> = self
             .cables
             .iter()

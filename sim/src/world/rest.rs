@@ -17,6 +17,27 @@ impl World {
     /// see a world that is whole, was at rest and has nothing but work: no link fails in it.
     pub(crate) fn come_to_rest(&mut self, rounds: u32) {
         self.witness.see(Fact::FaultsStopped);
+        self.repair();
+        for _ in 0..rounds {
+            self.work();
+            let (paces, unfinished) = self.settle();
+            if self.witness.violation().is_some() {
+                return;
+            }
+            self.report.paces = self.report.paces.max(u64::from(paces));
+            self.witness.see(Fact::Rested {
+                paces,
+                paces_max: PACES_TO_REST,
+                unfinished: unfinished.as_deref(),
+            });
+            if self.witness.violation().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Stops the faults and makes every cable whole.
+    pub(super) fn repair(&mut self) {
         let frames = &mut self.plan.frames;
         // What was broken on purpose stays so.
         *frames = FrameFaults {
@@ -32,17 +53,10 @@ impl World {
             self.cables[cable].stalled_until = [0; 2];
             self.heal(cable);
         }
-        for _ in 0..rounds {
-            self.work();
-            self.settle();
-            if self.witness.violation().is_some() {
-                return;
-            }
-        }
     }
 
     /// Those that are cabled ask each other for more than they have slots.
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         for cable in 0..self.cables.len() {
             let [a, b] = self.cables[cable].ends.map(|end| end.node);
             for _ in 0..=self.plan.slots.min(4) {
@@ -52,30 +66,26 @@ impl World {
         }
     }
 
-    /// Lets paces pass until everything is at rest.
-    fn settle(&mut self) {
+    /// Lets paces pass until everything is at rest. Gives how many it took, and what has not come to its end.
+    pub(super) fn settle(&mut self) -> (u32, Option<String>) {
         let mut paces = 0;
-        let unfinished = loop {
+        loop {
             for node in 0..self.nodes.len() {
                 self.tick(node);
             }
             paces += 1;
             let talks = self.carry_everything();
-            if self.witness.violation().is_some() {
-                return;
-            }
             match talks.or_else(|| self.unfinished()) {
-                None => break None,
-                unfinished if paces == PACES_MAX => break unfinished,
-                Some(_) => {}
+                unfinished
+                    if unfinished.is_none()
+                        || paces == PACES_MAX
+                        || self.witness.violation().is_some() =>
+                {
+                    return (paces, unfinished);
+                }
+                _ => {}
             }
-        };
-        self.report.paces = self.report.paces.max(u64::from(paces));
-        self.witness.see(Fact::Rested {
-            paces,
-            paces_max: PACES_TO_REST,
-            unfinished: unfinished.as_deref(),
-        });
+        }
     }
 
     /// Carries every frame. Says so if they do not end.
@@ -88,6 +98,9 @@ impl World {
                     let stalled = self.cables[cable].stalled_until[end] > self.witness.step;
                     moved |= !stalled && self.deliver(cable, end);
                 }
+            }
+            for node in 0..self.nodes.len() {
+                moved |= self.sync(node);
             }
             if !moved || self.witness.violation().is_some() {
                 return None;
@@ -120,6 +133,16 @@ impl World {
         if let Some(node) = (0..self.nodes.len()).find(|node| !self.is_idle(*node)) {
             return Some(format!(
                 "node {} holds exchanges, slots or questions",
+                crate::node_name(node)
+            ));
+        }
+        let keeps = |node: &usize| {
+            let mut invented = self.witness.inventions.iter();
+            self.witness.regions[*node].reserved_words() > 0 || invented.any(|(at, _)| at == node)
+        };
+        if let Some(node) = (0..self.nodes.len()).find(keeps) {
+            return Some(format!(
+                "node {} keeps what it has not executed",
                 crate::node_name(node)
             ));
         }
