@@ -28,11 +28,13 @@ pub enum Refusal {
     BadLength = 9,
     /// A multi-commit names a word twice.
     Duplicate = 10,
+    /// The region is durable, and the journal of its node has failed. Nothing helps but to mend that node.
+    JournalFailed = 11,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoResources,
         Self::BadRequest,
         Self::UnknownRegion,
@@ -43,6 +45,7 @@ impl Refusal {
         Self::Misaligned,
         Self::BadLength,
         Self::Duplicate,
+        Self::JournalFailed,
     ];
 
     /// The byte on the wire.
@@ -64,6 +67,7 @@ impl Refusal {
             8 => Self::Misaligned,
             9 => Self::BadLength,
             10 => Self::Duplicate,
+            11 => Self::JournalFailed,
             _ => Self::Unsupported,
         }
     }
@@ -82,6 +86,7 @@ impl Refusal {
             Self::Misaligned => "misaligned",
             Self::BadLength => "bad_length",
             Self::Duplicate => "duplicate",
+            Self::JournalFailed => "journal_failed",
         }
     }
 }
@@ -99,6 +104,9 @@ impl fmt::Display for Refusal {
             Self::Misaligned => "the offset of a word is not a multiple of 8",
             Self::BadLength => "the length is none that the verb may have",
             Self::Duplicate => "a multi-commit names a word twice",
+            Self::JournalFailed => {
+                "the region is durable and the journal of its node has failed: mend that and restart its daemon"
+            }
         })
     }
 }

@@ -177,6 +177,8 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_BAD_LENGTH = 9,
     /// A multi-commit names a word twice.
     COVALENT_REFUSAL_DUPLICATE = 10,
+    /// The region is durable and the journal of its node has failed. Nothing helps but to mend that node.
+    COVALENT_REFUSAL_JOURNAL_FAILED = 11,
 }
 
 /// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
@@ -345,6 +347,7 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
         Refusal::Misaligned => COVALENT_REFUSAL_MISALIGNED,
         Refusal::BadLength => COVALENT_REFUSAL_BAD_LENGTH,
         Refusal::Duplicate => COVALENT_REFUSAL_DUPLICATE,
+        Refusal::JournalFailed => COVALENT_REFUSAL_JOURNAL_FAILED,
     }
 }
 
