@@ -69,4 +69,12 @@ pub enum EventKind {
         /// Regions reclaimed.
         regions: u32,
     },
+    /// The journal of a lane has ended: from now on verbs on its durable regions are refused, and those that were executed and not told are
+    /// never acknowledged by this daemon.
+    JournalFailed {
+        /// The lane.
+        lane: u32,
+        /// What happened, to which file, and what to do.
+        reason: String,
+    },
 }

@@ -84,9 +84,17 @@ pub enum Request {
         /// What others may do with it.
         rights: Rights,
         /// Whether what verbs do to it outlives the daemon and the machine: they are acknowledged once they are on disk. Registered again by the same user
-        /// under the same name, with the same size and on the same lane, it holds what it held. Needs a daemon with a journal.
+        /// under the same name, with the same size and on the same lane, it holds what it held. Needs a daemon with a journal. Lasts until
+        /// [`Request::DeleteRegion`].
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         durable: bool,
+    },
+    /// Deletes a durable region: what it holds is gone, and its name and its room in the journal are free. Answered once that is on disk. Only the user
+    /// whose region it is, the daemon's own user and root may. Refused while another session has it registered; in the session that has, it is
+    /// an ordinary region from then on.
+    DeleteRegion {
+        /// Its name.
+        name: String,
     },
     /// Everything that the daemon knows of itself.
     Status,

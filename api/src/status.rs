@@ -32,6 +32,9 @@ pub struct NodeStatus {
     pub pipes: Vec<PipeStatus>,
     /// Registered regions.
     pub regions: Vec<RegionStatus>,
+    /// Durable regions, registered now or not.
+    #[serde(default)]
+    pub durable_regions: Vec<DurableRegionStatus>,
     /// Verbs.
     pub verbs: VerbStatus,
     /// Sessions now: of applications that are attached, that have not mapped theirs yet, and that are gone while their memory is still being freed.
@@ -64,15 +67,16 @@ pub struct NodeStatus {
 
 impl NodeStatus {
     /// Leaves out as many of the last pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
-    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Regions go only when no pipe is left.
+    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Regions go only when no pipe is left, durable ones last.
     pub fn fit(&mut self) {
         // What the envelope and a longer `omitted` add to the parts that are measured here.
         const ENVELOPE_BYTES: usize = 64;
         let length =
             |status: &Self| serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len());
         let mut excess = (length(self) + ENVELOPE_BYTES).saturating_sub(crate::MAX_DATAGRAM_BYTES);
-        self.omitted +=
-            drop_last(&mut self.pipes, &mut excess) + drop_last(&mut self.regions, &mut excess);
+        self.omitted += drop_last(&mut self.pipes, &mut excess)
+            + drop_last(&mut self.regions, &mut excess)
+            + drop_last(&mut self.durable_regions, &mut excess);
     }
 }
 
@@ -241,6 +245,15 @@ pub struct LinkStatus {
     pub reversed: u64,
     /// Transactions of this side whose outcome was learned by asking after a failure.
     pub resolved: u64,
+    /// Those of the reversed ones that the other side had never seen. From here on 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub never_seen: u64,
+    /// Questions about transactions with other nodes that the neighbour passed on for this side, and brought an answer to.
+    #[serde(default)]
+    pub relayed: u64,
+    /// Questions of the neighbour that this side passed on to other nodes.
+    #[serde(default)]
+    pub relays_passed: u64,
     /// Transactions of the other side that this side executed.
     pub executed: u64,
     /// Nanoseconds from the last failure to the first transaction completed on any link to the same neighbour.
@@ -300,6 +313,21 @@ pub struct RegionStatus {
     pub size_bytes: u64,
     /// The session that owns it.
     pub session: u64,
+}
+
+/// One durable region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DurableRegionStatus {
+    /// Name on the node.
+    pub name: String,
+    /// The user whose region it is.
+    pub uid: u32,
+    /// The lane that it belongs to: the one on which it was registered first.
+    pub lane: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// The session that has it registered; `None` while it waits for its owner.
+    pub session: Option<u64>,
 }
 
 /// Verbs of a node.

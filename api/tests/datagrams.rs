@@ -88,6 +88,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 }
             }
         ),
+        text.prop_map(|name| Request::DeleteRegion { name }),
         Just(Request::Status),
         Just(Request::Subscribe),
         (text, any::<bool>()).prop_map(|(port, enabled)| Request::SetPort { port, enabled }),
@@ -139,6 +140,7 @@ fn events() -> impl Strategy<Value = Event> {
                 program,
             }
         }),
+        (any::<u32>(), text).prop_map(|(lane, reason)| EventKind::JournalFailed { lane, reason }),
         (any::<u64>(), text, any::<u32>(), any::<u32>()).prop_map(
             |(session, reason, pipes, regions)| {
                 EventKind::Detached {

@@ -46,6 +46,7 @@ fn requests_survive() {
             rights: Rights::ALL,
             durable: false,
         },
+        Request::DeleteRegion { name: "r".into() },
         Request::Status,
         Request::Subscribe,
         Request::SetPort {
@@ -113,6 +114,10 @@ fn replies_and_events_survive() {
             reason: "process ended".into(),
             pipes: 2,
             regions: 3,
+        },
+        EventKind::JournalFailed {
+            lane: 1,
+            reason: "write: No space left on device".into(),
         },
     ];
     let mut all = vec![

@@ -41,6 +41,9 @@ pub enum Command {
     Down(ConfigArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
+    /// Deletes durable regions of a running node.
+    #[command(subcommand)]
+    Region(RegionCommand),
     /// Looks at machine and configuration and says what stands in the way, why, and what to do.
     Doctor(DoctorArgs),
     /// Prints or checks a configuration.
@@ -143,13 +146,46 @@ pub struct UpArgs {
 pub struct StatusArgs {
     /// Which node.
     #[command(flatten)]
+    pub node: NodeArgs,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// Which running node.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// Its configuration.
+    #[command(flatten)]
     pub config: ConfigArgs,
     /// The daemon's socket, instead of a configuration.
     #[arg(long, env = "COVALENT_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// How it is printed.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+}
+
+/// `covalent region …`
+#[derive(Debug, Subcommand)]
+pub enum RegionCommand {
+    /// Deletes a durable region for good: what it holds is gone, its name and its room in the journal are free.
+    #[command(
+        after_help = "Only the region's own user, root and the daemon's user may, and only while no application has it registered. \
+        `covalent status` lists the durable regions.\n\n\
+        Examples:\n  \
+        covalent region delete ledger\n  \
+        covalent region delete ledger --socket /run/covalent/covalentd.sock"
+    )]
+    Delete(DeleteArgs),
+}
+
+/// `covalent region delete`
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Name of the region.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Which node.
+    #[command(flatten)]
+    pub node: NodeArgs,
 }
 
 /// `covalent doctor`
@@ -280,7 +316,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 8);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 9);
     }
 
     #[test]

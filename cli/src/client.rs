@@ -95,6 +95,19 @@ impl Client {
         }
     }
 
+    /// Deletes a durable region.
+    ///
+    /// # Errors
+    /// When the daemon refuses.
+    pub fn delete_region(&mut self, name: &str) -> Result<()> {
+        match self.ask(&Request::DeleteRegion {
+            name: name.to_owned(),
+        })? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Turns this connection into a stream of events.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod node;
 mod output;
 mod process;
 mod program;
+mod region;
 mod sim;
 mod status;
 
@@ -55,6 +56,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Up(args) => node::up(args, &interrupt),
         Command::Down(args) => node::down(args),
         Command::Status(args) => status::run(args),
+        Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),
         Command::Sim(args) => sim::run(args, &interrupt),

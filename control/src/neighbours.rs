@@ -83,8 +83,10 @@ impl Neighbours {
                 link.last_failure = Some(reason.clone());
                 link.changed_realtime_ns = Some(event.realtime_ns);
             }
-            EventKind::Carrier { .. } | EventKind::Attached { .. } | EventKind::Detached { .. } => {
-            }
+            EventKind::Carrier { .. }
+            | EventKind::Attached { .. }
+            | EventKind::Detached { .. }
+            | EventKind::JournalFailed { .. } => {}
         }
     }
 

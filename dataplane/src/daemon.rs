@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::{
     carrier::CarrierWatch,
     identity::{Identity, IdentityError},
-    journal::{Journal, JournalOptions, OpenError, Recovered},
+    journal::{self, Journal, JournalOptions, JournalWatch, OpenError, Recovered},
     lane::{
         Lane, LaneError,
         command::{Command, Order},
@@ -28,7 +28,8 @@ use crate::{
     port::{self, LaneMemory, Port, PortError},
     privilege::{self, PrivilegeError, Privileges},
     server::{
-        LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX, Server, ServerParts,
+        DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX, Server,
+        ServerParts,
         admission::{Admission, AdmissionError},
     },
 };
@@ -117,6 +118,29 @@ pub enum StartError {
         /// Why not.
         source: OpenError,
     },
+    /// A journal could not be opened.
+    #[error(transparent)]
+    NoJournal(#[from] OpenError),
+    /// There is the journal of a lane that is not configured.
+    #[error(
+        "{} is the journal of a lane that is not configured, and its durable regions would be missing: configure that lane again as a `[[lane]]`, \
+         or move the directory to another place",
+        .0.display()
+    )]
+    JournalOfNoLane(PathBuf),
+    /// Two lanes have a durable region of one name.
+    #[error(
+        "the journals of lanes {lanes:?} in {directory} both hold a durable region `{name}`: move the directory of one of them, `lane-N`, to another \
+         place"
+    )]
+    DurableTwice {
+        /// Its name.
+        name: String,
+        /// The lanes.
+        lanes: [u32; 2],
+        /// Where the journals are.
+        directory: PathBuf,
+    },
     /// Privileges could not be given up.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
@@ -169,6 +193,8 @@ impl Daemon {
         let briefs = briefs(&config, &ports);
         let carriers = watch_carriers(&config)?;
         let (lanes, links) = lanes(&config, &identity, ports)?;
+        let durable_regions = durable_regions(&config, &lanes)?;
+        let journals = watch_journals(&config);
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
 
@@ -190,7 +216,9 @@ impl Daemon {
             lanes: links,
             memory,
             ports: briefs,
+            durable_regions,
             carriers,
+            journals,
             stop,
         };
         daemon.spawn(lanes, parts, host).map_err(no_thread)?;
@@ -292,6 +320,7 @@ pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> 
         });
     }
     Admission::new(&config.node.group)?;
+    check_journals(config)?;
     let available: Vec<usize> = core_affinity::get_core_ids()
         .unwrap_or_default()
         .into_iter()
@@ -432,14 +461,77 @@ fn lanes(
     Ok((lanes, links))
 }
 
-/// Opens the journal of a lane, if this node keeps one, and reads what it holds.
-fn open_journal(config: &Config, lane: u32) -> Result<Option<(Journal, Recovered)>, StartError> {
+/// What the journals of all lanes hold.
+fn durable_regions(config: &Config, lanes: &[Lane]) -> Result<DurableRegions, StartError> {
+    let mut regions = DurableRegions::default();
+    for (index, lane) in (0..).zip(lanes) {
+        for (name, uid, size_bytes) in lane.durable_regions() {
+            let region = DurableRegion {
+                uid,
+                lane: index,
+                size_bytes,
+                is_going: false,
+            };
+            regions
+                .add_recovered(name.to_owned(), region)
+                .map_err(|(name, other)| StartError::DurableTwice {
+                    name,
+                    lanes: [other.lane, index],
+                    directory: config.journal.directory.clone().unwrap_or_default(),
+                })?;
+        }
+    }
+    Ok(regions)
+}
+
+/// Checks what can be checked of the journals before any of them is touched.
+fn check_journals(config: &Config) -> Result<(), StartError> {
     let Some(directory) = &config.journal.directory else {
-        return Ok(None);
+        return Ok(());
     };
-    let options = JournalOptions {
+    let is_missing = |name: &str| {
+        let lane = name.strip_prefix("lane-")?.parse::<usize>().ok()?;
+        (lane >= config.lane.len()).then_some(())
+    };
+    // There is nothing before the first start.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().and_then(is_missing).is_some() {
+            return Err(StartError::JournalOfNoLane(entry.path()));
+        }
+    }
+    let journals: Vec<JournalOptions> = (0..)
+        .zip(&config.lane)
+        .filter_map(|(lane, _)| journal_options(config, lane))
+        .collect();
+    Ok(journal::check(&journals)?)
+}
+
+/// Where the journal of a lane is, if this node keeps any.
+fn journal_options(config: &Config, lane: u32) -> Option<JournalOptions> {
+    let directory = config.journal.directory.as_ref()?;
+    Some(JournalOptions {
         file_bytes: u64::from(config.journal.file_mib) << 20,
         ..JournalOptions::new(directory.join(format!("lane-{lane}")))
+    })
+}
+
+/// Watches the files of all journals. Without a watch a node works too.
+fn watch_journals(config: &Config) -> Option<JournalWatch> {
+    let directories = (0..)
+        .zip(&config.lane)
+        .filter_map(|(lane, _)| Some((lane, journal_options(config, lane)?.directory)));
+    config.journal.directory.as_ref()?;
+    JournalWatch::open(directories)
+        .inspect_err(
+            |error| warn!(%error, "nobody will notice if somebody removes a file of a journal"),
+        )
+        .ok()
+}
+
+/// Opens the journal of a lane, if this node keeps one, and reads what it holds.
+fn open_journal(config: &Config, lane: u32) -> Result<Option<(Journal, Recovered)>, StartError> {
+    let Some(options) = journal_options(config, lane) else {
+        return Ok(None);
     };
     let (journal, recovered) =
         Journal::open(&options).map_err(|source| StartError::Journal { lane, source })?;

@@ -86,6 +86,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     signals
         .thread_block()
         .context("cannot block SIGINT and SIGTERM")?;
+    // A journal that meets a limit on file sizes is told an error, and the node lives on.
+    SigSet::from(Signal::SIGXFSZ)
+        .thread_block()
+        .context("cannot block SIGXFSZ")?;
     privilege::warn_of_memlock();
     privilege::raise_descriptor_limit();
     let node = config.node.name.clone();

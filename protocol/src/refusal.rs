@@ -30,6 +30,8 @@ pub enum Refusal {
     Duplicate = 10,
     /// The receive queue has no room for the message now. Trying later helps, once its owner has taken others out.
     QueueFull = 11,
+    /// The region is durable, and the journal of its node has failed. Nothing helps but to mend that node.
+    JournalFailed = 12,
 }
 
 impl Refusal {
@@ -46,6 +48,7 @@ impl Refusal {
         Self::BadLength,
         Self::Duplicate,
         Self::QueueFull,
+        Self::JournalFailed,
     ];
 
     /// The byte on the wire.
@@ -68,6 +71,7 @@ impl Refusal {
             9 => Self::BadLength,
             10 => Self::Duplicate,
             11 => Self::QueueFull,
+            12 => Self::JournalFailed,
             _ => Self::Unsupported,
         }
     }
@@ -87,6 +91,7 @@ impl Refusal {
             Self::BadLength => "bad_length",
             Self::Duplicate => "duplicate",
             Self::QueueFull => "queue_full",
+            Self::JournalFailed => "journal_failed",
         }
     }
 }
@@ -105,6 +110,9 @@ impl fmt::Display for Refusal {
             Self::BadLength => "the length is none that the verb may have",
             Self::Duplicate => "a multi-commit names a word twice",
             Self::QueueFull => "the receive queue has no room for the message now; try again when its owner has taken others out",
+            Self::JournalFailed => {
+                "the region is durable and the journal of its node has failed: mend that and restart its daemon"
+            }
         })
     }
 }

@@ -197,6 +197,18 @@ impl Client {
         self.done(&request, &format!("set the faults of port {port}"))
     }
 
+    /// Deletes a durable region: what it holds is gone, and its name and its room in the journal are free. Returns once that is on disk. Only the user
+    /// whose region it is, root and the daemon's own user may.
+    ///
+    /// # Errors
+    /// As [`Client::status`]; [`Error::Refused`] if an application has it registered.
+    pub fn delete_region(&mut self, name: &str) -> Result<()> {
+        let request = Request::DeleteRegion {
+            name: name.to_owned(),
+        };
+        self.done(&request, &format!("delete the durable region `{name}`"))
+    }
+
     /// Asks for every later event of the node. Read them with [`Client::next_event`].
     ///
     /// # Errors

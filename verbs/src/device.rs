@@ -392,6 +392,16 @@ impl Device {
         ReceiveQueue::open(self, name, capacity_bytes)
     }
 
+    /// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. Returns once that is on disk. If it
+    /// is registered through this device, it is an ordinary region from then on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is no such region, it is another user's, or another application has it registered; [`Error::DaemonGone`],
+    /// [`Error::Deadline`].
+    pub fn delete_region(&self, name: &str) -> Result<()> {
+        self.client.borrow_mut().delete_region(name)
+    }
+
     /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs under way. One at a time in each device.
     ///
     /// # Errors

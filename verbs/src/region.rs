@@ -38,7 +38,7 @@ impl RegionOptions {
     /// lane.
     ///
     /// Verbs make it so, the owner's too if they go by a queue to the own node. What the owner stores through [`Region`] itself is in
-    /// no journal: it may be gone after a restart, or not. There is no way to give a durable region up but to remove the daemon's journal.
+    /// no journal: it may be gone after a restart, or not. It lasts until [`Device::delete_region`](crate::Device::delete_region).
     #[must_use]
     pub const fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;

@@ -6,8 +6,8 @@ use covalent_api::{
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, JournalStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode,
-        PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus,
+        PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
@@ -112,6 +112,9 @@ pub fn status() -> NodeStatus {
             refused: 6,
             reversed: 7,
             resolved: 8,
+            never_seen: 10,
+            relayed: 11,
+            relays_passed: 12,
             executed: 9,
             last_failover_ns: None,
         }],
@@ -121,6 +124,13 @@ pub fn status() -> NodeStatus {
             rkey: 1,
             size_bytes: 4096,
             session: 3,
+        }],
+        durable_regions: vec![DurableRegionStatus {
+            name: "ledger".into(),
+            uid: 1000,
+            lane: 0,
+            size_bytes: 4096,
+            session: None,
         }],
         verbs: VerbStatus {
             submitted: 1,

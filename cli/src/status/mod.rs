@@ -1,5 +1,6 @@
 //! `covalent status`: a running node, as tables.
 
+mod durable;
 mod render;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -9,7 +10,7 @@ use covalent_api::config::Config;
 
 pub use self::render::{lane, mode, render};
 use crate::{
-    args::{Format, StatusArgs},
+    args::{Format, NodeArgs, StatusArgs},
     client::Client,
     output::{self, Theme},
 };
@@ -22,7 +23,7 @@ const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 /// # Errors
 /// When no daemon answers.
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let status = Client::connect(&socket(args)?)?.status()?;
+    let status = Client::connect(&socket(&args.node)?)?.status()?;
     match args.format {
         Format::Json => output::json(&status)?,
         Format::Table => output::line(render(&status, Theme::of_stdout()).trim_end())?,
@@ -32,7 +33,10 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
 
 /// The socket that was named, else that of the configuration, else the default one: a node's users need not be able to read
 /// its configuration.
-fn socket(args: &StatusArgs) -> Result<PathBuf> {
+///
+/// # Errors
+/// When the configuration cannot be read.
+pub fn socket(args: &NodeArgs) -> Result<PathBuf> {
     match &args.socket {
         Some(socket) => Ok(socket.clone()),
         None if args.config.config.exists() => Ok(Config::load(&args.config.config)?.socket_path()),

@@ -10,6 +10,7 @@ use covalent_api::{
     },
 };
 
+use super::durable;
 use crate::output::{Theme, bytes, duration, grouped};
 
 /// The whole status. Empty tables are left out.
@@ -32,6 +33,19 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
     section(&mut text, "links", links(theme, &status.links));
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
+    section(
+        &mut text,
+        "durable regions",
+        durable::regions(theme, &status.durable_regions),
+    );
+    section(
+        &mut text,
+        "journals",
+        durable::journals(theme, &status.lanes),
+    );
+    for failure in durable::failures(&status.lanes) {
+        let _ = writeln!(text, "{failure}");
+    }
     section(&mut text, "verbs", verbs(theme, status));
     section(
         &mut text,
@@ -90,7 +104,7 @@ fn section(text: &mut String, title: &str, table: Table) {
     }
 }
 
-fn number(value: u64) -> Cell {
+pub(super) fn number(value: u64) -> Cell {
     Cell::new(grouped(value)).set_alignment(CellAlignment::Right)
 }
 
@@ -177,6 +191,9 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
         "refused",
         "reversed",
         "resolved",
+        "never seen",
+        "by neighbour",
+        "passed on",
         "executed",
         "failover",
     ]);
@@ -209,6 +226,9 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
             number(link.refused),
             number(link.reversed),
             number(link.resolved),
+            number(link.never_seen),
+            number(link.relayed),
+            number(link.relays_passed),
             number(link.executed),
             Cell::new(or_dash(link.last_failover_ns.map(duration))),
         ]);
@@ -381,7 +401,7 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
 mod tests {
     use covalent_api::{
         guid::Guid,
-        status::{ReclaimedStatus, VerbStatus},
+        status::{DurableRegionStatus, JournalStatus, ReclaimedStatus, VerbStatus},
     };
 
     use super::*;
@@ -409,7 +429,12 @@ mod tests {
                 sleeps: 3,
                 cpu_ns: 5_000_000,
                 longest_round_ns: 770_000,
-                journal: None,
+                journal: Some(JournalStatus {
+                    appended: 9_799,
+                    durable: 9_501,
+                    failure: Some("journal.0: write: No space left on device. Mend it".into()),
+                    ..JournalStatus::default()
+                }),
             }],
             ports: vec![PortStatus {
                 name: "p0".into(),
@@ -452,6 +477,9 @@ mod tests {
                 refused: 0,
                 reversed: 6,
                 resolved: 8,
+                never_seen: 3_141,
+                relayed: 5_926,
+                relays_passed: 5_358,
                 executed: 9,
                 last_failover_ns: Some(1_500_000),
             }],
@@ -461,6 +489,13 @@ mod tests {
                 rkey: 0x1f,
                 size_bytes: 4096,
                 session: 3,
+            }],
+            durable_regions: vec![DurableRegionStatus {
+                name: "ledger".into(),
+                uid: 1042,
+                lane: 0,
+                size_bytes: 8192,
+                session: None,
             }],
             verbs: VerbStatus {
                 submitted: 11,
@@ -517,6 +552,15 @@ mod tests {
             "4 096",
             "68.0 MiB",
             "misaligned",
+            "ledger",
+            "waits for its owner",
+            "1042",
+            "9 799",
+            "9 501",
+            "lane 0: journal.0: write: No space left on device. Mend it",
+            "3 141",
+            "5 926",
+            "5 358",
         ] {
             assert!(text.contains(wanted), "`{wanted}` is missing in:\n{text}");
         }

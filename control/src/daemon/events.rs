@@ -2,7 +2,7 @@
 
 use covalent_api::event::{Event, EventKind};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{metrics::OwnMetrics, repeats::Repeats};
 
@@ -99,6 +99,14 @@ impl Events {
                 self.write(&format!("{program} attached"), || {
                     info!(session, pid, program, "application attached")
                 });
+            }
+            EventKind::JournalFailed { lane, reason } => {
+                self.write(
+                    &format!("the journal of lane {lane} has ended: {reason}"),
+                    || {
+                        error!(lane, reason, "the journal has ended");
+                    },
+                );
             }
             EventKind::Detached {
                 session,

@@ -95,6 +95,21 @@ pub(super) const LINK: Object<LinkStatus> = Object {
             |it| it.resolved,
         ),
         Series::count(
+            "covalent_link_never_seen_transactions_total",
+            "Those of the reversed ones that the other side had never seen.",
+            |it| it.never_seen,
+        ),
+        Series::count(
+            "covalent_link_relayed_questions_total",
+            "Questions about transactions with other nodes that the neighbour passed on for this side, and brought an answer to.",
+            |it| it.relayed,
+        ),
+        Series::count(
+            "covalent_link_passed_questions_total",
+            "Questions of the neighbour that this side passed on to other nodes.",
+            |it| it.relays_passed,
+        ),
+        Series::count(
             "covalent_link_executed_transactions_total",
             "Transactions of the other side that this side executed.",
             |it| it.executed,

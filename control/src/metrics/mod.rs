@@ -57,6 +57,7 @@ pub fn render(
         families.extend(link::LINK.families(&common, &status.links));
         families.extend(pipe::PIPE.families(&common, &status.pipes));
         families.extend(region::REGION.families(&common, &status.regions));
+        families.extend(region::DURABLE_REGION.families(&common, &status.durable_regions));
         families.extend(verb::VERB.families(&common, std::slice::from_ref(&status.verbs)));
     }
     families.extend(own.families());
@@ -71,6 +72,7 @@ pub fn declared() -> impl Iterator<Item = Declared> {
     let application = pipe::PIPE
         .declared()
         .chain(region::REGION.declared())
+        .chain(region::DURABLE_REGION.declared())
         .chain(verb::VERB.declared());
     node.chain(wire).chain(application)
 }

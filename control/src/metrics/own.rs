@@ -31,7 +31,14 @@ pub struct OwnMetrics {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 5] = ["link_up", "link_down", "carrier", "attached", "detached"];
+const EVENTS: [&str; 6] = [
+    "link_up",
+    "link_down",
+    "carrier",
+    "attached",
+    "detached",
+    "journal_failed",
+];
 
 impl OwnMetrics {
     /// Metrics that all carry `node`.
@@ -128,6 +135,7 @@ impl OwnMetrics {
             EventKind::Carrier { .. } => 2,
             EventKind::Attached { .. } => 3,
             EventKind::Detached { .. } => 4,
+            EventKind::JournalFailed { .. } => 5,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

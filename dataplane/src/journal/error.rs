@@ -32,6 +32,33 @@ pub enum OpenError {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// This process may not write files of that size.
+    #[error(
+        "the journal in {} needs files of {file_bytes} bytes, and this process may write {limit_bytes}: raise the limit (`ulimit -f`, `LimitFSIZE=` of \
+         the service), or lower `journal.file_mib`",
+        path.display()
+    )]
+    FileLimit {
+        /// The journal's directory.
+        path: PathBuf,
+        /// Size of a file.
+        file_bytes: u64,
+        /// What may be written.
+        limit_bytes: u64,
+    },
+    /// The disk has no room for its files.
+    #[error(
+        "the journals need {needed_bytes} bytes more, and the file system of {} has {free_bytes} free: make room there, or lower `journal.file_mib`",
+        path.display()
+    )]
+    NoRoom {
+        /// Where they are to be.
+        path: PathBuf,
+        /// Bytes that a start takes.
+        needed_bytes: u64,
+        /// Bytes that there are.
+        free_bytes: u64,
+    },
     /// The kernel gives no ring.
     #[error(
         "durable regions need io_uring, which the kernel refuses: {0}; see the setting kernel.io_uring_disabled and, in a container, its seccomp profile"

@@ -12,10 +12,11 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use super::{error::OpenError, sector::BLOCK_BYTES};
 
 /// The files; a generation is in the one with its number's last bit.
-const FILES: [&str; 2] = ["journal.0", "journal.1"];
+pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
 /// A file that is being made.
 const FRESH: &str = "journal.new";
-const LOCK: &str = "lock";
+/// Locked as long as somebody has the journal.
+pub(super) const LOCK: &str = "lock";
 
 /// Bytes of zeros written at a time.
 const FILL_BYTES: usize = 1 << 20;

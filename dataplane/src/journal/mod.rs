@@ -33,10 +33,13 @@
 //! | `snapshot` | a snapshot in bounded steps |
 //! | `replay` | reading it all back |
 //! | `recovered` | what replay found |
+//! | `check` | what can be checked before a start |
 //! | `open` | start: check, replay, begin anew |
+//! | `watch` | sees it when somebody removes or replaces the files |
 //! | `error` | what can go wrong |
 
 mod batch;
+mod check;
 mod error;
 mod file;
 mod header;
@@ -47,8 +50,10 @@ mod replay;
 mod ring;
 mod sector;
 mod snapshot;
+mod watch;
 mod writer;
 
+pub use check::check;
 pub use error::{AppendError, JournalFailure, OpenError};
 pub use open::JournalOptions;
 pub use record::{
@@ -58,4 +63,5 @@ pub use record::{
 pub use recovered::{Latched, Recovered, RecoveredRegion, TornTail};
 pub use replay::replay;
 pub use snapshot::{SnapshotRegion, SnapshotSource};
+pub use watch::{JournalWatch, Meddled};
 pub use writer::{Commit, Journal};

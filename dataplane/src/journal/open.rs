@@ -45,7 +45,7 @@ impl JournalOptions {
         }
     }
 
-    fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Result<(), OpenError> {
         let Self {
             file_bytes,
             batch_bytes,

@@ -284,3 +284,73 @@ fn read(file: &File, offset: u64, space: &mut [u8]) -> io::Result<()> {
     space[done..].fill(0);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{fs, os::unix::fs::FileExt};
+
+    use super::{
+        super::{
+            batch::Batch,
+            record::{RECORD_BYTES_MAX, RegionKey, encode},
+            sector::BLOCK_BYTES,
+        },
+        *,
+    };
+
+    /// Replays a file of generation 1 whose batches have records of these generations and numbers.
+    fn replayed(batches: &[&[(u64, u64)]]) -> Result<Recovered, OpenError> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = File::create(file_path(directory.path(), 1)).unwrap();
+        let mut batch = Batch::new(4 * BLOCK_BYTES);
+        batch.begin_file(Header {
+            generation: 1,
+            first_lsn: Lsn(1),
+            last_key: 0,
+        });
+        let mut scratch = [0; RECORD_BYTES_MAX];
+        let mut key = 0;
+        for records in batches {
+            for &(generation, lsn) in *records {
+                key += 1;
+                let name = format!("0/{key}");
+                let body = match key {
+                    1 => Body::SnapshotEnd,
+                    _ => Body::Region {
+                        key: RegionKey(key),
+                        size_bytes: 8,
+                        name: &name,
+                    },
+                };
+                let bytes = encode(&body, generation, Lsn(lsn), &mut scratch).unwrap();
+                assert!(batch.push(&scratch[..bytes], Lsn(lsn)));
+            }
+            let (end, offset) = (batch.end_sector_with(0), batch.file_offset());
+            file.write_all_at(batch.seal(), offset).unwrap();
+            batch.begin(1, end);
+        }
+        fs::write(file_path(directory.path(), 0), vec![0; BLOCK_BYTES]).unwrap();
+        replay(directory.path())
+    }
+
+    #[test]
+    fn records_follow_each_other_without_gap_or_repetition() {
+        let whole = replayed(&[&[(1, 1), (1, 2)], &[(1, 3)], &[(1, 4), (1, 5)]]).unwrap();
+        assert_eq!((whole.last_lsn, whole.regions.len()), (Lsn(5), 4));
+        let wrong: [&[&[(u64, u64)]]; 6] = [
+            &[&[(1, 1), (1, 3)]],
+            &[&[(1, 1), (1, 1)]],
+            &[&[(1, 1), (1, 2)], &[(1, 4)]],
+            &[&[(1, 1), (1, 2)], &[(1, 2)]],
+            &[&[(1, 2)]],
+            // Of an earlier time of the same file.
+            &[&[(1, 1), (0, 2)]],
+        ];
+        for records in wrong {
+            let error = replayed(records).expect_err("it is no journal").to_string();
+            assert!(error.contains("should be"), "{records:?}: {error}");
+        }
+    }
+}

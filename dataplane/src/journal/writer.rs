@@ -1,6 +1,9 @@
 //! The journal of one lane: append, submit, poll.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    path::PathBuf,
+};
 
 use covalent_pipe::region::{REGION_BYTES_MAX, WORD_BYTES};
 use rustc_hash::FxHashMap;
@@ -396,6 +399,11 @@ impl Journal {
         self.failure.as_ref()
     }
 
+    /// Ends the journal for a reason that it cannot see itself: `what` was done to the file or directory `path`.
+    pub fn fail_because(&mut self, path: PathBuf, what: String) {
+        self.failure.get_or_insert(JournalFailure { path, what });
+    }
+
     /// Waits until everything appended is on disk, or the journal failed. For the end of a lane, not for its rounds.
     pub fn flush(&mut self) -> Lsn {
         while self.poll() < self.last_lsn() && self.failure.is_none() {
@@ -496,12 +504,7 @@ impl Journal {
 
     #[cold]
     fn fail(&mut self, file: usize, what: String) {
-        if self.failure.is_none() {
-            self.failure = Some(JournalFailure {
-                path: file_path(self.directory.path(), file),
-                what,
-            });
-        }
+        self.fail_because(file_path(self.directory.path(), file), what);
     }
 }
 

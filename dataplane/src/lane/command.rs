@@ -3,6 +3,8 @@
 //! A command takes effect at the lane's loop boundary, whole or not at all, and is answered with its ticket. So the
 //! host sees the state that the lane had when it accepted, and the lane never sees half a change.
 
+use std::path::PathBuf;
+
 use covalent_api::{
     config::FaultRates,
     event::EventKind,
@@ -72,6 +74,18 @@ pub enum Command {
     },
     /// Takes in a region.
     Register(Box<NewRegion>),
+    /// Deletes a durable region, also what the journal has of it. Answered once that is on disk.
+    DeleteRegion {
+        /// Its name.
+        name: String,
+    },
+    /// Ends the journal, because of what somebody else did to its files.
+    EndJournal {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was done to it.
+        what: String,
+    },
     /// Enables or disables a port.
     SetPort {
         /// Index of the port.

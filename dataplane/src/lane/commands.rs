@@ -68,6 +68,15 @@ impl Lane {
                 tuning,
             } => self.tune(session, pipe, tuning)?,
             Command::Register(new) => self.register(*new)?,
+            Command::DeleteRegion { name } => {
+                self.delete_region(ticket, &name)?;
+                return Ok(None);
+            }
+            Command::EndJournal { path, what } => {
+                if let Some(durable) = &mut self.core.durable {
+                    durable.end_journal(path, what);
+                }
+            }
             Command::SetPort { port, enabled } => self.set_port(port, enabled)?,
             Command::SetFaults { port, rx, tx } => self.set_faults(port, rx, tx)?,
             Command::SetCarrier { port, up } => {
@@ -215,11 +224,10 @@ impl Lane {
             }
             return engine.insert(new, slot);
         };
-        let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
-        durable.check(&name, uid, new.durable, size_bytes)?;
         if !new.durable {
             return engine.insert(new, slot);
         }
+        let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
         let (session, rkey) = (new.session, new.rkey);
         if let Some(bytes) = durable.kept_bytes(&name) {
             new.memory
@@ -230,6 +238,17 @@ impl Lane {
         durable
             .serve(&name, uid, size_bytes, session, rkey)
             .inspect_err(|_| engine.withdraw(rkey))
+    }
+
+    /// Begins to delete a durable region.
+    ///
+    /// # Errors
+    /// Why it stays.
+    fn delete_region(&mut self, ticket: u64, name: &str) -> Result<(), String> {
+        match &mut self.core.durable {
+            Some(durable) => durable.delete(name, ticket),
+            None => Err(format!("region `{name}`: this lane keeps no journal")),
+        }
     }
 
     fn set_port(&mut self, port: u16, enabled: bool) -> Result<(), String> {

@@ -9,7 +9,10 @@
 //! A region of the journal is *served* while its owner is attached, else *kept*: then its bytes lie here until the same user registers the same
 //! name with the same size again. The journal knows it as `UID/NAME`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+};
 
 use covalent_api::status::JournalStatus;
 use covalent_protocol::{
@@ -51,6 +54,8 @@ pub struct Durable {
     /// What was admitted in one phase and is executed next: no room is kept for it.
     at_once: Option<ExchangeId>,
     held: VecDeque<Held>,
+    /// Deletions that wait for the disk, and the tickets under which they are answered.
+    deleted: VecDeque<(Lsn, u64)>,
     /// Where changed bytes are put together.
     changed: Box<[u8]>,
     refused: u64,
@@ -76,13 +81,12 @@ enum Place {
     Kept(Box<[u8]>),
 }
 
-/// A key that verbs show, or showed when they were admitted.
+/// What verbs mean by a key.
 #[derive(Debug)]
 struct Shown {
-    /// `None` once the region is not served any more.
-    region: Option<RegionKey>,
-    /// Open exchanges for which room is kept.
-    open: u32,
+    region: RegionKey,
+    /// Room kept for exchanges on it that are open.
+    kept: Room,
 }
 
 /// Room in the journal.
@@ -171,45 +175,12 @@ impl Durable {
             kept: Room::default(),
             at_once: None,
             held: VecDeque::with_capacity(HELD_MAX),
+            deleted: VecDeque::new(),
             changed: vec![0; WRITE_BYTES_MAX.max(MULTI_COMMIT_WORDS_MAX * WORD_BYTES)].into(),
             refused: 0,
             lost: false,
             is_failure_told: false,
         }
-    }
-
-    /// Whether a region of this name may be registered by `uid`, as a durable one or not.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn check(
-        &self,
-        name: &str,
-        uid: u32,
-        durable: bool,
-        size_bytes: u64,
-    ) -> Result<(), String> {
-        let Some((_, known)) = self.regions.iter().find(|(_, known)| known.name == name) else {
-            return Ok(());
-        };
-        if known.uid != uid {
-            return Err(format!(
-                "region `{name}` is a durable region of user {}: choose another name",
-                known.uid
-            ));
-        }
-        if !durable {
-            return Err(format!(
-                "region `{name}` is a durable region: register it as one, or choose another name"
-            ));
-        }
-        if known.size_bytes != size_bytes {
-            return Err(format!(
-                "the durable region `{name}` has {} bytes, not {size_bytes}: register it with its own size",
-                known.size_bytes
-            ));
-        }
-        Ok(())
     }
 
     /// The bytes of a kept region of this name, to be put into the memory of who registers it.
@@ -222,7 +193,7 @@ impl Durable {
             })
     }
 
-    /// A region was registered that [`Durable::check`] had nothing against: from now on it is served under `rkey`.
+    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`.
     ///
     /// # Errors
     /// Why it cannot be durable; nothing changed.
@@ -259,15 +230,68 @@ impl Durable {
             key
         };
         let shown = Shown {
-            region: Some(key),
-            open: 0,
+            region: key,
+            kept: Room::default(),
         };
         self.rkeys.insert(rkey, shown);
         Ok(())
     }
 
+    /// Deletes a region. [`Durable::next_deleted`] tells `ticket` once that is on disk. If it is served, it is an ordinary one from now on.
+    ///
+    /// # Errors
+    /// Why it stays.
+    pub fn delete(&mut self, name: &str, ticket: u64) -> Result<(), String> {
+        let stays = |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
+        let found = self.regions.iter().find(|(_, known)| known.name == name);
+        let Some((&key, _)) = found else {
+            return Err(stays("its lane does not know it".into()));
+        };
+        let lsn = self
+            .journal
+            .append_forget(key)
+            .map_err(|error| stays(self.failure().unwrap_or_else(|| error.to_string())))?;
+        if let Some(Region {
+            place: Place::Served { rkey, .. },
+            ..
+        }) = self.regions.remove(&key)
+        {
+            self.serve_no_more(rkey);
+        }
+        self.deleted.push_back((lsn, ticket));
+        Ok(())
+    }
+
+    /// The ticket of the next deletion that is on disk, or is known to come to nothing: then with the reason.
+    pub fn next_deleted(&mut self) -> Option<(u64, Result<(), String>)> {
+        let &(lsn, ticket) = self.deleted.front()?;
+        let result = if lsn <= self.told {
+            Ok(())
+        } else {
+            // It may be there again after the next start, or not.
+            Err(self.failure()?)
+        };
+        self.deleted.pop_front();
+        Some((ticket, result))
+    }
+
+    /// What is open on this region appends nothing any more.
+    fn serve_no_more(&mut self, rkey: u32) {
+        if let Some(shown) = self.rkeys.remove(&rkey) {
+            self.kept = self.kept.less(shown.kept);
+        }
+    }
+
+    /// The durable regions that there are: names, users and sizes in bytes.
+    pub fn regions(&self) -> impl Iterator<Item = (&str, u32, u64)> {
+        self.regions
+            .values()
+            .map(|region| (region.name.as_str(), region.uid, region.size_bytes))
+    }
+
     /// The owner of these regions goes: what they hold is kept.
     pub fn keep(&mut self, session: u64, engine: &VerbEngine) {
+        let mut gone = Vec::new();
         for region in self.regions.values_mut() {
             let Place::Served {
                 session: owner,
@@ -284,12 +308,10 @@ impl Durable {
                 let _ = memory.read(0, &mut bytes);
             }
             region.place = Place::Kept(bytes.into());
-            if let Some(shown) = self.rkeys.get_mut(&rkey) {
-                shown.region = None;
-                if shown.open == 0 {
-                    self.rkeys.remove(&rkey);
-                }
-            }
+            gone.push(rkey);
+        }
+        for rkey in gone {
+            self.serve_no_more(rkey);
         }
     }
 
@@ -310,19 +332,28 @@ impl Durable {
         Some((request.rkey, Room::of(record_bytes)))
     }
 
+    /// Whether nothing is acknowledged on durable regions any more.
+    const fn has_failed(&self) -> bool {
+        self.lost || self.journal.failure().is_some()
+    }
+
     fn has_room_for(&self, room: Room) -> bool {
         let room = room.and(self.kept);
-        !self.lost && self.journal.has_room_for(room.batch_bytes, room.file_bytes)
+        self.journal.has_room_for(room.batch_bytes, room.file_bytes)
     }
 
     /// Whether there is room for what `request` of an exchange may do.
     ///
     /// # Errors
-    /// There is none now.
+    /// There is none now, or never will be again.
     pub fn admit(&mut self, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
         let Some((_, room)) = self.room_for(request) else {
             return Ok(());
         };
+        if self.has_failed() {
+            self.refused += 1;
+            return Err(Refusal::JournalFailed);
+        }
         let kept_bytes = self.kept.batch_bytes + room.batch_bytes;
         let is_too_much = mode == Mode::TwoPhase && kept_bytes > KEPT_BYTES_MAX;
         if is_too_much || !self.has_room_for(room) {
@@ -341,7 +372,7 @@ impl Durable {
         if let Some((rkey, room)) = self.room_for(request)
             && let Some(shown) = self.rkeys.get_mut(&rkey)
         {
-            shown.open += 1;
+            shown.kept = shown.kept.and(room);
             self.kept = self.kept.and(room);
         }
     }
@@ -354,10 +385,7 @@ impl Durable {
         let Some(shown) = self.rkeys.get_mut(&rkey) else {
             return;
         };
-        shown.open = shown.open.saturating_sub(1);
-        if shown.open == 0 && shown.region.is_none() {
-            self.rkeys.remove(&rkey);
-        }
+        shown.kept = shown.kept.less(room);
         self.kept = self.kept.less(room);
     }
 
@@ -374,7 +402,7 @@ impl Durable {
     pub fn may_execute_here(&self, request: &[u8]) -> Local {
         match self.room_for(request) {
             None => Local::Go,
-            Some(_) if self.lost || self.journal.failure().is_some() => Local::Refused,
+            Some(_) if self.has_failed() => Local::Refused,
             Some((_, room)) if self.held.len() < HELD_MAX && self.has_room_for(room) => Local::Go,
             Some(_) => Local::Later,
         }
@@ -414,7 +442,7 @@ impl Durable {
             return None;
         }
         let request = Request::decode(request).ok()?;
-        let region = self.rkeys.get(&request.rkey)?.region?;
+        let region = self.rkeys.get(&request.rkey)?.region;
         let memory = engine.memory(request.rkey)?;
         let mut ranges = [(0, 0); MULTI_COMMIT_WORDS_MAX];
         let offset = u64::from(request.offset);
@@ -488,21 +516,21 @@ impl Durable {
             self.journal
                 .snapshot_step(&source, SNAPSHOT_BYTES_PER_ROUND);
         }
-        if !self.is_failure_told
-            && let Some(failure) = self.failure()
-        {
-            self.is_failure_told = true;
-            tracing::error!(
-                failure,
-                "the journal has ended: verbs on durable regions are refused, and those that were executed since are never acknowledged; \
-                 repair the disk and restart the daemon"
-            );
-        }
         if lsn <= self.told {
             return None;
         }
         self.told = lsn;
         Some(lsn)
+    }
+
+    /// Why the journal has ended, if it has: once.
+    pub fn new_failure(&mut self) -> Option<String> {
+        if self.is_failure_told {
+            return None;
+        }
+        let failure = self.failure()?;
+        self.is_failure_told = true;
+        Some(failure)
     }
 
     /// The next held completion that may be told.
@@ -536,6 +564,11 @@ impl Durable {
                 || self.journal.last_lsn() > self.journal.durable_lsn())
     }
 
+    /// Somebody did `what` to the file or directory `path` of the journal, which ends it.
+    pub fn end_journal(&mut self, path: PathBuf, what: String) {
+        self.journal.fail_because(path, what);
+    }
+
     /// Waits until everything is on disk. For the end of a lane.
     pub fn flush(&mut self) {
         self.journal.flush();
@@ -544,10 +577,12 @@ impl Durable {
     /// Why nothing is acknowledged any more, if so.
     fn failure(&self) -> Option<String> {
         match self.journal.failure() {
-            Some(failure) => Some(format!("{}: {}", failure.path.display(), failure.what)),
-            None if self.lost => {
-                Some("a verb was executed that the journal had no room for".into())
-            }
+            Some(failure) => Some(failure.to_string()),
+            None if self.lost => Some(
+                "a verb was executed that the journal had no room for. From now on nothing is acknowledged on durable regions; make \
+                 `journal.file_mib` larger and restart the daemon, which replays what was acknowledged"
+                    .into(),
+            ),
             None => None,
         }
     }
@@ -612,3 +647,6 @@ impl SnapshotSource for Source<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,14 +33,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::{Config, Idle, PortKind};
+use covalent_api::{
+    config::{Config, Idle, PortKind},
+    event::EventKind,
+};
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
     verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
 };
 
 use self::{
-    command::{Order, Report},
+    command::{Answer, Order, Report},
     core::Core,
     durable::Durable,
     failover::Failovers,
@@ -167,7 +170,7 @@ impl Lane {
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
-            pending: PendingTable::new(TRANSACTIONS_MAX),
+            pending: PendingTable::new(TRANSACTIONS_MAX, node.askers_max()),
             seals: std::hash::RandomState::new(),
             clock: 0,
             told: 0,
@@ -261,12 +264,33 @@ impl Lane {
         let Core {
             durable, engine, ..
         } = &mut self.core;
-        let Some(lsn) = durable.as_mut().and_then(|durable| durable.poll(engine)) else {
+        let Some(durable) = durable else {
+            return 0;
+        };
+        let lsn = durable.poll(engine);
+        if let Some(reason) = durable.new_failure() {
+            let lane = self.settings.lane;
+            tracing::error!(lane, reason, "the journal has ended");
+            let kind = EventKind::JournalFailed { lane, reason };
+            self.core.outbox.push(Report::Event(kind));
+        }
+        while let Some((ticket, result)) =
+            self.core.durable.as_mut().and_then(Durable::next_deleted)
+        {
+            let result = result.map(|()| Answer::Done);
+            self.core.outbox.push(Report::Answer { ticket, result });
+        }
+        let Some(lsn) = lsn else {
             return 0;
         };
         self.node.on_durable(lsn.0);
         self.core.tell_durable(self.settings.guid);
         1
+    }
+
+    /// The durable regions of this lane: names, users and sizes in bytes.
+    pub fn durable_regions(&self) -> impl Iterator<Item = (&str, u32, u64)> {
+        self.core.durable.iter().flat_map(Durable::regions)
     }
 
     /// Tells the links that a pace has passed. A lane that was kept from running passes one pace, not many: frames that came

@@ -3,6 +3,9 @@
 //! A node that does not answer must not keep the others' verbs out. So the room is shared by dynamic thresholds (Choudhury and Hahne): a
 //! node may have as many verbs under way as are still free. One that is cut off holds half of the room at most, two hold a third each,
 //! and what is left serves the nodes that answer.
+//!
+//! Those who ask for an exchange by its name wait in a table of the protocol's, which has less room: a quarter. It is shared by users in the same way, for
+//! the name of an exchange that does not end costs whoever asks for it nothing.
 
 /// A verb under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Pending {
     pub peer: u64,
     /// The application was told that the outcome is in doubt.
     pub doubted: bool,
+    /// The user who asks for an exchange by its name; `None` for a verb.
+    pub asker: Option<u32>,
 }
 
 /// The verbs under way on one lane, by token. Allocates in [`PendingTable::new`] only.
@@ -26,6 +31,10 @@ pub struct PendingTable {
     free: Vec<u32>,
     /// The nodes that verbs wait for. A lane has few peers, so they are searched.
     peers: Vec<PeerShare>,
+    /// Askers that there is room for still.
+    askers_free: usize,
+    /// The users who ask, and how often: never zero times.
+    users: Vec<(u32, usize)>,
 }
 
 /// How many verbs wait for one node: never none.
@@ -42,8 +51,8 @@ struct Entry {
 }
 
 impl PendingTable {
-    /// Room for `entries` verbs, at most 2^32.
-    pub fn new(entries: usize) -> Self {
+    /// Room for `entries` verbs, at most 2^32, of which `askers` ask for an exchange by its name.
+    pub fn new(entries: usize, askers: usize) -> Self {
         let count = u32::try_from(entries).unwrap_or(u32::MAX);
         Self {
             entries: vec![
@@ -55,17 +64,20 @@ impl PendingTable {
             ],
             free: (0..count).rev().collect(),
             peers: Vec::with_capacity(count as usize),
+            askers_free: askers,
+            users: Vec::with_capacity(askers),
         }
     }
 
-    /// Notes `pending` and gives its token; `None` if there is no room for another verb to its peer.
+    /// Notes `pending` and gives its token; `None` if there is no room for another verb to its peer, or for another
+    /// question of its user.
     pub fn insert(&mut self, pending: Pending) -> Option<u64> {
         let share = self
             .peers
             .iter()
             .position(|share| share.peer == pending.peer);
         let verbs = share.map_or(0, |share| self.peers[share].verbs);
-        if verbs >= self.free.len() {
+        if verbs >= self.free.len() || !self.may_ask(pending.asker) {
             return None;
         }
         let index = self.free.pop()?;
@@ -75,6 +87,13 @@ impl PendingTable {
                 peer: pending.peer,
                 verbs: 1,
             }),
+        }
+        if let Some(uid) = pending.asker {
+            self.askers_free -= 1;
+            match self.users.iter_mut().find(|(user, _)| *user == uid) {
+                Some((_, askers)) => *askers += 1,
+                None => self.users.push((uid, 1)),
+            }
         }
         let entry = &mut self.entries[index as usize];
         entry.pending = Some(pending);
@@ -100,7 +119,28 @@ impl PendingTable {
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(index);
         self.shrink_share(pending.peer);
+        if let Some(uid) = pending.asker {
+            self.askers_free += 1;
+            self.shrink_user(uid);
+        }
         Some(pending)
+    }
+
+    /// Whether a user may ask once more: as often as there is room left.
+    fn may_ask(&self, asker: Option<u32>) -> bool {
+        let Some(uid) = asker else { return true };
+        let askers = self.users.iter().find(|(user, _)| *user == uid);
+        askers.map_or(0, |(_, askers)| *askers) < self.askers_free
+    }
+
+    fn shrink_user(&mut self, uid: u32) {
+        let Some(at) = self.users.iter().position(|(user, _)| *user == uid) else {
+            return;
+        };
+        self.users[at].1 -= 1;
+        if self.users[at].1 == 0 {
+            self.users.swap_remove(at);
+        }
     }
 
     fn shrink_share(&mut self, peer: u64) {
@@ -147,12 +187,43 @@ mod tests {
             user_data,
             peer,
             doubted: false,
+            asker: None,
+        }
+    }
+
+    fn question(uid: u32, session: usize) -> Pending {
+        Pending {
+            asker: Some(uid),
+            ..verb(session, 0)
         }
     }
 
     #[test]
+    fn a_user_who_asks_all_the_time_leaves_room_for_the_others() {
+        let mut table = PendingTable::new(64, 12);
+        // Over two sessions, which makes no difference.
+        let first: Vec<u64> = (0..)
+            .map_while(|at| table.insert(question(1, at % 2)))
+            .collect();
+        assert_eq!(first.len(), 6);
+        let ask_all = |table: &mut PendingTable, uid| {
+            (0..).map_while(|_| table.insert(question(uid, 3))).count()
+        };
+        assert_eq!(ask_all(&mut table, 2), 3);
+        assert_eq!(ask_all(&mut table, 3), 2);
+        assert_eq!(ask_all(&mut table, 1), 0);
+        // Verbs have room still, also of who asks no more.
+        table.insert(verb(0, 1)).unwrap();
+        // What one has back is there for all, whether it was answered or its session went.
+        table.remove(first[0]).unwrap();
+        assert_eq!(table.remove_session(0) + table.remove_session(1), 6);
+        assert_eq!(ask_all(&mut table, 2), 2);
+        assert_eq!(ask_all(&mut table, 1), 3);
+    }
+
+    #[test]
     fn a_token_never_names_a_later_verb() {
-        let mut table = PendingTable::new(1);
+        let mut table = PendingTable::new(1, 1);
         let first = table.insert(verb(0, 1)).unwrap();
         assert_eq!(table.insert(verb(0, 2)), None);
         assert_eq!(table.remove(first), Some(verb(0, 1)));
@@ -163,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_session_takes_only_its_own_verbs_along() {
-        let mut table = PendingTable::new(8);
+        let mut table = PendingTable::new(8, 1);
         let kept = table.insert(verb(1, 1)).unwrap();
         for _ in 0..3 {
             table.insert(verb(2, 9)).unwrap();
@@ -176,7 +247,7 @@ mod tests {
 
     #[test]
     fn peers_that_do_not_answer_leave_room_for_those_that_do() {
-        let mut table = PendingTable::new(12);
+        let mut table = PendingTable::new(12, 1);
         let take_all = |table: &mut PendingTable, peer| {
             let mut tokens = Vec::new();
             while let Some(token) = table.insert(verb_to(peer, 0, 0)) {

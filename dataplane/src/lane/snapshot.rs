@@ -161,6 +161,9 @@ impl Lane {
             refused: counters.refused,
             reversed: counters.reversed,
             resolved: counters.resolved,
+            never_seen: counters.never_seen,
+            relayed: counters.relayed,
+            relays_passed: counters.relays_passed,
             executed: counters.executed,
             last_failover_ns: self.core.failovers.last(link.port).map(nanoseconds),
         }

@@ -122,7 +122,7 @@ impl Lane {
                 Local::Go => {}
                 Local::Later => return Err(Served::Blocked),
                 Local::Refused => {
-                    let outcome = CompletionOutcome::Refused(Refusal::NoResources);
+                    let outcome = CompletionOutcome::Refused(Refusal::JournalFailed);
                     core.end(session, user_data, guid, outcome);
                     return Ok(());
                 }
@@ -156,6 +156,7 @@ impl Lane {
             user_data,
             peer,
             doubted: false,
+            asker: None,
         };
         let Some(token) = core.pending.insert(pending) else {
             return Err(Served::Blocked);
@@ -205,6 +206,7 @@ impl Lane {
             user_data: ask.user_data,
             peer: id.peer,
             doubted: false,
+            asker: uid,
         };
         let Some(token) = core.pending.insert(pending) else {
             return Err(Served::Blocked);

@@ -6,6 +6,7 @@ use covalent_api::{event::EventKind, request::Reply, status::RegionStatus};
 
 use super::{
     Server,
+    durable_regions::Wanted,
     memory::After,
     memory_worker::{self, Job},
 };
@@ -93,6 +94,13 @@ pub enum Change {
         session: u64,
         /// The region.
         region: RegionStatus,
+        /// Whether it is durable.
+        durable: bool,
+    },
+    /// A durable region was deleted.
+    Deleted {
+        /// Its name.
+        name: String,
     },
 }
 
@@ -210,10 +218,23 @@ impl Server {
     /// Returns the session that came to life, if one did.
     fn apply(&mut self, change: Change) -> Option<u64> {
         match change {
-            Change::None
-            | Change::Opened { .. }
-            | Change::Bound { .. }
-            | Change::Registered { .. } => {}
+            Change::None | Change::Opened { .. } | Change::Bound { .. } => {}
+            Change::Registered {
+                session,
+                region,
+                durable,
+            } => {
+                if let Some(record) = self.sessions.get(&session) {
+                    self.durable_regions.served(Wanted {
+                        name: &region.name,
+                        uid: record.uid,
+                        lane: record.lane,
+                        size_bytes: region.size_bytes,
+                        durable,
+                    });
+                }
+            }
+            Change::Deleted { name } => self.durable_regions.end_delete(&name, true),
             Change::Attached { session } => return Some(session),
             Change::Closed { session, number } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
@@ -244,7 +265,10 @@ impl Server {
                 }
             }
             Change::Bound { session, number } => self.forget_binding(session, number),
-            Change::Registered { session, region } => {
+            Change::Deleted { name } => self.durable_regions.end_delete(&name, false),
+            Change::Registered {
+                session, region, ..
+            } => {
                 if let Some(record) = self.sessions.get_mut(&session) {
                     record.forget_region(region.rkey);
                 }

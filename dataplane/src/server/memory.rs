@@ -320,7 +320,11 @@ impl Server {
                 durable,
                 memory,
             })),
-            change: Change::Registered { session, region },
+            change: Change::Registered {
+                session,
+                region,
+                durable,
+            },
             memory: vec![kept],
         };
         let reply = Reply::Region { rkey, size_bytes };

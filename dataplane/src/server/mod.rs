@@ -7,6 +7,7 @@
 pub mod admission;
 mod answers;
 mod client;
+mod durable_regions;
 mod events;
 mod handover;
 mod lane_link;
@@ -56,11 +57,13 @@ use self::{
     status::StatusRound,
 };
 pub use self::{
+    durable_regions::{DurableRegion, DurableRegions},
     lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
     memory_worker::MemoryWorkers,
 };
 use crate::{
     carrier::{CarrierWatch, InterfaceChange},
+    journal::{JournalWatch, Meddled},
     lane::command::{Command, Report},
     mailbox::Mailbox,
     session::{
@@ -93,8 +96,12 @@ pub struct ServerParts {
     pub memory: MemoryWorkers,
     /// The ports as applications see them, by index.
     pub ports: Vec<PortBrief>,
+    /// Durable regions that the journals held.
+    pub durable_regions: DurableRegions,
     /// Changes of interfaces; absent where no port has one.
     pub carriers: Option<CarrierWatch>,
+    /// What others do to the files of journals; absent where there are none.
+    pub journals: Option<JournalWatch>,
     /// Rings when the daemon is to stop.
     pub stop: Arc<Mailbox<()>>,
 }
@@ -107,7 +114,9 @@ pub struct Server {
     admission: Admission,
     lanes: Vec<LaneLink>,
     ports: Vec<PortBrief>,
+    durable_regions: DurableRegions,
     carriers: Option<CarrierWatch>,
+    journals: Option<JournalWatch>,
     stop: Arc<Mailbox<()>>,
     started: Instant,
     clients: BTreeMap<u64, Client>,
@@ -146,7 +155,9 @@ impl Server {
             admission: parts.admission,
             lanes: parts.lanes,
             ports: parts.ports,
+            durable_regions: parts.durable_regions,
             carriers: parts.carriers,
+            journals: parts.journals,
             stop: parts.stop,
             started: Instant::now(),
             clients: BTreeMap::new(),
@@ -198,6 +209,9 @@ impl Server {
             if ready.carriers {
                 self.read_carriers();
             }
+            if ready.journals {
+                self.look_at_journals();
+            }
             for (client, hung_up) in ready.clients {
                 self.serve(client, hung_up);
             }
@@ -246,6 +260,12 @@ impl Server {
                 .iter()
                 .map(|carriers| readable(carriers.as_fd())),
         );
+        let journals_at = fds.len();
+        fds.extend(
+            self.journals
+                .iter()
+                .map(|journals| readable(journals.as_fd())),
+        );
         // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
         let looked = match poll(&mut fds, timeout) {
             Ok(_) => true,
@@ -278,7 +298,8 @@ impl Server {
                 })
                 .map(|((&client, _), _)| client)
                 .collect(),
-            carriers: fds[carriers_at..].iter().any(is_ready),
+            carriers: fds[carriers_at..journals_at].iter().any(is_ready),
+            journals: fds[journals_at..].iter().any(is_ready),
         })
     }
 
@@ -506,6 +527,25 @@ impl Server {
         }
     }
 
+    /// Ends journals whose files somebody else has changed.
+    fn look_at_journals(&mut self) {
+        let mut harm = Vec::new();
+        let Some(journals) = &mut self.journals else {
+            return;
+        };
+        if let Err(error) = journals.read(|meddled| harm.push(meddled)) {
+            error!(%error, "the files of journals can no longer be watched");
+            self.journals = None;
+        }
+        for Meddled { lane, path, what } in harm {
+            let command = Command::EndJournal {
+                path,
+                what: what.to_owned(),
+            };
+            self.order_unanswered(lane, command);
+        }
+    }
+
     fn take_reports(&mut self) {
         for lane in 0..self.lanes.len() {
             self.lanes[lane].reports.silence();
@@ -664,6 +704,7 @@ struct Ready {
     /// Clients that have not said hello in time.
     silent: Vec<u64>,
     carriers: bool,
+    journals: bool,
 }
 
 fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {

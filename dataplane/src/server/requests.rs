@@ -20,6 +20,7 @@ use covalent_pipe::{
 use super::{
     Server,
     answers::{Change, Pending},
+    durable_regions::Wanted,
     handover::Unmapped,
     memory::{After, PlannedPipe, PlannedRegion},
     memory_worker::Job,
@@ -125,6 +126,7 @@ impl Server {
                 durable,
             } => self.register(client, name, size_bytes, rights, durable),
             Request::Mapped => self.mapped(client),
+            Request::DeleteRegion { name } => self.delete_region(client, name),
             Request::Status => {
                 self.begin_status(client);
                 Ok(())
@@ -444,16 +446,23 @@ impl Server {
     ) -> Result<(), Refused> {
         let session = self.session_of(client)?;
         name::check(&name).map_err(|error| format!("region name `{name}`: {error}"))?;
-        if let Some((holder, _)) = self
-            .sessions
-            .iter()
-            .find(|(_, record)| record.regions.iter().any(|region| region.name == name))
-        {
+        if let Some(holder) = self.session_with(&name) {
             return Err(format!(
                 "region `{name}` is registered already, by session {holder}: choose another name"
             ));
         }
         self.admit_mappings(self.uid_of(client), REGION_MAPPINGS)?;
+        let record = self
+            .sessions
+            .get(&session)
+            .ok_or_else(|| no_session(session))?;
+        self.durable_regions.check(Wanted {
+            name: &name,
+            uid: record.uid,
+            lane: record.lane,
+            size_bytes,
+            durable,
+        })?;
         let rkey = self.rkeys.draw();
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
@@ -478,6 +487,33 @@ impl Server {
         let (job, after) = (Job::MakeRegion(size_bytes), After::Register(planned));
         self.send_on_errand(session, Some(client), size_bytes, job, after);
         Ok(())
+    }
+
+    fn delete_region(&mut self, client: u64, name: String) -> Result<(), Refused> {
+        let own = self.clients.get(&client).and_then(|client| client.session);
+        if let Some(holder) = self
+            .session_with(&name)
+            .filter(|&holder| Some(holder) != own)
+        {
+            return Err(format!(
+                "region `{name}` is registered by session {holder}: end that application first, or have it delete the region itself"
+            ));
+        }
+        let uid = self.uid_of(client);
+        let commands = self.admission.commands(uid);
+        let lane = self.durable_regions.begin_delete(&name, uid, commands)?;
+        let command = Command::DeleteRegion { name: name.clone() };
+        let change = Change::Deleted { name };
+        self.ask(client, lane, command, Reply::Done, Vec::new(), change);
+        Ok(())
+    }
+
+    /// The session that has a region of this name.
+    pub(super) fn session_with(&self, name: &str) -> Option<u64> {
+        self.sessions
+            .iter()
+            .find(|(_, record)| record.regions.iter().any(|region| region.name == name))
+            .map(|(&session, _)| session)
     }
 
     /// Has the lane of a port change it.

@@ -1,6 +1,6 @@
 //! The node's status, put together from what each lane tells.
 
-use std::{fs, process};
+use std::{collections::BTreeMap, fs, process};
 
 use covalent_api::{
     request::Reply,
@@ -87,6 +87,14 @@ impl Server {
     }
 
     fn status(&self, mut parts: StatusRound) -> NodeStatus {
+        let holders: BTreeMap<&str, u64> = self
+            .sessions
+            .iter()
+            .flat_map(|(&session, record)| {
+                let names = record.regions.iter().map(|region| region.name.as_str());
+                names.map(move |name| (name, session))
+            })
+            .collect();
         parts.lanes.sort_by_key(|lane| lane.lane);
         parts.ports.sort_by_key(|(index, _)| *index);
         NodeStatus {
@@ -104,6 +112,9 @@ impl Server {
                 .values()
                 .flat_map(|record| record.regions.clone())
                 .collect(),
+            durable_regions: self
+                .durable_regions
+                .status(|name| holders.get(name).copied()),
             verbs: parts.verbs,
             sessions: self.sessions.len() as u64,
             mappings: self

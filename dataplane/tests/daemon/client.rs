@@ -117,8 +117,12 @@ pub struct App {
 
 impl App {
     pub fn attach(socket: &Path) -> Self {
+        Self::attach_to_lane(socket, 0)
+    }
+
+    pub fn attach_to_lane(socket: &Path, lane: u32) -> Self {
         let mut client = Client::connect(socket);
-        let (reply, fds) = client.ask(&Request::OpenSession { lane: 0 });
+        let (reply, fds) = client.ask(&Request::OpenSession { lane });
         let Reply::Session { session, slots } = reply else {
             panic!("{reply:?}")
         };

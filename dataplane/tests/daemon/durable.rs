@@ -7,7 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::request::{Reply, Request, Rights};
+use covalent_api::{
+    request::{Reply, Request, Rights},
+    status::JournalStatus,
+};
+use covalent_dataplane::Daemon;
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{
     Mode,
@@ -33,7 +37,7 @@ const ADDITIONS: usize = 24;
 const LIVES: u64 = 40;
 const LIVES_TIME_MAX: Duration = Duration::from_secs(20);
 
-fn with_journal(dir: &Path, name: &str) -> Node {
+pub fn with_journal(dir: &Path, name: &str) -> Node {
     let journal = format!(
         "[journal]\ndirectory = \"{}/{name}-journal\"\nfile_mib = 1\n",
         dir.display()
@@ -203,6 +207,13 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
         let mut app = attach(&b);
         let target = app.client.status().guid.bits();
         let (rkey, memory) = app.register_durable("bank", REGION_BYTES);
+        let (_, spare) = app.register_durable("spare", 64);
+        assert_eq!(
+            spare.load(0),
+            Some(0),
+            "life {lives}: what was deleted is there again"
+        );
+        let mut verbs = Verbs::new(app);
         let mut watch = Client::connect(&b.config.socket_path());
         eventually("the link is up", || {
             watch.status().links.iter().all(|link| link.state == "up")
@@ -238,6 +249,22 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
         remote.check_pair(&memory);
         local.check_pair(&memory);
         (remote.rkey, local.rkey) = (rkey, rkey);
+        let spare_rkey = watch
+            .status()
+            .regions
+            .iter()
+            .find(|region| region.name == "spare")
+            .expect("it is registered")
+            .rkey;
+        verbs
+            .run(
+                0,
+                Mode::OnePhase,
+                spare_rkey,
+                0,
+                Verb::FetchAdd { delta: 1 },
+            )
+            .word();
         let end = Instant::now() + life_ms(lives);
         while Instant::now() < end {
             for load in [&mut *remote, &mut local] {
@@ -245,6 +272,8 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
                 load.take();
             }
         }
+        // Told that it is deleted, and killed at once.
+        verbs.app.client.done(&delete("spare"));
         daemon.kill().expect("a running daemon");
         daemon.wait().expect("its end");
         local.give_up();
@@ -254,8 +283,8 @@ fn no_acknowledged_commit_is_lost_however_often_the_daemon_is_killed() {
     assert!(lives >= 10, "only {lives} lives in time");
     let (there, here) = (there.expect("a load"), here.expect("a load"));
     for (load, what) in [(&there, "the other node"), (&here, "the node itself")] {
-        assert!(load.acknowledged > 1000, "additions of {what}");
-        assert!(load.pair_value > 100, "commits of {what}");
+        assert!(load.acknowledged > 300, "additions of {what}");
+        assert!(load.pair_value > 30, "commits of {what}");
     }
 }
 
@@ -291,9 +320,7 @@ fn a_durable_region_waits_for_its_owner() {
             durable: false,
         };
         let mut app = App::attach(&b.config.socket_path());
-        let (reply, _fds) = app.client.ask(&as_is);
-        assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
-        let why = app.client.refused(&Request::Mapped);
+        let why = app.client.refused(&as_is);
         assert!(why.contains("register it as one"), "{why}");
         let (_, memory) = app.register_durable("bank", REGION_BYTES);
         let mut bytes = [0; 1024];
@@ -343,4 +370,121 @@ fn without_a_journal_no_region_is_durable() {
     assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
     let why = app.client.refused(&Request::Mapped);
     assert!(why.contains("[journal]"), "{why}");
+}
+
+fn register(name: &str, size_bytes: u64, durable: bool) -> Request {
+    Request::RegisterRegion {
+        name: name.into(),
+        size_bytes,
+        rights: Rights::ALL,
+        durable,
+    }
+}
+
+fn delete(name: &str) -> Request {
+    Request::DeleteRegion { name: name.into() }
+}
+
+fn journal(node: &Node) -> JournalStatus {
+    node.status().lanes[0].journal.clone().expect("a journal")
+}
+
+#[test]
+fn a_deleted_region_is_gone_with_its_name_and_its_room() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut b = with_journal(dir.path(), "b").start();
+    // More than half of what there is room for, so that there is none for another one before it is deleted.
+    let large = 160 << 10;
+    let mut app = App::attach(&b.config.socket_path());
+    let (rkey, _memory) = app.register_durable("bank", large);
+    let mut verbs = Verbs::new(app);
+    let write = Verb::Write { data: &[7; 64] };
+    let ended = verbs.run(0, Mode::OnePhase, rkey, 0, write);
+    assert!(matches!(ended, Ended::Committed { .. }), "{ended:?}");
+    let mut other = App::attach(&b.config.socket_path());
+    let why = other.client.refused(&delete("bank"));
+    assert!(why.contains("registered by session"), "{why}");
+    let why = other.client.refused(&delete("bunk"));
+    assert!(why.contains("no durable region `bunk`"), "{why}");
+    let (reply, _fds) = other.client.ask(&register("larger", large, true));
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    let why = other.client.refused(&Request::Mapped);
+    assert!(why.contains("make the journal's files larger"), "{why}");
+
+    // Its owner deletes it and goes on with an ordinary region.
+    verbs.app.client.done(&delete("bank"));
+    assert_eq!((journal(&b).regions, journal(&b).region_bytes), (0, 0));
+    assert!(b.status().durable_regions.is_empty());
+    let appended = journal(&b).appended;
+    for _ in 0..10 {
+        let ended = verbs.run(0, Mode::OnePhase, rkey, 0, write);
+        assert!(matches!(ended, Ended::Committed { .. }), "{ended:?}");
+    }
+    assert_eq!(
+        journal(&b).appended,
+        appended,
+        "it is in no journal any more"
+    );
+    let why = other.client.refused(&register("bank", 64, true));
+    assert!(why.contains("registered already"), "{why}");
+    let (_, _memory) = other.register_durable("larger", large);
+    let session = other.session;
+    let told = b.status().durable_regions;
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (told[0].name.as_str(), told[0].session),
+        ("larger", Some(session))
+    );
+    drop((verbs, other));
+
+    // One that waits for its owner is deleted without one, and is not there after a restart either.
+    eventually("its owner is gone", || journal(&b).kept == 1);
+    assert_eq!(b.status().durable_regions[0].session, None);
+    b.client().done(&delete("larger"));
+    b.daemon.take().expect("it runs").stop();
+    b = b.start();
+    assert_eq!((journal(&b).regions, journal(&b).kept), (0, 0));
+    let mut app = App::attach(&b.config.socket_path());
+    let (_, memory) = app.register_durable("bank", 64);
+    assert_eq!(memory.load(0), Some(0), "it begins anew");
+}
+
+#[test]
+fn a_durable_region_belongs_to_its_lane() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut b = with_journal(dir.path(), "b");
+    b.config.lane.push(b.config.lane[0].clone());
+    b = b.start();
+    let mut app = App::attach_to_lane(&b.config.socket_path(), 1);
+    let (_, memory) = app.register_durable("bank", 64);
+    drop((app, memory));
+    for _ in 0..2 {
+        eventually("its owner is gone", || {
+            b.status().durable_regions[0].session.is_none()
+        });
+        assert_eq!(b.status().durable_regions[0].lane, 1);
+        let mut app = App::attach_to_lane(&b.config.socket_path(), 0);
+        for durable in [false, true] {
+            let why = app.client.refused(&register("bank", 64, durable));
+            let remedy = if durable {
+                "on lane 1"
+            } else {
+                "register it as one"
+            };
+            assert!(why.contains(remedy) && why.contains("`bank`"), "{why}");
+        }
+        let mut app = App::attach_to_lane(&b.config.socket_path(), 1);
+        app.register_durable("bank", 64);
+        drop(app);
+        b.daemon.take().expect("it runs").stop();
+        b = b.start();
+    }
+    // Without its lane it would be missing, and its name free: the daemon does not start.
+    b.daemon.take().expect("it runs").stop();
+    let mut fewer = b.config.clone();
+    fewer.lane.pop();
+    let why = Daemon::start(fewer)
+        .expect_err("a lane is missing")
+        .to_string();
+    assert!(why.contains("lane-1") && why.contains("[[lane]]"), "{why}");
 }

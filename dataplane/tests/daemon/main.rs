@@ -16,6 +16,7 @@ mod crowd;
 mod durable;
 mod handover;
 mod idle;
+mod journal_failure;
 mod large;
 mod malformed;
 mod misses;

@@ -3,7 +3,7 @@
 use std::{fs, panic::resume_unwind, thread};
 
 use covalent_dataplane::journal::{
-    AppendError, Commit, Journal, JournalOptions, OpenError, Redo, replay,
+    AppendError, Commit, Journal, JournalOptions, OpenError, Redo, check, replay,
 };
 use nix::{
     mount::{MsFlags, mount},
@@ -145,5 +145,61 @@ fn a_full_disk_is_seen_at_the_start_and_changes_nothing() {
         assert_eq!(recovered.last_lsn, lsn);
         assert!(fs::remove_file(options.directory.join("journal.0")).is_ok());
         Journal::open(&options).expect("there is room for this one");
+    });
+}
+
+#[test]
+fn whether_there_is_room_shows_before_anything_is_made() {
+    let directory = in_memory();
+    let path = directory.path();
+    with_tiny_disk(path, || {
+        let options = small(path);
+        let large = JournalOptions {
+            file_bytes: 1 << 20,
+            ..options.clone()
+        };
+        let other = JournalOptions {
+            directory: path.join("other"),
+            ..options.clone()
+        };
+        // Of 512 KiB one journal takes 256, a second one all, and directories take something.
+        check(std::slice::from_ref(&options)).expect("room for one");
+        for (journals, needed_bytes) in [
+            (vec![large], 2 << 20),
+            (
+                vec![options.clone(), other.clone(), other.clone()],
+                768 << 10,
+            ),
+        ] {
+            let error = check(&journals).expect_err("no room");
+            let OpenError::NoRoom {
+                needed_bytes: told,
+                free_bytes,
+                ..
+            } = &error
+            else {
+                panic!("{error}");
+            };
+            assert!(*told == needed_bytes && *free_bytes <= 512 << 10, "{error}");
+            assert!(error.to_string().contains("file_mib"), "{error}");
+        }
+        assert!(!options.directory.exists());
+        drop(Journal::open(&options).expect("a journal"));
+        // With its files there, a start makes one more before one of them goes.
+        check(std::slice::from_ref(&options)).expect("room for one more file");
+        fs::write(path.join("filler"), vec![0; 192 << 10]).expect("room");
+        let error = check(&[options]).expect_err("no room").to_string();
+        assert!(error.contains("need 131072 bytes more"), "{error}");
+        let none = None::<&str>;
+        mount(
+            none,
+            path,
+            none,
+            MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY,
+            none,
+        )
+        .expect("read-only");
+        let error = check(&[other]).expect_err("read-only").to_string();
+        assert!(error.contains("Read-only file system"), "{error}");
     });
 }

@@ -183,6 +183,79 @@ fn a_full_file_refuses_until_a_snapshot_has_freed_it() {
 }
 
 #[test]
+fn what_was_promised_room_has_it_while_a_snapshot_runs() {
+    let directory = in_memory();
+    let options = JournalOptions {
+        file_bytes: 4 * FILE_BYTES,
+        ..small(directory.path())
+    };
+    let (mut journal, recovered) = Journal::open(&options).expect("a journal");
+    let mut lane = Lane::new(recovered);
+    let key = lane.make(&mut journal, "accounts", 4096);
+    let put = |lane: &mut Lane, journal: &mut Journal| {
+        lane.commit(journal, key, None, vec![(0, vec![7; 4000])], vec![])
+    };
+    while !journal.needs_snapshot() {
+        put(&mut lane, &mut journal).expect("room");
+        journal.flush();
+    }
+    assert!(journal.begin_snapshot());
+    journal.submit();
+    // Half of the new file is for the snapshot alone, of which nothing is written yet.
+    while put(&mut lane, &mut journal).is_ok() {
+        journal.flush();
+    }
+    assert!(journal.is_in_snapshot() && !journal.has_room());
+    assert!(!journal.has_room_for(4100, 4100 + 4096));
+    let before = journal.last_lsn();
+    let bytes = [9; 4000];
+    let redo = [Redo {
+        offset: 8,
+        bytes: &bytes,
+    }];
+    let promised = Commit {
+        region: key,
+        exchange: None,
+        redo: &redo,
+        reply: &[],
+    };
+    assert_eq!(journal.append(&promised), Err(AppendError::Full));
+    assert_eq!(journal.last_lsn(), before);
+    let lsn = journal.append_promised(&promised).expect("it was promised");
+    assert_eq!(journal.flush(), lsn);
+    // What was not promised has no room still, and beyond the end of the file nothing has.
+    assert_eq!(journal.append(&promised), Err(AppendError::Full));
+    let outside = Commit {
+        redo: &[Redo {
+            offset: 97,
+            bytes: &bytes,
+        }],
+        ..promised
+    };
+    assert_eq!(
+        journal.append_promised(&outside),
+        Err(AppendError::OutOfBounds)
+    );
+    let mut more = 0;
+    while journal.append_promised(&promised).is_ok() {
+        journal.flush();
+        more += 1;
+    }
+    assert!(
+        (20..200).contains(&more),
+        "{more} more to the end of the file"
+    );
+    let last = journal.last_lsn();
+    assert!(journal.failure().is_none());
+    drop(journal);
+    let recovered = replay(&options.directory).expect("a journal");
+    assert_eq!(recovered.last_lsn, last);
+    let (_, region) = recovered.find("accounts").expect("a region");
+    assert_eq!(region.bytes[..8], [7; 8]);
+    assert_eq!(region.bytes[8..4008], bytes);
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let directory = in_memory();
     let options = small(directory.path());

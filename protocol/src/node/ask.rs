@@ -52,6 +52,12 @@ impl Node {
         Ok(())
     }
 
+    /// How many may wait for the end of an exchange that they asked for by its name. Of those that have ended as many are kept.
+    #[must_use]
+    pub const fn askers_max(&self) -> usize {
+        self.names_max as usize
+    }
+
     /// Unresolved exchanges that nobody waits for and that are kept for their names: so many at most.
     pub(super) const fn orphans_max(&self) -> u32 {
         self.names_max

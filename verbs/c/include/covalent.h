@@ -287,6 +287,8 @@ enum covalent_refusal
     COVALENT_REFUSAL_DUPLICATE = 10,
     // The receive queue has no room for the message now; trying later helps.
     COVALENT_REFUSAL_QUEUE_FULL = 11,
+    // The region is durable and the journal of its node has failed. Nothing helps but to mend that node.
+    COVALENT_REFUSAL_JOURNAL_FAILED = 12,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1128,6 +1130,27 @@ int covalent_region_register(struct covalent_device device,
                              uint64_t size_bytes,
                              uint32_t rights,
                              struct covalent_region *region);
+
+// As covalent_region_register, for a durable region: a verb on it is acknowledged only once what it did is on the disk of its node. It outlives this
+// application, the daemon and the machine: registered again by the same user, under the same name, with the same size and on the same lane, it holds what verbs
+// left there. What is stored by covalent_region_store and its like is not promised to be there. It lasts until covalent_region_delete. COVALENT_REFUSED
+// by a daemon without a journal.
+//
+// # Safety
+// As covalent_region_register.
+int covalent_region_register_durable(struct covalent_device device,
+                                     const char *name,
+                                     uint64_t size_bytes,
+                                     uint32_t rights,
+                                     struct covalent_region *region);
+
+// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. COVALENT_REFUSED if another application
+// has it registered, or it is another user's. If this device has, it is an ordinary region from then on.
+//
+// # Safety
+// `name` is text that ends in a zero.
+int covalent_region_delete(struct covalent_device device,
+                           const char *name);
 
 // Closes this application's view of a region. Verbs go on acting on it as long as it is registered.
 int covalent_region_close(struct covalent_region region);

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use covalent_verbs::{Region, Rights};
+use covalent_verbs::{Region, RegionOptions, Rights};
 
 use crate::{
     argument::{Out, bytes_mut, text, values},
@@ -56,17 +56,65 @@ pub unsafe extern "C" fn covalent_region_register(
     rights: u32,
     region: *mut covalent_region,
 ) -> c_int {
+    // SAFETY: as the caller promises.
+    call(|| unsafe { register(device, name, size_bytes, rights, false, region) })
+}
+
+/// As covalent_region_register, for a durable region: a verb on it is acknowledged only once what it did is on the disk of its node. It outlives this
+/// application, the daemon and the machine: registered again by the same user, under the same name, with the same size and on the same lane, it holds what verbs
+/// left there. What is stored by covalent_region_store and its like is not promised to be there. It lasts until covalent_region_delete. COVALENT_REFUSED
+/// by a daemon without a journal.
+///
+/// # Safety
+/// As covalent_region_register.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_region_register_durable(
+    device: covalent_device,
+    name: *const c_char,
+    size_bytes: u64,
+    rights: u32,
+    region: *mut covalent_region,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    call(|| unsafe { register(device, name, size_bytes, rights, true, region) })
+}
+
+/// # Safety
+/// As [`covalent_region_register`].
+unsafe fn register(
+    device: covalent_device,
+    name: *const c_char,
+    size_bytes: u64,
+    rights: u32,
+    durable: bool,
+    region: *mut covalent_region,
+) -> Result<()> {
+    // SAFETY: the caller's word, for both.
+    let (name, mut out) = unsafe { (text(name, "name")?, Out::new(region, "region")?) };
+    let options = RegionOptions::new(rights_of(rights)?).durable(durable);
+    let registered = self::device(device)?.register_region_with(name, size_bytes, options)?;
+    let handle = REGIONS
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(Arc::new(registered))?;
+    out.set(covalent_region { handle });
+    Ok(())
+}
+
+/// Deletes a durable region of this user: what it holds is gone, and its name and its room in the journal are free. COVALENT_REFUSED if another application
+/// has it registered, or it is another user's. If this device has, it is an ordinary region from then on.
+///
+/// # Safety
+/// `name` is text that ends in a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_region_delete(
+    device: covalent_device,
+    name: *const c_char,
+) -> c_int {
     call(|| {
-        // SAFETY: the caller's word, for both.
-        let (name, mut out) = unsafe { (text(name, "name")?, Out::new(region, "region")?) };
-        let rights = rights_of(rights)?;
-        let registered = self::device(device)?.register_region(name, size_bytes, rights)?;
-        let handle = REGIONS
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(Arc::new(registered))?;
-        out.set(covalent_region { handle });
-        Ok(())
+        // SAFETY: the caller's word.
+        let name = unsafe { text(name, "name")? };
+        Ok(self::device(device)?.delete_region(name)?)
     })
 }
 

@@ -184,6 +184,8 @@ pub enum covalent_refusal {
     COVALENT_REFUSAL_DUPLICATE = 10,
     /// The receive queue has no room for the message now; trying later helps.
     COVALENT_REFUSAL_QUEUE_FULL = 11,
+    /// The region is durable and the journal of its node has failed. Nothing helps but to mend that node.
+    COVALENT_REFUSAL_JOURNAL_FAILED = 12,
 }
 
 /// The name of a verb in doubt. May be written down; good for as long as the node's daemon lives, for programs of the same user.
@@ -353,6 +355,7 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
         Refusal::BadLength => COVALENT_REFUSAL_BAD_LENGTH,
         Refusal::Duplicate => COVALENT_REFUSAL_DUPLICATE,
         Refusal::QueueFull => COVALENT_REFUSAL_QUEUE_FULL,
+        Refusal::JournalFailed => COVALENT_REFUSAL_JOURNAL_FAILED,
     }
 }
 

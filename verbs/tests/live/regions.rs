@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread};
 
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Device, Error, RegionOptions, Rights, Target};
+use covalent_verbs::{Client, Device, Error, RegionOptions, Rights, Target};
 
 use crate::nodes::{Nodes, config};
 
@@ -102,6 +102,21 @@ fn a_durable_region_holds_what_verbs_did_before_a_restart() {
         assert!(matches!(wrong_size, Err(Error::Refused { .. })));
         daemon.stop();
     }
+    let daemon = Daemon::start(config.clone()).unwrap();
+    let mut client = Client::connect(config.socket_path(), "test").unwrap();
+    let other = client.delete_region("ladder");
+    assert!(
+        matches!(&other, Err(Error::Refused { reason, .. }) if reason.contains("`ladder`")),
+        "{other:?}"
+    );
+    client.delete_region("ledger").unwrap();
+    let device = Device::attach(config.socket_path(), "test").unwrap();
+    let options = RegionOptions::new(Rights::ALL).durable(true);
+    let region = device.register_region_with("ledger", 64, options).unwrap();
+    assert_eq!(region.load(8).unwrap(), 0);
+    device.delete_region("ledger").unwrap();
+    assert_eq!(client.status().unwrap().durable_regions, []);
+    daemon.stop();
 }
 
 #[test]

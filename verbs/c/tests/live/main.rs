@@ -11,5 +11,6 @@ mod misuse;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod nodes;
 mod packets;
+mod regions;
 mod sets;
 mod verbs;

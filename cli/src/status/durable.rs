@@ -1,0 +1,61 @@
+//! Journals and durable regions as tables.
+
+use comfy_table::{Cell, Color, Table};
+use covalent_api::status::{DurableRegionStatus, LaneStatus};
+
+use super::render::number;
+use crate::output::{Theme, bytes};
+
+/// The journal of each lane that keeps one.
+pub(super) fn journals(theme: Theme, lanes: &[LaneStatus]) -> Table {
+    let mut table = theme.table(&[
+        "lane", "state", "records", "on disk", "held", "refused", "regions", "kept", "size",
+    ]);
+    for lane in lanes {
+        let Some(journal) = &lane.journal else {
+            continue;
+        };
+        let state = match &journal.failure {
+            None => theme.cell("keeps", Color::Green),
+            Some(_) => theme.cell("failed", Color::Red),
+        };
+        table.add_row([
+            Cell::new(lane.lane),
+            state,
+            number(journal.appended),
+            number(journal.durable),
+            number(journal.held),
+            number(journal.refused),
+            number(journal.regions),
+            number(journal.kept),
+            Cell::new(bytes(journal.region_bytes)),
+        ]);
+    }
+    table
+}
+
+/// What happened to the journals that have failed, and what to do: a line for each.
+pub(super) fn failures(lanes: &[LaneStatus]) -> impl Iterator<Item = String> {
+    lanes.iter().filter_map(|lane| {
+        let failure = lane.journal.as_ref()?.failure.as_ref()?;
+        Some(format!("lane {}: {failure}", lane.lane))
+    })
+}
+
+/// Durable regions, registered or not.
+pub(super) fn regions(theme: Theme, regions: &[DurableRegionStatus]) -> Table {
+    let mut table = theme.table(&["durable region", "user", "lane", "size", "session"]);
+    for region in regions {
+        table.add_row([
+            Cell::new(&region.name),
+            Cell::new(region.uid),
+            Cell::new(region.lane),
+            Cell::new(bytes(region.size_bytes)),
+            Cell::new(region.session.map_or_else(
+                || "waits for its owner".to_owned(),
+                |session| session.to_string(),
+            )),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,301 @@
+//! A journal whose disk does nothing until it is told to: what is admitted then has room, and what has none is refused or waits.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use covalent_api::request::Rights;
+use covalent_pipe::region::RegionMemory;
+use covalent_protocol::{Reply, verb::MultiCommit, verb::Word};
+
+use super::*;
+use crate::{
+    journal::{JournalOptions, replay},
+    lane::command::NewRegion,
+};
+
+const RKEY: u32 = 9;
+const REGION_BYTES: u64 = 16 << 10;
+/// More than any journal here has room for.
+const MANY: usize = 100_000;
+
+struct Node {
+    durable: Durable,
+    engine: VerbEngine,
+    options: JournalOptions,
+    executed: u32,
+}
+
+impl Node {
+    fn new(directory: &Path) -> Self {
+        let options = JournalOptions {
+            file_bytes: 256 << 10,
+            batch_bytes: 64 << 10,
+            ..JournalOptions::new(directory.join("journal"))
+        };
+        let (journal, recovered) = Journal::open(&options).unwrap();
+        let mut node = Self {
+            durable: Durable::new(journal, recovered),
+            engine: VerbEngine::new(),
+            options,
+            executed: 0,
+        };
+        let (memory, _fd) = RegionMemory::create(REGION_BYTES).unwrap();
+        let region = NewRegion {
+            session: 1,
+            name: "bank".into(),
+            rkey: RKEY,
+            rights: Rights::ALL,
+            durable: true,
+            memory,
+        };
+        node.engine.insert(region).unwrap();
+        node.durable
+            .serve("bank", 7, REGION_BYTES, 1, RKEY)
+            .unwrap();
+        node.sync();
+        node
+    }
+
+    /// The disk does everything that it is told in one round.
+    fn sync(&mut self) {
+        self.durable.poll(&self.engine);
+        self.durable.submit();
+        self.durable.flush();
+        self.durable.poll(&self.engine);
+    }
+
+    /// As many rounds as it takes until nothing is left to do.
+    fn settle(&mut self) {
+        for _ in 0..MANY {
+            self.sync();
+            let journal = &self.durable.journal;
+            if !journal.needs_snapshot()
+                && !journal.is_in_snapshot()
+                && journal.last_lsn() == journal.durable_lsn()
+            {
+                return;
+            }
+        }
+        panic!("the journal does not come to rest");
+    }
+
+    fn admit(&mut self, mode: Mode, request: &[u8]) -> Option<ExchangeId> {
+        self.executed += 1;
+        let id = ExchangeId {
+            peer: 5,
+            port: 0,
+            epoch: 1,
+            slot: 0,
+            sequence: self.executed,
+        };
+        self.durable.admit(mode, request).ok()?;
+        self.durable.admitted(&id, mode, request);
+        Some(id)
+    }
+
+    fn execute(&mut self, id: &ExchangeId, request: &[u8]) {
+        let mut reply = Reply::with_room(REPLY_BYTES_MAX);
+        self.engine.run(request, &mut reply).unwrap();
+        let execution = self.durable.executed(id, request, &self.engine);
+        assert_eq!(execution, Execution::DurableAt(self.durable.last().0));
+        assert!(!self.durable.has_failed(), "it was admitted");
+    }
+
+    /// What would be there after a start.
+    fn recovered(&self) -> Vec<u8> {
+        let recovered = replay(&self.options.directory).unwrap();
+        recovered.find("7/bank").unwrap().1.bytes.clone()
+    }
+
+    fn memory(&self) -> Vec<u8> {
+        let mut bytes = vec![0; REGION_BYTES as usize];
+        self.engine
+            .memory(RKEY)
+            .unwrap()
+            .read(0, &mut bytes)
+            .unwrap();
+        bytes
+    }
+}
+
+fn encoded(offset: u32, verb: Verb<'_>) -> Vec<u8> {
+    let request = Request {
+        rkey: RKEY,
+        offset,
+        verb,
+    };
+    let mut bytes = vec![0; request.encoded_bytes()];
+    request.encode(&mut bytes).unwrap();
+    bytes
+}
+
+/// Verbs that make short records, long ones, and ones of many changes.
+fn verbs() -> [Vec<u8>; 3] {
+    let words: Vec<Word> = (0..MULTI_COMMIT_WORDS_MAX as u32)
+        .map(|at| Word {
+            offset: 8192 + at * 64,
+            expected: 0,
+            new: 0,
+        })
+        .collect();
+    [
+        encoded(0, Verb::FetchAdd { delta: 1 }),
+        encoded(
+            64,
+            Verb::Write {
+                data: &[7; WRITE_BYTES_MAX],
+            },
+        ),
+        encoded(0, Verb::MultiCommit(MultiCommit::new(&words).unwrap())),
+    ]
+}
+
+#[test]
+fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
+    for request in verbs() {
+        for mode in [Mode::OnePhase, Mode::TwoPhase] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut node = Node::new(directory.path());
+            let mut total = 0;
+            // Over and over, through a change of files.
+            for _ in 0..8 {
+                let mut open = Vec::new();
+                let mut count = 0;
+                while let Some(id) = node.admit(mode, &request) {
+                    count += 1;
+                    assert!(count < MANY, "there is no end");
+                    match mode {
+                        Mode::OnePhase => node.execute(&id, &request),
+                        Mode::TwoPhase => open.push(id),
+                    }
+                }
+                assert_eq!(
+                    node.durable.admit(mode, &request),
+                    Err(Refusal::NoResources)
+                );
+                // What is refused now is refused for want of room, and what is open is executed all the same.
+                open.iter().for_each(|id| node.execute(id, &request));
+                if mode == Mode::OnePhase {
+                    assert_eq!(node.durable.may_execute_here(&request), Local::Later);
+                }
+                assert!(node.durable.status().refused > 0);
+                total += count;
+                node.settle();
+                assert!(
+                    node.durable.kept.batch_bytes == 0,
+                    "no room is kept for nothing"
+                );
+                assert_eq!(node.recovered(), node.memory());
+            }
+            assert!(total >= 8 * 10, "{total} in all");
+        }
+    }
+}
+
+#[test]
+fn open_exchanges_leave_room_for_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let [add, ..] = verbs();
+    let mut open = Vec::new();
+    while let Some(id) = node.admit(Mode::TwoPhase, &add) {
+        open.push(id);
+    }
+    assert!(open.len() > 20, "{}", open.len());
+    // What is reversed gives its room back.
+    let half = open.len() / 2;
+    for _ in 0..half {
+        node.durable.let_go(&add);
+    }
+    let again = std::iter::from_fn(|| node.admit(Mode::TwoPhase, &add)).count();
+    assert_eq!(again, half);
+}
+
+#[test]
+fn what_is_open_on_a_deleted_region_keeps_no_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let [add, ..] = verbs();
+    let open: Vec<_> = std::iter::from_fn(|| node.admit(Mode::TwoPhase, &add)).collect();
+    node.durable.delete("bank", 3).unwrap();
+    assert_eq!(node.durable.kept.batch_bytes, 0);
+    assert_eq!(node.durable.next_deleted(), None, "it is not on disk");
+    let before = node.durable.journal.last_lsn();
+    for id in &open {
+        assert!(
+            node.admit(Mode::TwoPhase, &add).is_some(),
+            "it needs no room"
+        );
+        let execution = node.durable.executed(id, &add, &node.engine);
+        assert_eq!(execution, Execution::Done, "it is in no journal");
+    }
+    assert_eq!(node.durable.kept.batch_bytes, 0);
+    assert_eq!(node.durable.journal.last_lsn(), before);
+    node.settle();
+    assert_eq!(node.durable.next_deleted(), Some((3, Ok(()))));
+    assert_eq!(node.durable.next_deleted(), None);
+    assert!(
+        replay(&node.options.directory)
+            .unwrap()
+            .find("7/bank")
+            .is_none()
+    );
+}
+
+#[test]
+fn local_verbs_wait_for_room_and_are_told_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let [add, ..] = verbs();
+    let mut number = 0;
+    for _ in 0..3 {
+        let first = number;
+        while node.durable.may_execute_here(&add) == Local::Go {
+            let mut reply = Reply::with_room(REPLY_BYTES_MAX);
+            node.engine.run(&add, &mut reply).unwrap();
+            let reply = reply.as_bytes();
+            let engine = &node.engine;
+            assert!(node.durable.executed_here(3, number, &add, reply, engine));
+            number += 1;
+        }
+        assert_eq!(node.durable.may_execute_here(&add), Local::Later);
+        assert!(number > first + 100, "{number}");
+        node.durable.poll(&node.engine);
+        assert!(node.durable.next_told().is_none(), "nothing is on disk");
+        node.sync();
+        let told: Vec<u64> = std::iter::from_fn(|| node.durable.next_told())
+            .map(|held| held.user_data)
+            .collect();
+        assert_eq!(told, (first..number).collect::<Vec<_>>());
+    }
+    let sum = u64::from_le_bytes(node.recovered()[..8].try_into().unwrap());
+    assert_eq!(sum, number);
+}
+
+#[test]
+fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let [add, ..] = verbs();
+    let id = node.admit(Mode::TwoPhase, &add).unwrap();
+    assert_eq!(node.durable.new_failure(), None);
+    node.durable
+        .end_journal("/x/journal.0".into(), "was removed".into());
+    assert!(node.durable.new_failure().unwrap().contains("was removed"));
+    assert_eq!(node.durable.new_failure(), None);
+    // What could not be refused any more is executed and never told.
+    let told = node.durable.told;
+    node.engine
+        .run(&add, &mut Reply::with_room(REPLY_BYTES_MAX))
+        .unwrap();
+    let execution = node.durable.executed(&id, &add, &node.engine);
+    assert_eq!(execution, Execution::DurableAt(u64::MAX));
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        assert_eq!(node.durable.admit(mode, &add), Err(Refusal::JournalFailed));
+    }
+    assert_eq!(node.durable.may_execute_here(&add), Local::Refused);
+    let why = node.durable.delete("bank", 1).unwrap_err();
+    assert!(why.contains("was removed") && why.contains("bank"), "{why}");
+    node.sync();
+    assert_eq!(node.durable.told, told);
+}

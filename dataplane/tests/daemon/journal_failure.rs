@@ -1,0 +1,216 @@
+//! Journals that fail while a node runs.
+
+use std::{fs, path::Path, process::Child, thread, time::Duration};
+
+use covalent_api::{
+    event::EventKind,
+    request::{Reply, Request, Rights},
+};
+use covalent_dataplane::Daemon;
+use covalent_protocol::{Mode, verb::Verb};
+
+use super::{
+    client::{App, Client, Ended, Verbs},
+    command,
+    durable::with_journal,
+    node::{Node, eventually},
+};
+
+const ADD: Verb<'_> = Verb::FetchAdd { delta: 1 };
+
+/// Lets a process write no file beyond `bytes`.
+fn limit_files(process: &Child, bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    let pid = process.id().cast_signed();
+    // SAFETY: `limit` lives through the call, and no old limit is asked for.
+    let done = unsafe {
+        libc::prlimit(
+            pid,
+            libc::RLIMIT_FSIZE,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Runs one addition to its end, also if its link fails meanwhile: on a busy machine it may.
+fn add(verbs: &mut Verbs, target: u64, mode: Mode, rkey: u32) -> Ended {
+    assert!(verbs.post(target, mode, 7, rkey, 0, ADD), "room for one");
+    loop {
+        let ended = verbs.wait().into_iter().find(|(_, how)| !how.is_doubt());
+        if let Some((_, how)) = ended {
+            return how;
+        }
+    }
+}
+
+/// Has the journal of a node fail by `harm` while verbs go on, and sees what it says and what it goes on to do. Returns how many additions were
+/// acknowledged, and how many more may have been made.
+fn fail(dir: &Path, what: &str, harm: impl FnOnce(&Child)) -> (u64, u64) {
+    let a = Node::new(dir, "a", &["p0"], "").start();
+    let b = with_journal(dir, "b");
+    let mut daemon = command::start(&["--config", &command::file(dir, &b)]);
+    let socket = b.config.socket_path();
+    eventually("the daemon listens", || {
+        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+    });
+    let mut owner = App::attach(&socket);
+    let (bank, _bank) = owner.register_durable("bank", 4096);
+    let (plain, _plain) = owner.register("plain", 4096);
+    let mut watch = Client::connect(&socket);
+    eventually("the link is up", || {
+        watch.status().links.iter().all(|link| link.state == "up")
+    });
+    let target = watch.status().guid.bits();
+    let mut here = Verbs::new(App::attach(&socket));
+    let mut there = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut acknowledged = 0;
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        for _ in 0..20 {
+            add(&mut here, 0, mode, bank).word();
+            add(&mut there, target, mode, bank).word();
+            acknowledged += 2;
+        }
+    }
+    let mut events = Client::connect(&socket);
+    events.done(&Request::Subscribe);
+
+    harm(&daemon);
+    // Whoever is under way now never hears of it; the file may fail only when something is written.
+    let under_way = 2;
+    assert!(here.post(0, Mode::OnePhase, 1, bank, 0, ADD));
+    assert!(there.post(target, Mode::TwoPhase, 1, bank, 0, ADD));
+    let reason = loop {
+        match events.receive() {
+            Some((Reply::Event(event), _)) => {
+                if let EventKind::JournalFailed { lane, reason } = event.kind {
+                    assert_eq!(lane, 0);
+                    break reason;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(
+        reason.contains(what) && reason.contains("journal.") && reason.contains("restart"),
+        "{reason}"
+    );
+    let journal = watch.status().lanes[0].journal.clone().expect("a journal");
+    assert_eq!(journal.failure.as_ref(), Some(&reason));
+
+    // Also if the cause has gone: who knows what was lost.
+    limit_files(&daemon, libc::RLIM_INFINITY);
+    // Durable regions have their own reason, for everybody.
+    let mut late = Verbs::new(App::attach(&socket));
+    let mut late_there = Verbs::new(App::attach(&a.config.socket_path()));
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        for ended in [
+            add(&mut late, 0, mode, bank),
+            add(&mut late_there, target, mode, bank),
+        ] {
+            assert_eq!(ended, Ended::Other("Refused(JournalFailed)".into()));
+        }
+        // And all others go on.
+        add(&mut late, 0, mode, plain).word();
+        add(&mut late_there, target, mode, plain).word();
+    }
+    let (reply, _fds) = owner.client.ask(&Request::RegisterRegion {
+        name: "other".into(),
+        size_bytes: 64,
+        rights: Rights::ALL,
+        durable: true,
+    });
+    assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+    let why = owner.client.refused(&Request::Mapped);
+    assert!(why.contains("journal has failed"), "{why}");
+    let why = owner.client.refused(&Request::DeleteRegion {
+        name: "bank".into(),
+    });
+    assert!(why.contains(what), "{why}");
+    // What was under way is not told, however long one waits.
+    thread::sleep(Duration::from_millis(300));
+    let told: Vec<_> = [here.poll(), there.poll()].concat();
+    assert!(
+        told.iter()
+            .all(|(_, how)| how.is_doubt()
+                || *how == Ended::Other("Refused(JournalFailed)".into())),
+        "{told:?}"
+    );
+    let status = watch.status();
+    assert_eq!(
+        status.lanes[0]
+            .journal
+            .as_ref()
+            .map(|journal| journal.durable),
+        Some(journal.durable)
+    );
+    daemon.kill().expect("a running daemon");
+    daemon.wait().expect("its end");
+    (acknowledged, under_way)
+}
+
+#[test]
+fn a_write_that_fails_ends_the_journal_and_nothing_else() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (acknowledged, under_way) = fail(dir.path(), "write: File too large", |daemon| {
+        // Every batch is beyond this one.
+        limit_files(daemon, 4096);
+    });
+    // The next daemon has what was acknowledged.
+    let b = with_journal(dir.path(), "b").start();
+    let mut app = App::attach(&b.config.socket_path());
+    let (_, memory) = app.register_durable("bank", 4096);
+    let sum = memory.load(0).expect("a word");
+    assert!(
+        (acknowledged..=acknowledged + under_way).contains(&sum),
+        "{acknowledged} were acknowledged, and there are {sum}"
+    );
+}
+
+#[test]
+fn a_journal_whose_file_is_removed_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = dir.path().join("b-journal/lane-0");
+    fail(dir.path(), "was removed", |_| {
+        fs::remove_file(journal.join("journal.1")).expect("a file");
+    });
+}
+
+#[test]
+fn a_journal_that_cannot_be_is_seen_before_anything_is_made() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("file"), "").expect("room on the disk");
+    let mut node = with_journal(dir.path(), "b");
+    node.config.journal.directory = Some(dir.path().join("file/journal"));
+    let config = dir.path().join("node.toml");
+    let path = command::file(dir.path(), &node);
+    let why = Daemon::start(node.config.clone())
+        .expect_err("no directory")
+        .to_string();
+    assert!(why.contains("put a journal into"), "{why}");
+    let (good, text) = command::run(&["--config", &path, "--check"]);
+    assert!(!good && text.contains("put a journal into"), "{text}");
+    node.config.journal.directory = Some(dir.path().join("journal"));
+    let path = command::file(dir.path(), &node);
+    let limited = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 64; exec \"$0\" --config \"$1\""])
+        .args([env!("CARGO_BIN_EXE_covalentd"), &path])
+        .env_remove("NOTIFY_SOCKET")
+        .output()
+        .expect("a shell");
+    let text = String::from_utf8(limited.stderr).expect("text");
+    assert!(
+        !limited.status.success() && text.contains("ulimit -f") && text.contains("file_mib"),
+        "{text}"
+    );
+    let mut left: Vec<_> = fs::read_dir(dir.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    left.sort();
+    assert_eq!(left, [dir.path().join("file"), config]);
+}
