@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use covalent_dataplane::port::Port;
 
 use super::{
     end::{Asking, Count, End, open_port, wait_for_carrier},
@@ -78,7 +79,7 @@ pub fn measure(side: SideName, cores: Cores, ring_slots: u32, span: Duration) ->
                 asks,
             };
             let both = [asking(true), asking(ways == Ways::Both)];
-            exchanges(both, &path, cores, ring_slots, span)?
+            exchanges(both, cores, span, |_| open_port(&path, ring_slots))?
         }
     };
     stop::check()?;
@@ -130,21 +131,21 @@ fn raw(sealed: bool, path: &Path, cores: Cores, ring_slots: u32, span: Duration)
     Ok(slice)
 }
 
-fn exchanges(
+/// Measures exchanges between two ends for as long as `span`. Each thread opens its own end, the near one 0 and the far one 1.
+pub fn exchanges(
     asking: [Asking; 2],
-    path: &Path,
     cores: Cores,
-    ring_slots: u32,
     span: Duration,
+    open: impl Fn(usize) -> Result<Box<dyn Port>> + Sync,
 ) -> Result<Slice> {
     let phase = Phase::default();
     let settled = AtomicU32::new(0);
     let submitted = [const { AtomicU64::new(0) }; 2];
     let work = |this: usize| {
-        let (phase, settled, submitted) = (&phase, &settled, &submitted);
+        let (phase, settled, submitted, open) = (&phase, &settled, &submitted, &open);
         let leads = (this == 0).then_some(span);
         move || {
-            let mut end = End::new(open_port(path, ring_slots)?, this as u64 + 1, asking[this])?;
+            let mut end = End::new(open(this)?, this as u64 + 1, asking[this])?;
             end.wait_for_peer()?;
             let counted = phase.run(&mut end, leads, End::round, End::count)?;
             submitted[this].store(end.settle()?, Ordering::Relaxed);
