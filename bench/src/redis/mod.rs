@@ -5,6 +5,8 @@
 //!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region       [ours]
 //!   node, verbs and port in one thread (near core) ◄══ veth ══► the same (far core) ─► region                 [in_lane]
 //! ```
+//! Beside them what the same ports carry when nobody looks at the records: no exchange can be faster than a record each way.
+//!
 //! Two cores on either side of the comparison, one for who asks and one for who answers. Redis is asked by one connection and by as many as
 //! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. One key, one word.
 
@@ -58,7 +60,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
     let mut loads = CONNECTIONS.map(|connections| Load::new(connections, PIPELINE));
-    let (mut ours, mut lanes) = (Vec::new(), Vec::new());
+    let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
         for load in &mut loads {
@@ -68,6 +70,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         ours.push(rate);
         running = Some(how);
         lanes.push(in_lane::slice(&stage, cores, arguments)?);
+        bare.push(in_lane::bare_slice(&stage, cores, arguments)?);
     }
     let running = running.context("nothing was measured")?;
     let mut sides = loads
@@ -84,7 +87,10 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             .map(|command| without_places(&command.join(" ")))
             .collect(),
     });
-    sides.push(lane_figures(&lanes)?);
+    let exchanges = |slice: &Slice| slice.exchanges_per_s;
+    sides.push(lane_figures(SideName::Lane, &lanes, exchanges)?);
+    let pairs = |slice: &Slice| slice.records_per_s / 2.0;
+    sides.push(lane_figures(SideName::Bare, &bare, pairs)?);
     let (application_core, application_shares) = cores.application_beside(cores.near);
     let mut results = Results {
         name: results::NAME.to_owned(),
@@ -122,14 +128,15 @@ fn redis_figures(load: &Load) -> Result<Figures> {
     })
 }
 
-fn lane_figures(slices: &[Slice]) -> Result<Figures> {
-    let rates = slices
-        .iter()
-        .map(|slice| slice.exchanges_per_s / 1e6)
-        .collect();
+fn lane_figures(
+    side: SideName,
+    slices: &[Slice],
+    per_s: impl Fn(&Slice) -> f64,
+) -> Result<Figures> {
+    let rates = slices.iter().map(|slice| per_s(slice) / 1e6).collect();
     let per_frame: f64 = slices.iter().map(|slice| slice.records_per_frame).sum();
     Ok(Figures {
-        side: SideName::Lane,
+        side,
         mops: Summary::of(rates).context("nothing was measured")?,
         records_per_frame: Some(per_frame / slices.len() as f64),
         commands: Vec::new(),

@@ -72,6 +72,8 @@ pub enum SideName {
     Application,
     /// The lane's own thread.
     Lane,
+    /// Nobody: pairs of records that the ports carry, one each way, when nobody looks at them.
+    Bare,
 }
 
 impl SideName {
@@ -82,6 +84,7 @@ impl SideName {
             Self::Redis(connections) => format!("Redis INCR, {connections} connections"),
             Self::Application => "additions of an application".to_owned(),
             Self::Lane => "additions in the lane's thread".to_owned(),
+            Self::Bare => "pairs of records, not looked at".to_owned(),
         }
     }
 }
@@ -208,6 +211,7 @@ pub mod example {
                 side(SideName::Redis(50), 1.0),
                 side(SideName::Application, 2.5),
                 side(SideName::Lane, 6.0),
+                side(SideName::Bare, 8.0),
             ],
             goals: Vec::new(),
         };

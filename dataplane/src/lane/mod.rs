@@ -15,6 +15,7 @@ mod durable;
 mod failover;
 mod gather;
 mod idle;
+mod offer;
 mod outbox;
 mod pacer;
 mod pending;
