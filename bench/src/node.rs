@@ -149,12 +149,16 @@ impl Node {
         })?;
         let mut node = Self {
             child,
-            directory,
             command: vec![
-                program.display().to_string(),
+                program.file_name().map_or_else(
+                    || program.display().to_string(),
+                    |name| name.to_string_lossy().into_owned(),
+                ),
                 "--config".to_owned(),
-                toml.replace('\n', "; "),
+                toml.replace(&directory.path().display().to_string(), "DIR")
+                    .replace('\n', "; "),
             ],
+            directory,
         };
         node.wait_until_ready()?;
         Ok(node)
@@ -212,7 +216,7 @@ impl Node {
         self.child.id()
     }
 
-    /// Its command line, with the configuration written out.
+    /// Its command line, with the configuration written out: the program by its name, and its own directory as DIR.
     pub fn command(&self) -> Vec<String> {
         self.command.clone()
     }

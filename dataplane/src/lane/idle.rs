@@ -12,10 +12,14 @@ use std::{
 
 use covalent_api::config::Idle;
 
-use super::{Lane, durable::Durable, offer::Offers, stamp};
+use super::{Lane, durable::Durable, stamp};
 
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
+
+/// Fruitless rounds for each time that the core is offered to others: some microseconds, longer than a peer on the next machine takes to
+/// answer. A yield to an application that only waits costs two context switches, and just then the answer would come.
+const ROUNDS_PER_YIELD: u32 = 64;
 
 /// Fruitless rounds after which the links are told that all is quiet: some ten microseconds, longer than a neighbour's answer takes, so
 /// that the balls by which a link finds out what was lost never go along with exchanges that are answered.
@@ -33,7 +37,6 @@ pub(super) struct Idler {
     since: Option<Instant>,
     /// Rounds without work since the last one with some.
     fruitless: u32,
-    offers: Offers,
     fds: Vec<libc::pollfd>,
     sessions: Vec<usize>,
 }
@@ -45,22 +48,21 @@ impl Idler {
             spin,
             since: None,
             fruitless: 0,
-            offers: Offers::default(),
             fds: Vec::new(),
             sessions: Vec::new(),
         }
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), and after
-    /// fruitless rounds.
+    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), which
+    /// may have told it something, and after fruitless rounds; on a core of its own the lane has it back at once.
     fn pause(&mut self, found_work: bool, drained: bool) {
         self.fruitless = if found_work {
             0
         } else {
             self.fruitless.wrapping_add(1)
         };
-        if self.offers.due(found_work, drained, self.fruitless) {
-            self.offers.offer();
+        if drained || (!found_work && self.fruitless.is_multiple_of(ROUNDS_PER_YIELD)) {
+            std::thread::yield_now();
         } else if !found_work {
             std::hint::spin_loop();
         }

@@ -15,7 +15,6 @@ mod durable;
 mod failover;
 mod gather;
 mod idle;
-mod offer;
 mod outbox;
 mod pacer;
 mod pending;
