@@ -120,7 +120,10 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, b
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
+	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
 	target/release/covalent-bench redis --results bench/results || status=$$?; \
+	target/release/covalent-bench failover --results bench/results || status=$$?; \
+	target/release/covalent-bench system-calls --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \
 	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status

@@ -39,6 +39,10 @@ pub enum Action {
     Redis(Wire),
     /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
     Exchanges(Exchanges),
+    /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link (as root).
+    Failover(Failover),
+    /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell (as root).
+    SystemCalls(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
     /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
@@ -104,6 +108,29 @@ impl Exchanges {
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
     }
+}
+
+/// Links that are cut under load.
+#[derive(Debug, Args)]
+pub struct Failover {
+    /// How often a link is cut in each way.
+    #[arg(long, default_value_t = 200, env = "COVALENT_BENCH_CUTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cuts: u32,
+    /// Verbs that the application keeps open.
+    #[arg(long, default_value_t = 32, env = "COVALENT_BENCH_OPEN", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub open: u32,
+    /// `link.event_ratio` of both daemons; the default of the daemon unless it is given.
+    #[arg(long, env = "COVALENT_BENCH_EVENT_RATIO")]
+    pub event_ratio: Option<u32>,
+    /// Descriptors in each AF_XDP ring: a power of two, 64 to 32768.
+    #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
+    pub ring_slots: u32,
+    /// The daemon to measure; without it the `covalentd` beside this program.
+    #[arg(long, value_name = "FILE", env = "COVALENT_BENCH_DAEMON")]
+    pub covalentd: Option<PathBuf>,
+    /// How it is told.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Pipes against peers in shared memory and sockets.

@@ -56,6 +56,8 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
             interfaces,
             link: true,
             ring_slots: arguments.ring_slots,
+            link_settings: &[],
+            faulty: false,
         };
         Node::start(&daemon, namespace, &plan)
     };

@@ -9,11 +9,13 @@ mod bare_echo;
 mod beside;
 mod cores;
 mod exchanges;
+mod failover;
 mod hand_over;
 mod host;
 mod idle;
 mod instructions;
 mod kept;
+mod lane_port;
 mod node;
 mod pipes;
 mod receive;
@@ -24,6 +26,7 @@ mod rx;
 mod stage;
 mod stop;
 mod summary;
+mod system_calls;
 mod trips;
 mod udp_echo;
 
@@ -70,8 +73,19 @@ fn run(action: &Action) -> Result<bool> {
             stop::listen()?;
             exchanges::measure(options)
         }
+        Action::Failover(options) => {
+            prepare_root(&options.output)?;
+            failover::measure(options)
+        }
+        Action::SystemCalls(wire) => {
+            prepare_wire(wire)?;
+            system_calls::measure(wire)
+        }
         Action::Idle(wire) => on_the_wire(idle::measure, wire),
-        Action::Redis(wire) => on_the_wire(redis::measure, wire),
+        Action::Redis(wire) => {
+            prepare_wire(wire)?;
+            redis::measure(wire)
+        }
         Action::All(wire) => all(wire),
         Action::Pipes(options) => {
             refuse_debug(&options.output)?;
@@ -120,7 +134,12 @@ fn all(wire: &Wire) -> Result<bool> {
 
 /// Whether a virtual cable can be measured on, and listens for the end.
 fn prepare_wire(wire: &Wire) -> Result<()> {
-    refuse_debug(&wire.output)?;
+    prepare_root(&wire.output)
+}
+
+/// Whether namespaces and AF_XDP sockets can be had, and listens for the end.
+fn prepare_root(output: &Output) -> Result<()> {
+    refuse_debug(output)?;
     if !nix::unistd::geteuid().is_root() {
         bail!(
             "network namespaces and AF_XDP sockets need root, and this process has user id {}\n  cure: sudo covalent-bench …",

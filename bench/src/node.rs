@@ -40,6 +40,10 @@ pub struct Plan<'a> {
     pub link: bool,
     /// Descriptors in each ring.
     pub ring_slots: u32,
+    /// Keys of `[link]` that are not left to the daemon, with their values.
+    pub link_settings: &'a [(&'a str, u32)],
+    /// Whether the ports may damage their frames. They do not before somebody says so.
+    pub faulty: bool,
 }
 
 impl Plan<'_> {
@@ -49,12 +53,19 @@ impl Plan<'_> {
             idle,
             link,
             ring_slots,
+            faulty,
             ..
         } = self;
         let core = self
             .core
             .map(|core| format!("core = {core}\n"))
             .unwrap_or_default();
+        let settings: String = self
+            .link_settings
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect();
+        let faults = if *faulty { "[port.faults]\n" } else { "" };
         let place = place.display();
         let ports: String = self
             .interfaces
@@ -62,13 +73,13 @@ impl Plan<'_> {
             .map(|interface| {
                 format!(
                     "[[port]]\nname = \"{interface}\"\nlink = {link}\nkind = \"af_xdp\"\ninterface = \"{interface}\"\n\
-                     ring_slots = {ring_slots}\n"
+                     ring_slots = {ring_slots}\n{faults}"
                 )
             })
             .collect();
         format!(
             "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
-             [dataplane]\nidle = \"{idle}\"\n[[lane]]\n{core}{ports}"
+             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}"
         )
     }
 }
@@ -114,6 +125,9 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
+        if plan.faulty {
+            command.arg("--allow-faults");
+        }
         let parent = Pid::this();
         // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two system calls, prctl and
         // getppid, which neither allocate nor lock, and builds errors from plain numbers.
@@ -135,12 +149,16 @@ impl Node {
         })?;
         let mut node = Self {
             child,
-            directory,
             command: vec![
-                program.display().to_string(),
+                program.file_name().map_or_else(
+                    || program.display().to_string(),
+                    |name| name.to_string_lossy().into_owned(),
+                ),
                 "--config".to_owned(),
-                toml.replace('\n', "; "),
+                toml.replace(&directory.path().display().to_string(), "DIR")
+                    .replace('\n', "; "),
             ],
+            directory,
         };
         node.wait_until_ready()?;
         Ok(node)
@@ -198,7 +216,7 @@ impl Node {
         self.child.id()
     }
 
-    /// Its command line, with the configuration written out.
+    /// Its command line, with the configuration written out: the program by its name, and its own directory as DIR.
     pub fn command(&self) -> Vec<String> {
         self.command.clone()
     }
@@ -244,12 +262,27 @@ mod tests {
             interfaces: &["a0", "a1"],
             link: true,
             ring_slots: 512,
+            link_settings: &[("slots", 255), ("event_ratio", 8)],
+            faulty: true,
         };
         let config = covalent_api::config::Config::parse(&plan.toml(Path::new("/tmp/x")), "plan")
             .expect("a good file");
         assert_eq!(config.lane[0].core, Some(1));
-        assert_eq!(config.port.len(), 2);
-        let floating = Plan { core: None, ..plan };
+        assert_eq!(
+            (
+                config.port.len(),
+                config.link.slots,
+                config.link.event_ratio
+            ),
+            (2, 255, 8)
+        );
+        assert!(config.port.iter().all(|port| port.faults.is_some()));
+        let floating = Plan {
+            core: None,
+            link_settings: &[],
+            faulty: false,
+            ..plan
+        };
         assert!(
             covalent_api::config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")
                 .is_ok()

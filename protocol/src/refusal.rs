@@ -36,7 +36,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoResources,
         Self::BadRequest,
         Self::UnknownRegion,

@@ -117,6 +117,8 @@ pub struct End {
     pace: Duration,
     next_tick: Instant,
     rounds: u32,
+    /// Frames were put in since the last doorbell.
+    unflushed: bool,
     asking: Asking,
     peer: u64,
     request: Vec<u8>,
@@ -156,6 +158,7 @@ impl End {
             pace,
             next_tick: Instant::now() + pace,
             rounds: 0,
+            unflushed: false,
             asking,
             peer: 0,
             request: bytes[..length].to_vec(),
@@ -257,6 +260,7 @@ impl End {
             node,
             load,
             frame,
+            unflushed,
             ..
         } = self;
         while node.has_work(PORT) && port.tx_space() > 0 {
@@ -266,6 +270,10 @@ impl End {
             if port.tx(&frame[..length]).is_err() {
                 node.on_transmit_failed(PORT, load);
             }
+            *unflushed = true;
+        }
+        if !std::mem::take(unflushed) && port.tx_idle() {
+            return Ok(());
         }
         match port.flush() {
             Ok(()) => Ok(()),

@@ -8,14 +8,14 @@
 //! on a new cable. No exchange may allocate, which is counted ([`allocations`]), and none may be lost or made twice, which the word tells.
 
 mod allocations;
-mod end;
+pub mod end;
 mod goals;
 mod load;
 mod phase;
 mod raw;
 mod results;
 mod section;
-mod slice;
+pub mod slice;
 mod table;
 
 use std::{

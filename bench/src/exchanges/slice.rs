@@ -1,13 +1,13 @@
 //! One slice of one side: two threads, each on its core, at the two ends of a new cable.
 
 use std::{
-    path::Path,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
+use covalent_dataplane::port::Port;
 
 use super::{
     end::{Asking, Count, End, open_port, wait_for_carrier},
@@ -69,8 +69,8 @@ pub fn measure(side: SideName, cores: Cores, ring_slots: u32, span: Duration) ->
     let place = tempfile::tempdir().context("making a directory for the cable's socket")?;
     let path = place.path().join("cable");
     let slice = match side {
-        SideName::Sealed => raw(true, &path, cores, ring_slots, span)?,
-        SideName::Plain => raw(false, &path, cores, ring_slots, span)?,
+        SideName::Sealed => raw(true, cores, span, |_| open_port(&path, ring_slots))?,
+        SideName::Plain => raw(false, cores, span, |_| open_port(&path, ring_slots))?,
         SideName::Exchanges { mode, slots, ways } => {
             let asking = |asks| Asking {
                 mode: mode.into(),
@@ -78,7 +78,7 @@ pub fn measure(side: SideName, cores: Cores, ring_slots: u32, span: Duration) ->
                 asks,
             };
             let both = [asking(true), asking(ways == Ways::Both)];
-            exchanges(both, &path, cores, ring_slots, span)?
+            exchanges(both, cores, span, |_| open_port(&path, ring_slots))?
         }
     };
     stop::check()?;
@@ -107,19 +107,26 @@ fn both<T: Send>(
     })
 }
 
-fn raw(sealed: bool, path: &Path, cores: Cores, ring_slots: u32, span: Duration) -> Result<Slice> {
+/// Measures frames full of records between two ends for as long as `span`. Each thread opens its own end, as in [`exchanges`].
+pub fn raw(
+    sealed: bool,
+    cores: Cores,
+    span: Duration,
+    open: impl Fn(usize) -> Result<Box<dyn Port>> + Sync,
+) -> Result<Slice> {
     let phase = Phase::default();
-    let work = |leads| {
-        let phase = &phase;
+    let work = |this: usize| {
+        let (phase, open) = (&phase, &open);
+        let leads = (this == 0).then_some(span);
         move || {
-            let mut port = open_port(path, ring_slots)?;
+            let mut port = open(this)?;
             wait_for_carrier(&mut *port)?;
             let mut end = RawEnd::new(port, sealed);
             phase.run(&mut end, leads, RawEnd::round, RawEnd::count)
         }
     };
     let mut slice = Slice::default();
-    for (first, last, took) in both(cores, &phase, work(Some(span)), work(None))? {
+    for (first, last, took) in both(cores, &phase, work(0), work(1))? {
         ensure!(
             last.damaged == 0,
             "{} frames were damaged on the cable",
@@ -130,21 +137,21 @@ fn raw(sealed: bool, path: &Path, cores: Cores, ring_slots: u32, span: Duration)
     Ok(slice)
 }
 
-fn exchanges(
+/// Measures exchanges between two ends for as long as `span`. Each thread opens its own end, the near one 0 and the far one 1.
+pub fn exchanges(
     asking: [Asking; 2],
-    path: &Path,
     cores: Cores,
-    ring_slots: u32,
     span: Duration,
+    open: impl Fn(usize) -> Result<Box<dyn Port>> + Sync,
 ) -> Result<Slice> {
     let phase = Phase::default();
     let settled = AtomicU32::new(0);
     let submitted = [const { AtomicU64::new(0) }; 2];
     let work = |this: usize| {
-        let (phase, settled, submitted) = (&phase, &settled, &submitted);
+        let (phase, settled, submitted, open) = (&phase, &settled, &submitted, &open);
         let leads = (this == 0).then_some(span);
         move || {
-            let mut end = End::new(open_port(path, ring_slots)?, this as u64 + 1, asking[this])?;
+            let mut end = End::new(open(this)?, this as u64 + 1, asking[this])?;
             end.wait_for_peer()?;
             let counted = phase.run(&mut end, leads, End::round, End::count)?;
             submitted[this].store(end.settle()?, Ordering::Relaxed);

@@ -161,6 +161,9 @@ pub fn write_page(page: &Page) -> Result<()> {
     let sections = receive::section(&page.results, &page.out)?
         + &crate::rtt::section(&page.results)?
         + &crate::exchanges::section(&page.results)?
+        + &crate::redis::section(&page.results)?
+        + &crate::failover::section(&page.results)?
+        + &crate::system_calls::section(&page.results)?
         + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)
 }

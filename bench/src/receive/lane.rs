@@ -40,6 +40,8 @@ pub fn slice(turn: &Turn<'_>) -> Result<(Slice, Running)> {
         interfaces: &["b0"],
         link: false,
         ring_slots: turn.ring_slots,
+        link_settings: &[],
+        faulty: false,
     };
     let node = Node::start(turn.daemon, &turn.stage.b, &plan)?;
     let measured = turn.receive_while_sending(|ready, over| {

@@ -1,33 +1,47 @@
-//! Additions to a counter at another node: verbs of an application, and INCR of Redis, both pipelined, over the same virtual cable.
+//! Additions to a counter at another node, and INCR of Redis, both with many under way, over the same virtual cable.
 //!
 //! ```text
 //!   redis-benchmark (near core) ◄─ TCP ══ veth ══ TCP ─► redis-server (far core)
-//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region
+//!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region       [ours]
+//!   node, verbs and port in one thread (near core) ◄══ veth ══► the same (far core) ─► region                 [in_lane]
 //! ```
+//! Beside them what the same ports carry when nobody looks at the records: no exchange can be faster than a record each way.
+//!
 //! Two cores on either side of the comparison, one for who asks and one for who answers. Redis is asked by one connection and by as many as
 //! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. One key, one word.
 
+mod goals;
+mod in_lane;
 mod incr;
 mod ours;
 mod process;
+mod results;
+mod section;
+mod table;
+
+use std::{
+    io::Write,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context, Result};
-use serde_json::json;
 
-use self::incr::Load;
+pub use self::section::section;
+use self::{
+    incr::Load,
+    results::{Figures, Results, Setup, SideName},
+};
 use crate::{
-    arguments::Wire,
-    bare_echo::{BURST, FRAME_BYTES},
+    arguments::{Format, Wire},
     cores::Cores,
+    exchanges::slice::Slice,
     host::Host,
     node::find_daemon,
-    report::{Report, Setup},
+    pipes::without_places,
     stage::Stage,
     summary::Summary,
     udp_echo,
 };
-
-const GOAL: f64 = 5.0;
 
 /// Requests that are on their way at a time on one connection of Redis.
 const PIPELINE: u32 = 64;
@@ -35,15 +49,18 @@ const PIPELINE: u32 = 64;
 /// Connections: one, and what `redis-benchmark` takes by itself.
 const CONNECTIONS: [u32; 2] = [1, 50];
 
-/// Measures both sides in turn.
-pub fn measure(arguments: &Wire) -> Result<Report> {
+/// Measures all sides in turn and tells them. Whether every goal is met.
+pub fn measure(arguments: &Wire) -> Result<bool> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let version = process::version()?;
+    let redis = process::version()?;
+    let began_unix_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
     let (host, cores) = (Host::look(), Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
     let mut loads = CONNECTIONS.map(|connections| Load::new(connections, PIPELINE));
-    let mut ours = Vec::new();
+    let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
         for load in &mut loads {
@@ -52,63 +69,89 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
         let (rate, how) = ours::slice(&stage, cores, arguments, &daemon)?;
         ours.push(rate);
         running = Some(how);
+        lanes.push(in_lane::slice(&stage, cores, arguments)?);
+        bare.push(in_lane::bare_slice(&stage, cores, arguments)?);
     }
     let running = running.context("nothing was measured")?;
-    let ours = Summary::of(ours).context("nothing was measured")?;
-    let theirs = loads
+    let mut sides = loads
         .iter()
-        .map(|load| Ok((load, load.rate()?)))
+        .map(redis_figures)
         .collect::<Result<Vec<_>>>()?;
-    let (_, best) = theirs
-        .iter()
-        .max_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))
-        .context("nothing was measured")?;
-    let ratio = ours.median / best.median;
-    let (application, shared) = cores.application_beside(cores.near);
-    Ok(Report {
-        name: "redis",
-        goal: "redis",
-        target: "an application adds to a counter at another node at 5 or more times the rate of Redis' INCR with -P 64",
-        bare: best.median,
-        peer_name: "redis",
-        covalent: ours.median,
-        unit: "Mops",
-        ratio,
-        margin: ratio / GOAL,
-        met: ratio >= GOAL,
-        ours: json!({"mops": ours, "depth": ours::DEPTH, "verb": "fetch_add of 8 bytes, one phase"}),
-        peer: json!({
-            "mops": best,
-            "version": version,
-            "loads": theirs
-                .iter()
-                .map(|(load, rate)| json!({
-                    "connections": load.connections(),
-                    "pipeline": PIPELINE,
-                    "mops": rate,
-                    "commands": load.commands(),
-                }))
-                .collect::<Vec<_>>(),
-        }),
-        setup: Setup {
-            ring_slots: arguments.ring_slots,
-            burst: BURST,
-            frame_bytes: FRAME_BYTES,
-            idle: "poll",
-            mode: Some(running.mode),
-            slice_seconds: arguments.slice().as_secs_f64(),
-            cores: format!(
-                "two cores each: redis-benchmark or asking lane on core {}, redis-server or answering lane on core {}, application on core {application}{}",
-                cores.near,
-                cores.far,
-                if shared {
-                    " (shared with the asking lane)"
-                } else {
-                    " (a third core, which Redis does not have)"
-                }
-            ),
-            daemons: running.commands,
-        },
+    sides.push(Figures {
+        side: SideName::Application,
+        mops: Summary::of(ours).context("nothing was measured")?,
+        records_per_frame: Some(running.records_per_frame),
+        commands: running
+            .commands
+            .iter()
+            .map(|command| without_places(&command.join(" ")))
+            .collect(),
+    });
+    let exchanges = |slice: &Slice| slice.exchanges_per_s;
+    sides.push(lane_figures(SideName::Lane, &lanes, exchanges)?);
+    let pairs = |slice: &Slice| slice.records_per_s / 2.0;
+    sides.push(lane_figures(SideName::Bare, &bare, pairs)?);
+    let (application_core, application_shares) = cores.application_beside(cores.near);
+    let mut results = Results {
+        name: results::NAME.to_owned(),
+        began_unix_ms,
         host,
+        setup: Setup {
+            rounds: arguments.repeats,
+            slice_ms: u64::try_from(arguments.slice().as_millis()).unwrap_or(u64::MAX),
+            ring_slots: arguments.ring_slots,
+            slots: ours::SLOTS,
+            depth: ours::DEPTH,
+            pipeline: PIPELINE,
+            idle: "poll".to_owned(),
+            mode: running.mode,
+            near_core: cores.near,
+            far_core: cores.far,
+            application_core,
+            application_shares,
+            redis,
+        },
+        sides,
+        goals: Vec::new(),
+    };
+    results.goals = goals::judge(&results);
+    tell(&results, arguments)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met))
+}
+
+fn redis_figures(load: &Load) -> Result<Figures> {
+    Ok(Figures {
+        side: SideName::Redis(load.connections()),
+        mops: load.rate()?,
+        records_per_frame: None,
+        commands: load.commands().to_vec(),
     })
+}
+
+fn lane_figures(
+    side: SideName,
+    slices: &[Slice],
+    per_s: impl Fn(&Slice) -> f64,
+) -> Result<Figures> {
+    let rates = slices.iter().map(|slice| per_s(slice) / 1e6).collect();
+    let per_frame: f64 = slices.iter().map(|slice| slice.records_per_frame).sum();
+    Ok(Figures {
+        side,
+        mops: Summary::of(rates).context("nothing was measured")?,
+        records_per_frame: Some(per_frame / slices.len() as f64),
+        commands: Vec::new(),
+    })
+}
+
+fn tell(results: &Results, arguments: &Wire) -> Result<()> {
+    let output = &arguments.output;
+    if let Some(folder) = &output.results {
+        results.write_to(folder)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")
 }

@@ -21,6 +21,9 @@ use crate::{
 /// Verbs under way at a time: as many as the daemon lets one application have.
 pub const DEPTH: u32 = 512;
 
+/// Exchanges that each end may have open on its link: the most there can be.
+pub const SLOTS: u8 = 255;
+
 const REGION: &str = "bench";
 
 /// Verbs before counting.
@@ -42,6 +45,8 @@ pub struct How {
     pub mode: PortMode,
     /// Command lines.
     pub commands: Vec<Vec<String>>,
+    /// Records in each frame that the asking daemon sent.
+    pub records_per_frame: f64,
 }
 
 /// Millions of verbs a second in one slice. The word must have grown by their number.
@@ -54,6 +59,8 @@ pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Re
             interfaces: &[interface],
             link: true,
             ring_slots: arguments.ring_slots,
+            link_settings: &[("slots", SLOTS as u32)],
+            faulty: false,
         };
         Node::start(daemon, namespace, &plan)
     };
@@ -77,9 +84,13 @@ pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Re
         found == verbs,
         "the word is {found} after {verbs} additions"
     );
-    let port = a.status()?.ports.into_iter().next();
+    let status = a.status()?;
+    let port = status.ports.into_iter().next();
+    let link = status.links.first().context("the daemon has no link")?;
+    let port = port.context("the daemon has no port")?;
     let how = How {
-        mode: port.context("the daemon has no port")?.mode,
+        records_per_frame: link.tx_records as f64 / port.tx_packets.max(1) as f64,
+        mode: port.mode,
         commands: vec![a.command(), b.command()],
     };
     Ok((rate, how))
@@ -106,11 +117,16 @@ fn add_for(node: &Node, slice: Duration, shared: bool) -> Result<(u64, f64)> {
     let mut ended: Option<(Instant, u64)> = None;
     let (mut look_at, mut fruitless, mut last) = (0, 0_u64, Instant::now());
     loop {
-        while ended.is_none() && verbs.outstanding() < DEPTH as usize {
-            verbs
-                .post(&region, add, Mode::OnePhase, 0)
-                .context("posting a verb")?;
-            posted += 1;
+        if ended.is_none() && verbs.outstanding() < DEPTH as usize {
+            let room = DEPTH as usize - verbs.outstanding();
+            let mut batch = verbs.batch();
+            for _ in 0..room {
+                batch
+                    .post(&region, add, Mode::OnePhase, 0)
+                    .context("posting a verb")?;
+            }
+            batch.ring().context("posting verbs")?;
+            posted += room as u64;
         }
         let count = verbs.poll(&mut completions).context("polling for verbs")?;
         if count == 0 {

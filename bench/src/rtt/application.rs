@@ -40,6 +40,8 @@ impl Nodes {
                 interfaces: &[interface],
                 link: true,
                 ring_slots: arguments.ring_slots,
+                link_settings: &[],
+                faulty: false,
             };
             Node::start(daemon, namespace, &plan)
         };

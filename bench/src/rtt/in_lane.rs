@@ -10,13 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_api::{
-    config::{CopyMode, DataplaneConfig, LinkConfig, PortConfig, PortKind, XdpMode},
-    request::Rights,
-};
+use covalent_api::{config::LinkConfig, request::Rights};
 use covalent_dataplane::{
     lane::command::NewRegion,
-    port::{self, LaneMemory, Port, PortError},
+    port::{Port, PortError},
     verb::VerbEngine,
 };
 use covalent_pipe::region::RegionMemory;
@@ -35,6 +32,7 @@ use crate::{
     bare_echo::BURST,
     beside::{beside, join},
     cores::{Cores, pin},
+    lane_port,
     node::{self, Plan},
     stage::{Namespace, Stage},
     stop,
@@ -166,6 +164,8 @@ impl Far for FarNode<'_> {
             interfaces: &["b0"],
             link: true,
             ring_slots: arguments.ring_slots,
+            link_settings: &[],
+            faulty: false,
         };
         let node = node::Node::start(self.daemon, &stage.b, &plan)?;
         let owner =
@@ -226,25 +226,9 @@ impl Lane {
         arguments: &Wire,
         engine: VerbEngine,
     ) -> Result<Self> {
-        namespace.enter()?;
         pin(core)?;
-        let config = PortConfig {
-            name: interface.to_owned(),
-            lane: 0,
-            link: true,
-            kind: PortKind::AfXdp {
-                interface: interface.to_owned(),
-                queues: 0,
-                ring_slots: arguments.ring_slots,
-                xdp: XdpMode::Native,
-                copy: CopyMode::Auto,
-            },
-            faults: None,
-        };
-        let (dataplane, link) = (DataplaneConfig::default(), LinkConfig::default());
-        let mut memory = LaneMemory::for_lane(std::slice::from_ref(&config), 0)?;
-        let port = port::open(&config, &dataplane, &link, &mut memory)
-            .with_context(|| format!("opening a port on {interface}"))?;
+        let link = LinkConfig::default();
+        let port = lane_port::open(namespace, interface, arguments.ring_slots)?;
         // Any two that differ will do: the two ends have different interfaces.
         let guid = interface
             .bytes()

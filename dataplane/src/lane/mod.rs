@@ -25,6 +25,7 @@ mod snapshot;
 mod stamp;
 mod table;
 mod transmit;
+mod turns;
 mod verbs;
 mod warm;
 
@@ -53,6 +54,7 @@ use self::{
     pending::PendingTable,
     port_slot::{Policy, PortSlot},
     release::Release,
+    turns::Turns,
 };
 use crate::{
     flow::Toeplitz,
@@ -106,8 +108,8 @@ pub struct Lane {
     gather: Gather,
     /// Where link frames are put together.
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
-    /// The port whose link is asked first in this round.
-    first_link: usize,
+    /// Whose link is asked first.
+    turns: Turns,
     next_tick: Instant,
     loops: u64,
     busy_loops: u64,
@@ -189,7 +191,7 @@ impl Lane {
             ),
             gather: Gather::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
-            first_link: 0,
+            turns: Turns::default(),
             next_tick: now + settings.pace,
             settings,
             ports: slots,

@@ -192,16 +192,18 @@ impl Lane {
         (moved, served)
     }
 
-    /// Sends what the links have to say: one frame of each link in turn, beginning with another link in each round, so that
-    /// links to the same peer share its exchanges. Returns how many frames.
+    /// Sends what the links have to say: one frame of each link in turn, beginning behind the link that sent last, so that
+    /// links to the same peer share its exchanges also where each round has few of them. Returns how many frames.
     pub(super) fn send_links(&mut self) -> usize {
         let count = self.ports.len();
-        self.first_link = (self.first_link + 1) % count.max(1);
         let mut sent = 0;
         loop {
             let before = sent;
-            for turn in 0..count {
-                sent += usize::from(self.send_link((self.first_link + turn) % count));
+            for at in self.turns.order(count) {
+                if self.send_link(at) {
+                    sent += 1;
+                    self.turns.sent(at, count);
+                }
             }
             if sent == before {
                 return sent;

@@ -413,3 +413,27 @@ fn verbs_to_a_node_that_is_cut_off_leave_room_for_those_to_others() {
     }
     assert_eq!(counter.load(0), Some(6 * EACH));
 }
+
+/// One verb at a time: the links take turns, whatever else the lane does between two of them.
+#[test]
+fn two_links_to_the_same_node_share_its_verbs() {
+    const ROUNDS: u64 = 1000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = pair(dir.path(), &["p0", "p1"]);
+    let mut owner = App::attach(&b.config.socket_path());
+    let (rkey, memory) = owner.register("bank", 64);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    for round in 0..ROUNDS {
+        let add = Verb::FetchAdd { delta: 1 };
+        let old = verbs.run(b.guid(), Mode::OnePhase, rkey, 0, add);
+        assert_eq!(old.word(), round);
+    }
+    assert_eq!(memory.load(0), Some(ROUNDS));
+    let committed: Vec<u64> = a.status().links.iter().map(|link| link.committed).collect();
+    assert_eq!(committed.iter().sum::<u64>(), ROUNDS);
+    // A ball of a link at rest takes a turn as well.
+    assert!(
+        committed.iter().all(|&count| count >= ROUNDS * 4 / 10),
+        "{committed:?}"
+    );
+}

@@ -1,0 +1,384 @@
+//! How long verbs wait when one of two links is cut.
+//!
+//! ```text
+//!   application ◄─► covalentd a's lane (near core) ◄══ veth 0 ══► covalentd b's lane (far core) ─► region
+//!                                                  ◄══ veth 1 ══►
+//! ```
+//! Two daemons with two links over AF_XDP, all as in production, and an application that keeps additions open at the other node. One link is
+//! cut, in each way in turn, and mended once everything that was open has ended; then the other one, and so on, many times. The time of a cut
+//! counts from just before it is asked for, so whatever the asking takes is in it. The word must have grown by the number of verbs: none was
+//! lost and none was done twice.
+
+mod carrier;
+mod gap;
+mod goals;
+mod load;
+mod results;
+mod section;
+mod table;
+mod way;
+
+use std::{
+    io::Write,
+    path::Path,
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+use covalent_api::event::EventKind;
+use covalent_verbs::{Client, Device, Mode, Rights};
+
+pub use self::section::section;
+use self::{
+    carrier::Interfaces,
+    gap::{Span, gap},
+    load::{Order, REGION, Watch},
+    results::{Cut, Results, Setup},
+    way::{Shears, Way},
+};
+use crate::{
+    arguments::{Failover, Format},
+    beside::join,
+    cores::Cores,
+    host::Host,
+    node::{Node, Plan, find_daemon},
+    stage::Stage,
+    stop,
+};
+
+/// The links' ports at either end.
+const NEAR: [&str; 2] = ["a0", "a1"];
+const FAR: [&str; 2] = ["b0", "b1"];
+
+/// A link rests at its pace of 20 ms; each cut comes at another moment of it.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Before each cut, so that both links have something to do.
+const WARM_UP: Duration = Duration::from_millis(2);
+
+/// How long round trips are measured before the first cut.
+const ROUND_TRIPS_FOR: Duration = Duration::from_millis(300);
+
+/// How long an event may take to be told, and a link to be up again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Measures all ways in turn and tells them. Whether every goal is met.
+pub fn measure(arguments: &Failover) -> Result<bool> {
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let began_unix_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let (host, cores) = (Host::look(), Cores::choose()?);
+    let stage = Stage::build(2, 1)?;
+    let (a, b) = start(&stage, cores, arguments, &daemon)?;
+    let owner = Device::attach(b.socket(), "bench-region").context("attaching to covalentd b")?;
+    let word = owner
+        .register_region(REGION, 64, Rights::ALL)
+        .context("registering a region")?;
+    let watch = Watch::new();
+    let (orders, taken) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let (measured, posted) = thread::scope(|scope| {
+        let socket = a.socket();
+        let watch = &watch;
+        let application = scope.spawn(move || load::run(&socket, cores, watch, &taken, &tell));
+        let measured = Cutter::new(&stage, [&a, &b], watch, &orders, &told)
+            .and_then(|mut cutter| cutter.cut_all(arguments));
+        drop(orders);
+        // Why it failed is what the application says, if it failed too.
+        let posted = join(application)?;
+        Ok::<_, anyhow::Error>((measured?, posted))
+    })?;
+    let found = word.load(0).context("reading the word")?;
+    ensure!(
+        found == posted,
+        "the word is {found} after {posted} additions"
+    );
+    let port = a.status()?.ports.into_iter().next();
+    let (application_core, application_shares) = cores.application_beside(cores.near);
+    let mut results = Results {
+        name: results::NAME.to_owned(),
+        began_unix_ms,
+        host,
+        setup: Setup {
+            open: arguments.open,
+            ring_slots: arguments.ring_slots,
+            event_ratio: arguments.event_ratio,
+            idle: "poll".to_owned(),
+            mode: port.context("the daemon has no port")?.mode,
+            near_core: cores.near,
+            far_core: cores.far,
+            application_core,
+            application_shares,
+            daemons: vec![a.command(), b.command()],
+        },
+        round_trip_ns: measured.round_trip_ns,
+        verbs: posted,
+        sides: results::sides(&measured.cuts)?,
+        goals: Vec::new(),
+        cuts: measured.cuts,
+    };
+    results.goals = goals::judge(&results);
+    tell_results(&results, arguments)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met))
+}
+
+fn start(stage: &Stage, cores: Cores, arguments: &Failover, daemon: &Path) -> Result<(Node, Node)> {
+    let settings: Vec<_> = arguments
+        .event_ratio
+        .map(|ratio| ("event_ratio", ratio))
+        .into_iter()
+        .collect();
+    let start = |name, namespace, core, interfaces, faulty| {
+        let plan = Plan {
+            name,
+            idle: "poll",
+            core: Some(core),
+            interfaces,
+            link: true,
+            ring_slots: arguments.ring_slots,
+            link_settings: &settings,
+            faulty,
+        };
+        Node::start(daemon, namespace, &plan)
+    };
+    let a = start("a", &stage.a, cores.near, &NEAR, true)?;
+    let b = start("b", &stage.b, cores.far, &FAR, false)?;
+    a.wait_for_links()?;
+    b.wait_for_links()?;
+    Ok((a, b))
+}
+
+/// What was measured.
+struct Measured {
+    round_trip_ns: u64,
+    cuts: Vec<Cut>,
+}
+
+/// Who cuts, mends and writes down.
+struct Cutter<'a> {
+    nodes: [&'a Node; 2],
+    shears: Shears,
+    events: Client,
+    watch: &'a Watch,
+    orders: &'a Sender<Order>,
+    told: &'a Receiver<Vec<Span>>,
+    /// Failures of the link that is not cut, since the last cut was written down.
+    others: u32,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(
+        stage: &Stage,
+        nodes: [&'a Node; 2],
+        watch: &'a Watch,
+        orders: &'a Sender<Order>,
+        told: &'a Receiver<Vec<Span>>,
+    ) -> Result<Self> {
+        let socket = nodes[0].socket();
+        let client =
+            || Client::connect(&socket, "bench-cutter").context("connecting to covalentd a");
+        let mut events = client()?;
+        events.subscribe().context("subscribing to events")?;
+        Ok(Self {
+            nodes,
+            shears: Shears {
+                daemon: client()?,
+                interfaces: [
+                    Interfaces::open(&stage.a, &NEAR)?,
+                    Interfaces::open(&stage.b, &FAR)?,
+                ],
+            },
+            events,
+            watch,
+            orders,
+            told,
+            others: 0,
+        })
+    }
+
+    fn cut_all(&mut self, arguments: &Failover) -> Result<Measured> {
+        let round_trip_ns = self.round_trip()?;
+        let mut cuts = Vec::new();
+        for turn in 0..arguments.cuts {
+            for way in Way::ALL {
+                stop::check()?;
+                cuts.push(self.cut(way, turn, arguments.open)?);
+            }
+        }
+        Ok(Measured {
+            round_trip_ns,
+            cuts,
+        })
+    }
+
+    /// The median round trip of one verb at a time, in nanoseconds.
+    fn round_trip(&mut self) -> Result<u64> {
+        let order = Order {
+            mode: Mode::OnePhase,
+            open: 1,
+        };
+        self.order(order)?;
+        stop::sleep(ROUND_TRIPS_FOR)?;
+        self.watch.sure();
+        let mut took: Vec<u64> = self
+            .spans()?
+            .iter()
+            .map(|span| span.done_ns - span.posted_ns)
+            .collect();
+        took.sort_unstable();
+        took.get(took.len() / 2)
+            .copied()
+            .context("no verb was done before the first cut")
+    }
+
+    /// Cuts one link and mends it once what was open has ended.
+    fn cut(&mut self, way: Way, turn: u32, open: u32) -> Result<Cut> {
+        let at = (turn % 2) as usize;
+        let two_phase = turn / 2 % 2 == 1;
+        self.order(Order {
+            mode: if two_phase {
+                Mode::TwoPhase
+            } else {
+                Mode::OnePhase
+            },
+            open: open as usize,
+        })?;
+        stop::sleep(WARM_UP + PACE.mul_f64(moment(turn)))?;
+        let asked_ns = self.watch.now_ns();
+        let asked_realtime_ns = realtime_ns();
+        self.shears.set(way, at, NEAR[at], true)?;
+        let sure_ns = self.watch.sure();
+        let spans = self.spans()?;
+        let noticed = match way {
+            Way::Uncut => None,
+            _ => Some(self.noticed(NEAR[at])?),
+        };
+        self.shears.set(way, at, NEAR[at], false)?;
+        self.wait_for_links()?;
+        self.hear_the_rest(NEAR[at])?;
+        let gap = gap(&spans, asked_ns, sure_ns);
+        Ok(Cut {
+            way,
+            link: at,
+            two_phase,
+            verbs: spans.len(),
+            cutting_ns: sure_ns - asked_ns,
+            // Where nothing is cut nothing is overtaken on a link that is dead.
+            first_ns: gap.first_ns.filter(|_| way != Way::Uncut),
+            longest_ns: gap.longest_ns,
+            noticed_ns: noticed
+                .as_ref()
+                .map(|noticed| noticed.realtime_ns.saturating_sub(asked_realtime_ns)),
+            reason: noticed.map(|noticed| noticed.reason),
+            others: std::mem::take(&mut self.others),
+        })
+    }
+
+    fn order(&self, order: Order) -> Result<()> {
+        self.watch.begin();
+        self.orders
+            .send(order)
+            .context("the application ended early")
+    }
+
+    fn spans(&self) -> Result<Vec<Span>> {
+        self.told.recv().context("the application ended early")
+    }
+
+    /// What the near daemon says of the failure of the link on `port`.
+    fn noticed(&mut self, port: &str) -> Result<Noticed> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let event = self
+                .events
+                .next_event(Some(deadline))
+                .context("waiting for a daemon to notice a cut")?;
+            if let Some(reason) = self.failed(&event.kind, port) {
+                return Ok(Noticed {
+                    reason,
+                    realtime_ns: event.realtime_ns,
+                });
+            }
+        }
+    }
+
+    /// Takes the events that have come.
+    fn hear_the_rest(&mut self, port: &str) -> Result<()> {
+        loop {
+            match self.events.next_event(Some(Instant::now())) {
+                Ok(event) => {
+                    self.failed(&event.kind, port);
+                }
+                Err(covalent_verbs::Error::Deadline { .. }) => return Ok(()),
+                Err(error) => return Err(error).context("reading a daemon's events"),
+            }
+        }
+    }
+
+    /// Why the link on `port` failed, if that is the event. The failure of another one is counted.
+    fn failed(&mut self, event: &EventKind, port: &str) -> Option<String> {
+        match event {
+            EventKind::LinkDown {
+                port: found,
+                reason,
+                ..
+            } if found == port => Some(reason.clone()),
+            EventKind::LinkDown { .. } => {
+                self.others += 1;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn wait_for_links(&self) -> Result<()> {
+        self.nodes.iter().try_for_each(|node| node.wait_for_links())
+    }
+}
+
+/// How and when a daemon noticed a cut.
+struct Noticed {
+    reason: String,
+    realtime_ns: u64,
+}
+
+/// Where in a pace the cut of a turn lies: spread evenly, however many there are.
+fn moment(turn: u32) -> f64 {
+    const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;
+    (f64::from(turn) * GOLDEN_RATIO).fract()
+}
+
+fn realtime_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn tell_results(results: &Results, arguments: &Failover) -> Result<()> {
+    let output = &arguments.output;
+    if let Some(folder) = &output.results {
+        results.write_to(folder)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_spread_over_a_pace() {
+        let mut moments: Vec<f64> = (0..100).map(moment).collect();
+        moments.sort_by(f64::total_cmp);
+        assert!(moments[0] >= 0.0 && moments[99] < 1.0);
+        assert!(moments.windows(2).all(|pair| pair[1] - pair[0] < 0.03));
+    }
+}

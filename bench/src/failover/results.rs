@@ -1,0 +1,340 @@
+//! What was measured, for programs, and to make a table and a section of the page from.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use covalent_verbs::status::PortMode;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::{gap::Gap, goals::Verdict, way::Way};
+use crate::{host::Host, kept};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "failover";
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// Median round trip of a verb over two whole links, one at a time.
+    pub round_trip_ns: u64,
+    /// Verbs that were posted in all; each was executed once.
+    pub verbs: u64,
+    /// What each way came to.
+    pub sides: Vec<Figures>,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
+    /// Each cut, in order.
+    pub cuts: Vec<Cut>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Verbs that the application kept open.
+    pub open: u32,
+    /// Descriptors in each AF_XDP ring.
+    pub ring_slots: u32,
+    /// `link.event_ratio`, where it was not left to the daemons.
+    pub event_ratio: Option<u32>,
+    /// Idle policy of the lanes.
+    pub idle: String,
+    /// The mode of the initiator's ports as read back.
+    pub mode: PortMode,
+    /// The core of the initiator's lane.
+    pub near_core: usize,
+    /// The core of the responder's.
+    pub far_core: usize,
+    /// The application's core.
+    pub application_core: usize,
+    /// Whether that is the initiating lane's core too.
+    pub application_shares: bool,
+    /// The daemons' command lines.
+    pub daemons: Vec<Vec<String>>,
+}
+
+/// One cut.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cut {
+    /// How.
+    pub way: Way,
+    /// Which link.
+    pub link: usize,
+    /// Whether the verbs were made in two phases.
+    pub two_phase: bool,
+    /// Verbs that were done before, during and after it.
+    pub verbs: usize,
+    /// How long the call took that cuts.
+    pub cutting_ns: u64,
+    /// From just before that call to the first completion of a verb that waited on the link that was cut, where one can be told.
+    pub first_ns: Option<u64>,
+    /// The longest that any verb waited from then on.
+    pub longest_ns: u64,
+    /// Until the initiator's daemon told of the failure; the lane had noticed it before.
+    pub noticed_ns: Option<u64>,
+    /// What the initiator's lane took it for.
+    pub reason: Option<String>,
+    /// Failures of the link that was not cut.
+    pub others: u32,
+}
+
+impl Cut {
+    /// As [`Gap::bound_ns`].
+    const fn gap(&self) -> Gap {
+        Gap {
+            first_ns: self.first_ns,
+            longest_ns: self.longest_ns,
+        }
+    }
+}
+
+/// A distribution, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// The median.
+    pub p50_us: f64,
+    /// 99 of 100 are no more.
+    pub p99_us: f64,
+    /// The most.
+    pub max_us: f64,
+}
+
+/// What one way came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Which.
+    pub way: Way,
+    /// How often.
+    pub cuts: u64,
+    /// Cuts of which the first completion of a verb that waited can be told.
+    pub told_apart: u64,
+    /// From the cut to the first completion over the other link; where it cannot be told, the longest wait, which is no less.
+    pub first: Quantiles,
+    /// The longest wait of any verb.
+    pub longest: Quantiles,
+    /// Until the initiator's daemon told of it.
+    pub noticed: Option<Quantiles>,
+    /// How often each evidence was what the initiator noticed it by.
+    pub reasons: BTreeMap<String, u64>,
+    /// Failures of links that were not cut.
+    pub others: u64,
+}
+
+/// What each way came to, of those that were tried.
+pub fn sides(cuts: &[Cut]) -> Result<Vec<Figures>> {
+    Way::ALL
+        .into_iter()
+        .filter_map(|way| {
+            let of_way: Vec<_> = cuts.iter().filter(|cut| cut.way == way).collect();
+            (!of_way.is_empty()).then(|| figures(way, &of_way))
+        })
+        .collect()
+}
+
+fn figures(way: Way, cuts: &[&Cut]) -> Result<Figures> {
+    let mut reasons = BTreeMap::new();
+    for reason in cuts.iter().filter_map(|cut| cut.reason.clone()) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let noticed: Vec<u64> = cuts.iter().filter_map(|cut| cut.noticed_ns).collect();
+    Ok(Figures {
+        way,
+        cuts: cuts.len() as u64,
+        told_apart: cuts.iter().filter(|cut| cut.first_ns.is_some()).count() as u64,
+        first: quantiles(cuts.iter().map(|cut| cut.gap().bound_ns()))?,
+        longest: quantiles(cuts.iter().map(|cut| cut.longest_ns))?,
+        noticed: if noticed.is_empty() {
+            None
+        } else {
+            Some(quantiles(noticed.into_iter())?)
+        },
+        reasons,
+        others: cuts.iter().map(|cut| u64::from(cut.others)).sum(),
+    })
+}
+
+fn quantiles(figures_ns: impl Iterator<Item = u64>) -> Result<Quantiles> {
+    let mut histogram =
+        Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).context("making a histogram")?;
+    for ns in figures_ns {
+        histogram.saturating_record(ns);
+    }
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    Ok(Quantiles {
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        max_us: at(1.0),
+    })
+}
+
+impl Setup {
+    /// Copy mode, page size and the rest of what the figures depend on, in words.
+    pub fn words(&self) -> String {
+        let mode = &self.mode;
+        let ratio = self.event_ratio.map_or_else(
+            || "`event_ratio` as by default".to_owned(),
+            |ratio| format!("`event_ratio` {ratio}"),
+        );
+        format!(
+            "two links, {} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {}, lanes {}, {ratio}, {} verbs open",
+            mode.xdp,
+            if mode.zero_copy { "zero-copy" } else { "copy" },
+            mode.need_wakeup,
+            mode.queues,
+            mode.page_bytes,
+            self.ring_slots,
+            self.idle,
+            self.open
+        )
+    }
+
+    /// What runs where, in words.
+    pub fn core_words(&self) -> String {
+        let application = if self.application_shares {
+            "on the initiator's core too, which they share by yielding".to_owned()
+        } else {
+            format!("on core {}, alone", self.application_core)
+        };
+        format!(
+            "the initiator's lane on core {}, the responder's on core {}; the application {application}; the daemons' other threads and who cuts where there is room",
+            self.near_core, self.far_core
+        )
+    }
+}
+
+impl Results {
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
+        let text = serde_json::to_string(self).context("writing JSON")?;
+        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench failover")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+
+    /// A hundred cuts of each way; of those that are silent both ways two take too long.
+    pub fn results() -> Results {
+        let mut cuts = Vec::new();
+        for turn in 0..100 {
+            for way in Way::ALL {
+                let slow = way == Way::Silent && turn < 2;
+                let first_ns = if slow { 3_000_000 } else { 300_000 };
+                let is_cut = way != Way::Uncut;
+                let is_silent = is_cut && way != Way::CarrierNear;
+                cuts.push(Cut {
+                    way,
+                    link: turn % 2,
+                    two_phase: turn / 2 % 2 == 1,
+                    verbs: 1000,
+                    cutting_ns: 50_000,
+                    first_ns: is_silent.then_some(first_ns),
+                    longest_ns: if is_cut { first_ns + 50_000 } else { 80_000 },
+                    noticed_ns: is_cut.then_some(200_000),
+                    reason: is_cut.then(|| {
+                        if is_silent {
+                            "outpaced by other links"
+                        } else {
+                            "carrier lost"
+                        }
+                        .to_owned()
+                    }),
+                    others: 0,
+                });
+            }
+        }
+        let mut results = Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: Host::look(),
+            setup: Setup {
+                open: 16,
+                ring_slots: 2048,
+                event_ratio: None,
+                idle: "poll".to_owned(),
+                mode: PortMode {
+                    xdp: "native".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+                near_core: 0,
+                far_core: 1,
+                application_core: 0,
+                application_shares: true,
+                daemons: vec![vec!["covalentd".to_owned(), "--config".to_owned()]],
+            },
+            round_trip_ns: 20_000,
+            verbs: 600_000,
+            sides: sides(&cuts).expect("figures"),
+            goals: Vec::new(),
+            cuts,
+        };
+        results.goals = super::super::goals::judge(&results);
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_first_cannot_be_told_the_longest_wait_stands_for_it() {
+        let results = example::results();
+        let of = |way| {
+            results
+                .sides
+                .iter()
+                .find(|figures| figures.way == way)
+                .expect("measured")
+        };
+        let near = of(Way::CarrierNear);
+        assert_eq!((near.told_apart, near.cuts), (0, 100));
+        assert!((near.first.p99_us - 350.0).abs() < 1.0, "{near:?}");
+        let silent = of(Way::Silent);
+        assert_eq!((silent.told_apart, silent.cuts), (100, 100));
+        assert!((silent.first.p50_us - 300.0).abs() < 1.0, "{silent:?}");
+        assert!((silent.first.p99_us - 3000.0).abs() < 10.0, "{silent:?}");
+        assert_eq!(silent.reasons["outpaced by other links"], 100);
+    }
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        assert_eq!(
+            Results::last_beside(place.path()).expect("no problem"),
+            None
+        );
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path())
+            .expect("readable")
+            .expect("there");
+        assert_eq!((read.cuts, read.setup), (results.cuts, results.setup));
+    }
+}

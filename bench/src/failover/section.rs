@@ -1,0 +1,112 @@
+//! The section of the page about performance.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::Result;
+
+use super::{results::Results, table::reasons};
+use crate::pipes::{told_command, without_places};
+
+/// The section from the last result beside `results`; it says so where there is none.
+pub fn section(results: &Path) -> Result<String> {
+    Ok(text(Results::last_beside(results)?.as_ref()))
+}
+
+fn text(results: Option<&Results>) -> String {
+    let mut out = "\n## A link is cut\n\n".to_owned();
+    // Writing to a string cannot fail, here and below.
+    let Some(results) = results else {
+        let _ = writeln!(
+            out,
+            "Not measured: `covalent-bench failover --results bench/results` does, as root."
+        );
+        return out;
+    };
+    let setup = &results.setup;
+    let trip_us = results.round_trip_ns as f64 / 1e3;
+    let _ = writeln!(
+        out,
+        "Two daemons with two links over AF_XDP on veth pairs, and an application that keeps {} additions open at the other node, in one phase and in\n\
+         two by turns. One link is cut and mended again and again, in each way in turn. *First*: from just before the cut is asked for to the first\n\
+         completion of a verb that waited on it; it came over the other link. An application is not told which link a verb takes: a verb that is\n\
+         overtaken by a later one waited on the cut link. Where none is (the call that takes an interface down lasts longer than all the rest), *first*\n\
+         is the longest wait of any verb, which is no shorter. *Round trips*: of one verb at a time over the same links, {trip_us:.1} µs.\n\n\
+         | | cuts | told apart | first: p50 µs | p99 | max | p99 in round trips | longest wait: p50 µs | p99 | max | noticed by |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+        setup.open
+    );
+    for figures in &results.sides {
+        let (first, longest) = (&figures.first, &figures.longest);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {} |",
+            figures.way.words(),
+            figures.cuts,
+            figures.told_apart,
+            first.p50_us,
+            first.p99_us,
+            first.max_us,
+            first.p99_us / trip_us,
+            longest.p50_us,
+            longest.p99_us,
+            longest.max_us,
+            reasons(figures)
+        );
+    }
+    let _ = writeln!(out, "\n| goal | | p99 µs |\n|---|---|---:|");
+    for verdict in &results.goals {
+        let met = if verdict.met { "met" } else { "**missed**" };
+        let _ = writeln!(
+            out,
+            "| {} | {met} | {:.0} |",
+            verdict.target, verdict.p99_us
+        );
+    }
+    let others: u64 = results.sides.iter().map(|figures| figures.others).sum();
+    let host = &results.host;
+    let _ = writeln!(
+        out,
+        "\n| | |\n|---|---|\n\
+         | verbs | {}, each executed once; {others} failures of links that were not cut |\n\
+         | mode | {} |\n\
+         | cores | {} |\n\
+         | machine | {}, {} cores, Linux {}, load {} |\n\
+         | measured | `{}` |",
+        results.verbs,
+        setup.words(),
+        setup.core_words(),
+        host.cpu,
+        host.cores,
+        host.kernel,
+        host.load_average,
+        told_command(&host.command)
+    );
+    for daemon in &setup.daemons {
+        let _ = writeln!(out, "| daemon | `{}` |", without_places(&daemon.join(" ")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::example, *};
+
+    #[test]
+    fn the_section_tells_gaps_reasons_and_goals() {
+        let section = text(Some(&example::results()));
+        for words in [
+            "\n## A link is cut\n",
+            "| silent both ways | 100 | 100 | 300 |",
+            "| outpaced by other links 100 |",
+            "| silent both ways: p99 from the cut to the first completion over the other link below 1 ms | **missed** | 300",
+            "| 600000, each executed once; 0 failures of links that were not cut |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn without_a_result_the_section_says_how_to_get_one() {
+        assert!(text(None).contains("Not measured: `covalent-bench failover"));
+    }
+}

@@ -1,0 +1,100 @@
+//! A run for people at a terminal.
+
+use std::fmt::Write as _;
+
+use super::results::{Figures, Quantiles, Results};
+
+/// How often each evidence was what a cut was noticed by, the most frequent first.
+pub fn reasons(figures: &Figures) -> String {
+    let mut reasons: Vec<_> = figures.reasons.iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let told: Vec<_> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    told.join(", ")
+}
+
+/// The whole run.
+pub fn table(results: &Results) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        out,
+        "failover: from just before a cut to the first completion over the other link, and the longest wait of any verb (µs)\n  \
+         {:<32}{:>6}{:>7}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}  noticed by",
+        "", "cuts", "told", "p50", "p99", "max", "longest p50", "p99", "max"
+    );
+    for figures in &results.sides {
+        let Quantiles {
+            p50_us,
+            p99_us,
+            max_us,
+        } = figures.first;
+        let longest = &figures.longest;
+        let _ = writeln!(
+            out,
+            "  {:<32}{:>6}{:>7}{p50_us:>10.1}{p99_us:>10.1}{max_us:>10.1}{:>12.1}{:>10.1}{:>10.1}  {}{}",
+            figures.way.words(),
+            figures.cuts,
+            figures.told_apart,
+            longest.p50_us,
+            longest.p99_us,
+            longest.max_us,
+            reasons(figures),
+            if figures.others > 0 {
+                format!("; the other link failed {} times", figures.others)
+            } else {
+                String::new()
+            }
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  told: cuts of which the first completion can be told; of the others the longest wait stands for it, which is no less"
+    );
+    for verdict in &results.goals {
+        let _ = writeln!(
+            out,
+            "  {}: {}: {:.0} µs ({:.2} of the goal)",
+            if verdict.met { "met" } else { "NOT MET" },
+            verdict.target,
+            verdict.p99_us,
+            verdict.margin
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  {} verbs, each executed once; round trip of one at a time {:.1} µs\n  {}\n  {}\n  {} ({} cores), Linux {}, load {}",
+        results.verbs,
+        results.round_trip_ns as f64 / 1e3,
+        results.setup.words(),
+        results.setup.core_words(),
+        results.host.cpu,
+        results.host.cores,
+        results.host.kernel,
+        results.host.load_average
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::example, *};
+
+    #[test]
+    fn each_way_is_told_with_what_it_was_noticed_by() {
+        let table = table(&example::results());
+        for words in [
+            "  not cut, to compare with           100      0      80.0",
+            "  interface down at the initiator    100      0     350.",
+            "carrier lost 100\n",
+            "  silent both ways                   100    100     300.",
+            "outpaced by other links 100\n",
+            "  NOT MET: silent both ways: p99 from the cut to the first completion over the other link below 1 ms: 300",
+            "round trip of one at a time 20.0 µs",
+        ] {
+            assert!(table.contains(words), "{words:?} is not in\n{table}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Fetch-and-add of one word at another node, asked for in the lane's own thread: no application, no pipe.
+
+use anyhow::Result;
+use covalent_dataplane::port::Port;
+use covalent_protocol::Mode;
+
+use super::ours::SLOTS;
+use crate::{
+    arguments::Wire,
+    cores::Cores,
+    exchanges::{
+        end::Asking,
+        slice::{Slice, exchanges, raw},
+    },
+    lane_port,
+    stage::Stage,
+};
+
+/// One slice. The word must have grown by the number of additions.
+pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
+    let end = |asks| Asking {
+        mode: Mode::OnePhase,
+        slots: SLOTS,
+        asks,
+    };
+    exchanges([end(true), end(false)], cores, arguments.slice(), |this| {
+        open(this, stage, arguments)
+    })
+}
+
+/// What the same ports carry in frames as long as those, both ways at once, when nobody looks at what the records say: an exchange takes one
+/// each way.
+pub fn bare_slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
+    raw(false, cores, arguments.slice(), |this| {
+        open(this, stage, arguments)
+    })
+}
+
+fn open(this: usize, stage: &Stage, arguments: &Wire) -> Result<Box<dyn Port>> {
+    match this {
+        0 => lane_port::open(&stage.a, "a0", arguments.ring_slots),
+        _ => lane_port::open(&stage.b, "b0", arguments.ring_slots),
+    }
+}

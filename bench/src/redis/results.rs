@@ -1,0 +1,242 @@
+//! What was measured, for programs, and to make a table and a section of the page from.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use covalent_verbs::status::PortMode;
+use serde::{Deserialize, Serialize};
+
+use super::goals::Verdict;
+use crate::{host::Host, kept, summary::Summary};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "redis";
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// What each side did.
+    pub sides: Vec<Figures>,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Slices of each side.
+    pub rounds: u32,
+    /// Milliseconds of each.
+    pub slice_ms: u64,
+    /// Descriptors in each AF_XDP ring.
+    pub ring_slots: u32,
+    /// Exchanges that may be open on the link.
+    pub slots: u8,
+    /// Verbs that the application has under way.
+    pub depth: u32,
+    /// Requests that one connection of Redis has under way.
+    pub pipeline: u32,
+    /// Idle policy of the lanes.
+    pub idle: String,
+    /// The mode of the daemon's port as it read it back.
+    pub mode: PortMode,
+    /// The core of who asks: `redis-benchmark`, or the asking lane.
+    pub near_core: usize,
+    /// The core of who answers.
+    pub far_core: usize,
+    /// The application's core.
+    pub application_core: usize,
+    /// Whether that is the asking lane's core too.
+    pub application_shares: bool,
+    /// The version of Redis, in its own words.
+    pub redis: String,
+}
+
+/// Who adds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SideName {
+    /// `redis-benchmark` with so many connections.
+    Redis(u32),
+    /// An application, through its daemon.
+    Application,
+    /// The lane's own thread.
+    Lane,
+    /// Nobody: pairs of records that the ports carry, one each way, when nobody looks at them.
+    Bare,
+}
+
+impl SideName {
+    /// For people.
+    pub fn words(self) -> String {
+        match self {
+            Self::Redis(1) => "Redis INCR, 1 connection".to_owned(),
+            Self::Redis(connections) => format!("Redis INCR, {connections} connections"),
+            Self::Application => "additions of an application".to_owned(),
+            Self::Lane => "additions in the lane's thread".to_owned(),
+            Self::Bare => "pairs of records, not looked at".to_owned(),
+        }
+    }
+}
+
+/// What one side did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Which.
+    pub side: SideName,
+    /// Millions of additions a second.
+    pub mops: Summary,
+    /// Records in a frame, where there are any.
+    pub records_per_frame: Option<f64>,
+    /// Command lines of its processes.
+    pub commands: Vec<String>,
+}
+
+impl Setup {
+    /// Copy mode, page size and the rest of what the figures depend on, in words.
+    pub fn words(&self) -> String {
+        let mode = &self.mode;
+        format!(
+            "{} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {}, lanes {}, {} slots, {} verbs of the application under way",
+            mode.xdp,
+            if mode.zero_copy { "zero-copy" } else { "copy" },
+            mode.need_wakeup,
+            mode.queues,
+            mode.page_bytes,
+            self.ring_slots,
+            self.idle,
+            self.slots,
+            self.depth
+        )
+    }
+
+    /// What runs where, in words.
+    pub fn core_words(&self) -> String {
+        format!(
+            "two each: redis-benchmark or the asking lane on core {}, redis-server or the answering lane on core {}; the application on core {}{}",
+            self.near_core,
+            self.far_core,
+            self.application_core,
+            if self.application_shares {
+                ", which it shares with the asking lane by yielding"
+            } else {
+                ", a third one, which Redis does not have"
+            }
+        )
+    }
+}
+
+impl Results {
+    /// What `side` did.
+    pub fn figures(&self, side: SideName) -> Option<&Figures> {
+        self.sides.iter().find(|figures| figures.side == side)
+    }
+
+    /// The faster one of Redis' loads.
+    pub fn best_of_redis(&self) -> Option<&Figures> {
+        self.sides
+            .iter()
+            .filter(|figures| matches!(figures.side, SideName::Redis(_)))
+            .max_by(|one, other| one.mops.median.total_cmp(&other.mops.median))
+    }
+
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench redis")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+
+    /// A run in which the lane reaches its goal and the application does not.
+    pub fn results() -> Results {
+        let side = |side, median: f64| Figures {
+            side,
+            mops: Summary::of(vec![median, median * 0.9, median * 1.1]).expect("figures"),
+            records_per_frame: (!matches!(side, SideName::Redis(_))).then_some(21.5),
+            commands: vec!["redis-server --port 6379".to_owned()],
+        };
+        let mut results = Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: Host::look(),
+            setup: Setup {
+                rounds: 3,
+                slice_ms: 100,
+                ring_slots: 2048,
+                slots: 255,
+                depth: 512,
+                pipeline: 64,
+                idle: "poll".to_owned(),
+                mode: PortMode {
+                    xdp: "native".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+                near_core: 0,
+                far_core: 1,
+                application_core: 0,
+                application_shares: true,
+                redis: "Redis server v=7.0.15".to_owned(),
+            },
+            sides: vec![
+                side(SideName::Redis(1), 0.6),
+                side(SideName::Redis(50), 1.0),
+                side(SideName::Application, 2.5),
+                side(SideName::Lane, 6.0),
+                side(SideName::Bare, 8.0),
+            ],
+            goals: Vec::new(),
+        };
+        results.goals = super::super::goals::judge(&results);
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path())
+            .expect("readable")
+            .expect("there");
+        assert_eq!(read.setup, results.setup);
+        assert_eq!(
+            read.best_of_redis().expect("measured").side,
+            SideName::Redis(50)
+        );
+        assert_eq!(read.goals.len(), 2);
+    }
+}

@@ -1,0 +1,248 @@
+//! What was counted, for programs, and to make a table and a section of the page from.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use covalent_verbs::status::PortMode;
+use serde::{Deserialize, Serialize};
+
+use super::strace::Calls;
+use crate::{host::Host, kept};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "system-calls";
+
+/// The doorbell of an AF_XDP port.
+pub const DOORBELL: &str = "sendto";
+
+/// Offering the core: it goes with the time that passes.
+pub const OFFER: &str = "sched_yield";
+
+/// Calls of other kinds, for a hundred verbs, that come with starting and ending a trace and with being asked for the status.
+const OTHERS_PER_HUNDRED_VERBS: f64 = 1.0;
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// What each load came to.
+    pub loads: Vec<Figures>,
+    /// What the counts come to.
+    pub goals: Vec<Verdict>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Idle policy of the lanes.
+    pub idle: String,
+    /// Descriptors in each AF_XDP ring.
+    pub ring_slots: u32,
+    /// The mode of the asking daemon's port as it read it back.
+    pub mode: PortMode,
+    /// Whether the application is on the asking lane's core.
+    pub application_shares: bool,
+    /// The daemons' command lines.
+    pub daemons: Vec<Vec<String>>,
+}
+
+/// One load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Additions under way at a time.
+    pub depth: u32,
+    /// How many there were.
+    pub verbs: u64,
+    /// The lanes.
+    pub lanes: Vec<LaneCalls>,
+}
+
+/// What one lane called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaneCalls {
+    /// `asking` or `answering`.
+    pub lane: String,
+    /// Frames that its port sent meanwhile.
+    pub frames: u64,
+    /// Calls by name.
+    pub calls: Calls,
+}
+
+impl LaneCalls {
+    /// How often it made the call `name`.
+    pub fn of(&self, name: &str) -> u64 {
+        self.calls.get(name).copied().unwrap_or_default()
+    }
+
+    /// Calls that are neither the doorbell nor an offer of the core.
+    pub fn others(&self) -> u64 {
+        let all: u64 = self.calls.values().sum();
+        all - self.of(DOORBELL) - self.of(OFFER)
+    }
+}
+
+/// Whether a goal is met.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Its name.
+    pub goal: String,
+    /// In words.
+    pub target: String,
+    /// Calls for a hundred verbs, of the load and lane with the most.
+    pub measured: f64,
+    /// What it should be at most.
+    pub at_most: f64,
+    /// Whether it is met.
+    pub met: bool,
+}
+
+/// Judges the counts.
+pub fn judge(results: &Results) -> Vec<Verdict> {
+    let worst = |of: &dyn Fn(&LaneCalls, u64) -> f64| {
+        results
+            .loads
+            .iter()
+            .flat_map(|load| load.lanes.iter().map(|lane| of(lane, load.verbs)))
+            .fold(0.0, f64::max)
+    };
+    let others = worst(&|lane, verbs| lane.others() as f64 * 100.0 / verbs as f64);
+    let bells = worst(&|lane, _| lane.of(DOORBELL) as f64 * 100.0 / lane.frames.max(1) as f64);
+    [
+        (
+            "system_calls",
+            "fewer than one call for a hundred verbs that is neither a port's doorbell nor an offer of the core",
+            others,
+            OTHERS_PER_HUNDRED_VERBS,
+        ),
+        (
+            "doorbells",
+            "no more doorbells than frames, in a hundred frames",
+            bells,
+            100.0,
+        ),
+    ]
+    .into_iter()
+    .map(|(goal, target, measured, at_most)| Verdict {
+        goal: goal.to_owned(),
+        target: target.to_owned(),
+        measured,
+        at_most,
+        met: measured <= at_most,
+    })
+    .collect()
+}
+
+impl Results {
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench system-calls")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+
+    /// A run with one load, in which all is as it should be.
+    pub fn results() -> Results {
+        let calls = |pairs: &[(&str, u64)]| {
+            pairs
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect()
+        };
+        let mut results = Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: Host::look(),
+            setup: Setup {
+                idle: "poll".to_owned(),
+                ring_slots: 2048,
+                mode: PortMode {
+                    xdp: "native".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+                application_shares: true,
+                daemons: vec![vec!["covalentd".to_owned()]],
+            },
+            loads: vec![Figures {
+                depth: 512,
+                verbs: 100_000,
+                lanes: vec![
+                    LaneCalls {
+                        lane: "asking".to_owned(),
+                        frames: 5_000,
+                        calls: calls(&[("sendto", 4_000), ("sched_yield", 30_000), ("write", 3)]),
+                    },
+                    LaneCalls {
+                        lane: "answering".to_owned(),
+                        frames: 5_000,
+                        calls: calls(&[("sendto", 5_000)]),
+                    },
+                ],
+            }],
+            goals: Vec::new(),
+        };
+        results.goals = judge(&results);
+        results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doorbells_and_offers_are_no_other_calls() {
+        let mut results = example::results();
+        let asking = &results.loads[0].lanes[0];
+        assert_eq!((asking.of(DOORBELL), asking.others()), (4_000, 3));
+        let met = |results: &Results| -> Vec<bool> {
+            judge(results).iter().map(|verdict| verdict.met).collect()
+        };
+        assert_eq!(met(&results), [true, true]);
+        let lane = &mut results.loads[0].lanes[1];
+        lane.calls.insert("futex".to_owned(), 1_001);
+        assert_eq!(met(&results), [false, true]);
+        let lane = &mut results.loads[0].lanes[1];
+        lane.calls.clear();
+        lane.calls.insert(DOORBELL.to_owned(), 5_001);
+        assert_eq!(met(&results), [true, false]);
+    }
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path()).expect("readable");
+        assert_eq!(read.expect("there").loads, results.loads);
+    }
+}
