@@ -48,7 +48,7 @@ impl Node {
             durable: true,
             memory,
         };
-        node.engine.insert(region).unwrap();
+        node.engine.insert(region, 0).unwrap();
         node.durable
             .serve("bank", 7, REGION_BYTES, 1, RKEY)
             .unwrap();
