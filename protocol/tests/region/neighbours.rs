@@ -194,9 +194,9 @@ impl Triple {
                 self.pull(cable);
                 is_cut[cable] = true;
             }
-            208.. if choice % 4 == 0 => self.tick(),
+            208.. if choice.is_multiple_of(4) => self.tick(),
             _ => {
-                self.deliver(usize::from(choice) % 2, choice / 2 % 2 == 0);
+                self.deliver(usize::from(choice) % 2, (choice / 2).is_multiple_of(2));
             }
         }
         if turn.is_multiple_of(16) {

@@ -187,6 +187,33 @@ fn lines_are_read_whole_and_those_without_end_left_out() {
 }
 
 #[test]
+fn lines_are_sent_as_messages_and_wait_for_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let messages = compile(&directory, "messages", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    // No more than the pipe of the receiver's output takes: nobody reads it before the sender has ended.
+    let lines: Vec<String> = (1..=300)
+        .map(|number| format!("{number}:{}", "x".repeat(number * 7 % 300)))
+        .collect();
+    assert!(lines.iter().map(|line| line.len() + 1).sum::<usize>() < 60_000);
+    let count = lines.len().to_string();
+    let mut receiver = Running::start(&messages, &["recv", &socket(&nodes, "b"), &count]);
+    assert_eq!(receiver.line(), "ready");
+    let mut sender = Running::start(&messages, &["send", &socket(&nodes, "a"), "b"]);
+    for line in &lines {
+        sender.feed(format!("{line}\n").as_bytes());
+    }
+    let was_full = sender.finish().parse::<u64>().unwrap();
+    // All are in the receiver's queue or beyond it.
+    let printed = receiver.finish();
+    assert!(printed.lines().eq(&lines), "in order, none twice");
+    let mut client = covalent_verbs::Client::connect(nodes.socket("b"), "test").unwrap();
+    let verbs = client.status().unwrap().verbs;
+    assert_eq!(verbs.executed["send"], 300);
+    assert_eq!(verbs.refused["queue_full"], was_full);
+}
+
+#[test]
 fn the_header_suits_cplusplus_and_strict_c() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = tempfile::tempdir().unwrap();
