@@ -454,6 +454,63 @@ fn a_reflection_of_what_was_never_said_fails_the_link() {
 }
 
 #[test]
+fn a_peer_that_heard_message_2_and_owes_nothing_forgot_what_it_started() {
+    let mut bench = Bench::up(1);
+    bench.submit(B, Mode::TwoPhase, b"x", 1);
+    bench.send(B);
+    while bench.deliver(A, 0) {}
+    // Before message 2 left it is no wonder.
+    say(&mut bench, &ball(false), |_| {});
+    assert!(bench.sides[A].host.downs().is_empty());
+    bench.send(A);
+    let message_2 = headers(&bench.cables[0][B].pop_front().unwrap());
+    let yours = message_2.last().unwrap().mine();
+    say(&mut bench, &ball(true), |header| header.yours = yours);
+    assert!(bench.sides[A].host.downs().is_empty());
+    say(&mut bench, &ball(false), |header| header.yours = yours);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::Unanswered]);
+    assert_eq!(bench.sides[A].host.reversed.len(), 1);
+}
+
+/// A question about an exchange that B started in slot 0 arrives at A.
+fn ask(bench: &mut Bench, epoch: u32, sequence: u32) {
+    let mut question = vec![0; 4];
+    question.extend(epoch.to_le_bytes());
+    say(bench, &question, |header| {
+        header.kind = Kind::Resolve;
+        header.slot_sequence = sequence;
+    });
+}
+
+#[test]
+fn a_question_about_a_later_exchange_of_a_slot_reverses_what_is_kept_there() {
+    let mut bench = Bench::up(1);
+    bench.submit(B, Mode::TwoPhase, b"x", 1);
+    bench.send(B);
+    while bench.deliver(A, 0) {}
+    assert_eq!(bench.sides[A].host.admitted.len(), 1);
+    let epoch = bench.link(A, 0).epoch;
+    ask(&mut bench, epoch, 2);
+    assert_eq!(bench.sides[A].host.reversed.len(), 1);
+    assert!(bench.sides[A].host.admitted.is_empty());
+}
+
+#[test]
+fn what_was_asked_about_in_another_epoch_keeps_no_request_of_this_one_out() {
+    for back in [0, 1] {
+        let mut bench = Bench::up(1);
+        let epoch = bench.link(A, 0).epoch - back;
+        ask(&mut bench, epoch, 1);
+        say(&mut bench, b"x", |header| {
+            header.kind = Kind::Request;
+            header.slot_sequence = 1;
+        });
+        // The answer to a question is for good in the epoch that it is about.
+        assert_eq!(bench.sides[A].host.executed.len(), back as usize);
+    }
+}
+
+#[test]
 fn a_peer_that_owes_nothing_has_answered_everything() {
     let mut bench = Bench::up(1);
     bench.submit(A, Mode::TwoPhase, b"x", 1);

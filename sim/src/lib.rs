@@ -5,7 +5,7 @@
 //! how often, what is asked of whom, and the order of every event. Nothing else does, so the same seed on the same build
 //! is the same run. Frames are lost, corrupted, duplicated and delayed (never reordered: a cable is FIFO), cables are cut
 //! in one direction or both, with and without carrier events at either end, or plugged elsewhere; nodes stand still, or
-//! crash and lose their memory; applications vanish.
+//! crash and lose their memory, or restart with their journal; registers hold anything; applications vanish.
 //!
 //! Every [`checkers`] sees every event. In the end all faults stop, and then every exchange must come to its end.
 //!

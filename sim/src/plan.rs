@@ -212,8 +212,8 @@ impl Plan {
             slots: [1, 2, 4, 64][rng.usize(..4)],
             window_records,
             transactions_max: [4, 16, 80][rng.usize(..3)],
-            // An idle link bounces its ball at every other pace, so with 2 it would call itself dead.
-            silent_paces_max: rng.u32(3..=8),
+            // With 2 an idle link calls itself dead, for it bounces its ball at every other pace: that makes many handshakes.
+            silent_paces_max: rng.u32(2..=8),
             // Where a node has many links, each in its turn, three round trips of another pass while one had none.
             event_ratio: [0, if shape.nodes > 8 { 16 } else { 3 }, 32][rng.usize(..3)],
             payload_bytes_max: [24, 100, 1100, 4096][rng.usize(..4)],

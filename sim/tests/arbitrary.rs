@@ -9,7 +9,7 @@ use covalent_sim::{
 };
 
 /// Seeds with each set of faults.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 80;
 
 fn run(faults: Faults) -> Report {
     let options = Options {

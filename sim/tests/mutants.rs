@@ -106,7 +106,7 @@ fn nothing_that_loses_nothing_fails_a_link() {
         ])),
         ..Options::default()
     };
-    for seed in 0..10 * SEEDS {
+    for seed in 0..20 * SEEDS {
         run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
