@@ -203,3 +203,45 @@ impl SnapshotSource for Recovered {
         Some((latched.exchange, &latched.reply))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{super::record::Redos, *};
+
+    #[test]
+    fn a_change_beyond_its_region_is_not_replayed() {
+        let mut recovered = Recovered::default();
+        let key = RegionKey(1);
+        let region = Body::Region {
+            key,
+            size_bytes: 16,
+            name: "0/bank",
+        };
+        recovered.apply(&region, true).unwrap();
+        let before = recovered.clone();
+        for (offset, len) in [(16, 1), (9, 8), (0, 17), (u64::MAX, 8), (u64::MAX - 7, 8)] {
+            let bytes = vec![7; len];
+            let redo = [Redo {
+                offset,
+                bytes: &bytes,
+            }];
+            let piece = Body::Piece {
+                region: key,
+                piece: redo[0],
+            };
+            let commit = Body::Commit {
+                region: key,
+                exchange: None,
+                redo: Redos::new(&redo),
+                reply: &[],
+            };
+            for body in [piece, commit] {
+                let why = recovered.apply(&body, true).unwrap_err();
+                assert!(why.contains("outside of its region"), "{why}");
+                assert_eq!(recovered, before);
+            }
+        }
+    }
+}
