@@ -86,7 +86,7 @@ mod tests {
     fn each_way_is_told_with_what_it_was_noticed_by() {
         let table = table(&example::results());
         for words in [
-            "  not cut, to compare with           100      0      80.0",
+            "  not cut, to compare with           100      0      80.1",
             "  interface down at the initiator    100      0     350.",
             "carrier lost 100\n",
             "  silent both ways                   100    100     300.",
