@@ -151,6 +151,21 @@ fn verbs() -> [Vec<u8>; 3] {
 }
 
 #[test]
+fn what_a_start_finds_on_disk_is_told_in_the_first_round() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::new(directory.path());
+    let options = node.options.clone();
+    drop(node);
+    let (journal, recovered) = Journal::open(&options).unwrap();
+    let found = journal.durable_lsn();
+    assert!(found > Lsn::default(), "the region is on disk");
+    let mut durable = Durable::new(journal, recovered);
+    let engine = VerbEngine::new();
+    assert_eq!(durable.poll(&engine), Some(found));
+    assert_eq!(durable.poll(&engine), None);
+}
+
+#[test]
 fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
     for request in verbs() {
         for mode in [Mode::OnePhase, Mode::TwoPhase] {
