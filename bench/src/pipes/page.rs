@@ -207,7 +207,10 @@ fn lost(out: &mut String, results: &Results) {
         .collect();
     let _ = writeln!(out, "\n## Where a peer is better\n");
     if lost.is_empty() {
-        let _ = writeln!(out, "Nowhere in the tests of pipes. Each of the other sections says for itself.");
+        let _ = writeln!(
+            out,
+            "Nowhere in the tests of pipes. Each of the other sections says for itself."
+        );
     } else {
         let _ = writeln!(out, "{}", lost.join("\n"));
     }
