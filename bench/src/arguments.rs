@@ -41,7 +41,7 @@ pub enum Action {
     Exchanges(Exchanges),
     /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link (as root).
     Failover(Failover),
-    /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell (as root).
+    /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell and offers of the core (as root).
     SystemCalls(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
@@ -49,7 +49,7 @@ pub enum Action {
     All(Wire),
     /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
     Pipes(Pipes),
-    /// Writes docs/performance.md and its plots from a result of `pipes` and the last one of `rx --peers` beside it.
+    /// Writes docs/performance.md and its plots from a result of `pipes` and the last ones of the other measurements beside it.
     Page(Page),
     /// One of the processes that `pipes` starts.
     #[command(hide = true)]

@@ -117,21 +117,44 @@ fn both_sides_count_and_every_command_is_told() {
         return;
     };
     assert_eq!(told, kept);
-    assert!(told["covalent"].as_f64().unwrap() > 0.0 && told["bare"].as_f64().unwrap() > 0.0);
-    let loads = told["peer"]["loads"].as_array().unwrap();
-    assert_eq!(loads.len(), 2);
-    for load in loads {
-        let commands = load["commands"].to_string();
+    let sides = told["sides"].as_array().unwrap();
+    for side in sides {
+        assert!(side["mops"]["median"].as_f64().unwrap() > 0.0, "{side}");
+    }
+    let of_redis: Vec<String> = sides
+        .iter()
+        .filter(|side| side["side"]["redis"].is_u64())
+        .map(|side| side["commands"].to_string())
+        .collect();
+    assert_eq!(of_redis.len(), 2, "one connection, and many");
+    for commands in of_redis {
         assert!(
             commands.contains("redis-server --port") && commands.contains("-t incr -P 64"),
             "{commands}"
         );
     }
-    assert_eq!(told["setup"]["daemons"].as_array().unwrap().len(), 2);
+    assert!(sides.iter().any(|side| side["side"] == "application"));
+    let goals = told["goals"].as_array().unwrap();
     assert!(
-        told["setup"]["cores"]
-            .as_str()
-            .unwrap()
-            .contains("two cores each")
+        goals.iter().all(|goal| goal["at_least"] == 5.0),
+        "{goals:?}"
+    );
+}
+
+#[test]
+fn every_way_to_exchange_is_counted_and_allocates_nothing() {
+    let Some((told, kept)) = measured("exchanges") else {
+        return;
+    };
+    assert_eq!(told, kept);
+    let sides = told["sides"].as_array().unwrap();
+    assert_eq!(sides.len(), 10, "two of records alone, eight of exchanges");
+    let goals = told["goals"].as_array().unwrap();
+    assert_eq!(goals.len(), 3, "{goals:?}");
+    assert!(
+        goals
+            .iter()
+            .any(|goal| goal["goal"] == "exchanges_allocations" && goal["met"] == true),
+        "{goals:?}"
     );
 }

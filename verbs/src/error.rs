@@ -51,7 +51,8 @@ pub enum Error {
         what: &'static str,
     },
     /// The deadline passed while a verb was under way: it may or may not have been executed by now. It is not lost; a
-    /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) brings its completion.
+    /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) brings its completion. It has no name for
+    /// [`Verbs::ask`](crate::Verbs::ask): that comes with [`Outcome::InDoubt`](crate::Outcome::InDoubt) alone, when no path is left.
     #[error("the deadline passed while verb {} was under way: whether it was executed will be told by a later poll", id.number())]
     InDoubt {
         /// The verb's number.
@@ -72,7 +73,7 @@ pub enum Error {
     VerbRefused(Refusal),
     /// A verb's other node started afresh, so nobody remembers whether the verb was executed.
     #[error(
-        "the other node's daemon restarted while the verb was under way: its region is gone, whether the verb was executed before is unknown"
+        "the other node's daemon restarted while the verb was under way: whether it was executed is unknown; an ordinary region is gone, a durable one is there again once its owner has registered it"
     )]
     PeerRestarted,
     /// More bytes were asked for than the pipe ever holds at a time.

@@ -196,8 +196,8 @@ pub enum Outcome {
     },
     /// It was not executed. After [`Refusal::NoResources`], [`Refusal::Busy`] and [`Refusal::QueueFull`] trying later helps; the other reasons stay.
     Refused(Refusal),
-    /// The other node's daemon started afresh, so its memory of this verb is lost: it may have been executed before
-    /// the region vanished with the old daemon, or not at all.
+    /// The other node's daemon started afresh, so its memory of this verb is lost: it was executed before,
+    /// or not at all. An ordinary region is gone; a durable one tells.
     PeerRestarted,
     /// It was not executed: no link ever led to a node with that identity.
     NoSuchPeer,

@@ -19,7 +19,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// To the first completion over the other link, and where that cannot be told no less than it.
+    /// To the first completion over the other link; where that cannot be told, no less than to it from when the cable was dead.
     pub fn bound_ns(&self) -> u64 {
         self.first_ns.unwrap_or(self.longest_ns)
     }

@@ -30,7 +30,8 @@ fn text(results: Option<&Results>) -> String {
          two by turns. One link is cut and mended again and again, in each way in turn. *First*: from just before the cut is asked for to the first\n\
          completion of a verb that waited on it; it came over the other link. An application is not told which link a verb takes: a verb that is\n\
          overtaken by a later one waited on the cut link. Where none is (the call that takes an interface down lasts longer than all the rest), *first*\n\
-         is the longest wait of any verb, which is no shorter. *Round trips*: of one verb at a time over the same links, {trip_us:.1} µs.\n\n\
+         is the longest wait of any verb, counted from its posting if the cut was asked for before: no shorter than from the moment at which the cable was dead.\n\
+         *Told apart*: of how many cuts a verb was seen to have waited on the cut link. *Round trips*: of one verb at a time over the same links, {trip_us:.1} µs.\n\n\
          | | cuts | told apart | first: p50 µs | p99 | max | p99 in round trips | longest wait: p50 µs | p99 | max | noticed by |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
         setup.open

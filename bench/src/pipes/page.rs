@@ -87,8 +87,9 @@ fn head(out: &mut String, results: &Results) {
          is touched, then it is sent back). testpmd swaps addresses instead, and its near side looks at nothing. All contestants took turns, case by\n\
          case, {} times; figures are medians, and only figures of this run are compared. How it was measured, and with which command lines, is\n\
          [below](#contestants).\n\n\
-         No covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. Only\n\
-         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) go through a daemon.\n\
+         The tests of pipes have no covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. From\n\
+         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) on there are daemons and veth pairs, but for *Exchanges over one link*\n\
+         (threads and a cable in memory) and *Instructions* (one thread).\n\
          covalentd places at most one datagram at a time, so it cannot reach the stream figures.\n",
         setup.rounds
     );
@@ -206,7 +207,10 @@ fn lost(out: &mut String, results: &Results) {
         .collect();
     let _ = writeln!(out, "\n## Where a peer is better\n");
     if lost.is_empty() {
-        let _ = writeln!(out, "Nowhere in the tests of pipes below.");
+        let _ = writeln!(
+            out,
+            "Nowhere in the tests of pipes. Each of the other sections says for itself."
+        );
     } else {
         let _ = writeln!(out, "{}", lost.join("\n"));
     }

@@ -43,6 +43,8 @@ pub struct Core {
     pub touched: Vec<usize>,
     /// Slots of sessions in whose receive queues messages came since they were told. Its room grows when a session is opened, never with a message.
     pub receivers: Vec<usize>,
+    /// An application was woken since the core was offered to it.
+    pub woke: bool,
     /// Slots of pipes to take packets from, in turn. Its room grows when a pipe is opened, never with a packet.
     pub sources: VecDeque<usize>,
     /// Pipes to look at although nobody asked.
@@ -215,6 +217,7 @@ impl Core {
         if session.rings.app_sleeping() {
             // It fails only once the application is gone, which the host thread sees by itself.
             let _ = session.to_application.notify();
+            self.woke = true;
         }
     }
 

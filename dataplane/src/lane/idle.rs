@@ -12,14 +12,10 @@ use std::{
 
 use covalent_api::config::Idle;
 
-use super::{Lane, durable::Durable, stamp};
+use super::{Lane, durable::Durable, offer::Offers, stamp};
 
 /// Longest wait while a pipe waits for room in a port: not every port tells when it has room again.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
-
-/// Fruitless rounds for each time that the core is offered to others: some microseconds, longer than a peer on the next machine takes to
-/// answer. A yield to an application that only waits costs two context switches, and just then the answer would come.
-const ROUNDS_PER_YIELD: u32 = 64;
 
 /// Fruitless rounds after which the links are told that all is quiet: some ten microseconds, longer than a neighbour's answer takes, so
 /// that the balls by which a link finds out what was lost never go along with exchanges that are answered.
@@ -37,6 +33,7 @@ pub(super) struct Idler {
     since: Option<Instant>,
     /// Rounds without work since the last one with some.
     fruitless: u32,
+    offers: Offers,
     fds: Vec<libc::pollfd>,
     sessions: Vec<usize>,
 }
@@ -48,24 +45,27 @@ impl Idler {
             spin,
             since: None,
             fruitless: 0,
+            offers: Offers::default(),
             fds: Vec::new(),
             sessions: Vec::new(),
         }
     }
 
-    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), which
-    /// may have told it something, and after fruitless rounds; on a core of its own the lane has it back at once.
-    fn pause(&mut self, found_work: bool, drained: bool) {
+    /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), and after
+    /// fruitless rounds. `woke`: one was woken since; tells whether it was offered.
+    fn pause(&mut self, found_work: bool, drained: bool, woke: bool) -> bool {
         self.fruitless = if found_work {
             0
         } else {
             self.fruitless.wrapping_add(1)
         };
-        if drained || (!found_work && self.fruitless.is_multiple_of(ROUNDS_PER_YIELD)) {
-            std::thread::yield_now();
+        let due = self.offers.due(found_work, drained, woke, self.fruitless);
+        if due {
+            self.offers.offer();
         } else if !found_work {
             std::hint::spin_loop();
         }
+        due
     }
 
     /// Whether the links should be told, after the round that ends now, that all is quiet.
@@ -115,7 +115,9 @@ impl Lane {
             self.node.on_quiet();
         }
         if due_soon || !self.idler.is_tired(self.core.now, found_work) {
-            self.idler.pause(found_work, drained);
+            if self.idler.pause(found_work, drained, self.core.woke) {
+                self.core.woke = false;
+            }
             return;
         }
         // Who sleeps does not look any more.
@@ -249,7 +251,7 @@ mod tests {
             if idler.is_quiet(found_work) {
                 quiet.push(round);
             }
-            idler.pause(found_work, false);
+            idler.pause(found_work, false, false);
         }
         assert_eq!(quiet, [256, 556, 812]);
     }

@@ -15,6 +15,7 @@ mod durable;
 mod failover;
 mod gather;
 mod idle;
+mod offer;
 mod outbox;
 mod pacer;
 mod pending;
@@ -166,6 +167,7 @@ impl Lane {
             pipes: Slots::new(),
             touched: Vec::new(),
             receivers: Vec::new(),
+            woke: false,
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
             durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),

@@ -291,8 +291,8 @@ pub unsafe extern "C" fn covalent_fetch_max(
     }
 }
 
-/// Changes a word as `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) says if it stands to `comparand` as `comparison` (COVALENT_IF_EQUAL…) and
-/// `order` want, else COVALENT_MISMATCH; tells what it held either way.
+/// Applies the change `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to a word if the word compares with `comparand` as
+/// `comparison` (COVALENT_IF_EQUAL…) says, signed or unsigned as `order` says; else COVALENT_MISMATCH. `found` gets what the word held either way.
 ///
 /// # Safety
 /// `region` points to such; `found` may be written.

@@ -28,7 +28,8 @@ pub enum covalent_status {
     COVALENT_REFUSED = -5,
     /// The time ran out first; nothing is under way.
     COVALENT_DEADLINE = -6,
-    /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt names it.
+    /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
+    /// id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
     COVALENT_IN_DOUBT = -7,
     /// No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
