@@ -27,7 +27,11 @@ fn sources(folder: &Path, found: &mut Vec<Source>) {
         if path.is_dir() {
             sources(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let stem = path.with_extension("");
+            let mut stem = path.with_extension("");
+            if name == "tests.rs" {
+                // The unit tests of the module beside it.
+                stem.pop();
+            }
             let parts = stem
                 .iter()
                 .map(|part| part.to_str().expect("UTF-8").to_owned());

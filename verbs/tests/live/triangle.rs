@@ -1,6 +1,6 @@
 //! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, end by way of `c`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use covalent_dataplane::Daemon;
 use covalent_verbs::{
@@ -84,11 +84,11 @@ fn post(verbs: &mut Verbs<'_>, counter: &RemoteRegion, round: u64) {
     }
 }
 
-/// Takes what comes until nothing has come for a while.
-fn take_what_comes(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>) {
+/// Takes what comes until it is `enough`.
+fn take_until(verbs: &mut Verbs<'_>, taken: &mut Vec<Completion>, enough: impl Fn(usize) -> bool) {
     let mut completions = vec![Completion::default(); 16];
-    let pause = Duration::from_millis(150);
-    while let Ok(came @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
+    while !enough(taken.len()) {
+        let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
         taken.extend_from_slice(&completions[..came]);
     }
 }
@@ -105,9 +105,10 @@ fn what_was_executed_is_learned_over_the_neighbour() {
         post(&mut verbs, &counter, round);
         nodes.set_port("a", "ab", false);
         nodes.await_links("a", &["down", "up"]);
-        take_what_comes(&mut verbs, &mut taken);
         // No link leads to b, and yet what it executed is known here, to the last one.
-        assert_eq!(own.load(0).unwrap(), taken.len() as u64, "round {round}");
+        take_until(&mut verbs, &mut taken, |known| {
+            known as u64 == own.load(0).unwrap()
+        });
         assert!(
             taken
                 .iter()
@@ -115,11 +116,9 @@ fn what_was_executed_is_learned_over_the_neighbour() {
             "nobody was in doubt"
         );
         nodes.set_port("a", "ab", true);
-        while taken.len() as u64 != (round + 1) * BATCH {
-            let mut completions = vec![Completion::default(); 16];
-            let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
-            taken.extend_from_slice(&completions[..came]);
-        }
+        take_until(&mut verbs, &mut taken, |known| {
+            known as u64 == (round + 1) * BATCH
+        });
         assert_eq!(own.load(0).unwrap(), (round + 1) * BATCH, "exactly once");
         nodes.await_links("a", &["up", "up"]);
         nodes.await_links("b", &["up", "up"]);
@@ -148,7 +147,7 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
         nodes.set_port("a", "ab", false);
         nodes.await_links("a", &["down", "up"]);
         let mut taken = Vec::new();
-        take_what_comes(&mut verbs, &mut taken);
+        take_until(&mut verbs, &mut taken, |told| told as u64 == BATCH);
         let is_name = |completion: &Completion| match completion.outcome {
             Outcome::InDoubt(name) => Some(name.to_bytes()),
             _ => None,
@@ -164,19 +163,14 @@ fn another_program_asks_for_what_a_dead_one_left_in_doubt() {
             verbs.ask(&InDoubtId::from_bytes(name), 7).unwrap();
         }
         let mut answers = Vec::new();
-        take_what_comes(&mut verbs, &mut answers);
-        assert_eq!(answers.len(), names.len(), "round {round}");
+        take_until(&mut verbs, &mut answers, |told| told == names.len());
         for answer in &answers {
             assert!(matches!(answer.outcome, Outcome::InDoubt(_)), "{answer:?}");
         }
         // The path that returns is the one over the neighbour.
         nodes.set_port("c", "cb", true);
         answers.clear();
-        while answers.len() != names.len() {
-            let mut completions = vec![Completion::default(); 16];
-            let came = verbs.poll_deadline(&mut completions, soon()).unwrap();
-            answers.extend_from_slice(&completions[..came]);
-        }
+        take_until(&mut verbs, &mut answers, |told| told == names.len());
         let mut done = 0;
         for answer in answers {
             match answer.outcome {
