@@ -10,7 +10,7 @@
 //   covalent_verb_queue  verbs on regions of this and other nodes: post and poll, or wait (covalent_fetch_add, ...)
 //   covalent_receive_queue  messages that verbs of any node send to it (covalent_send), whole and in one order
 //
-// Every function returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) when it did what it says, less than 0 when not;
+// Every function but covalent_last_error, covalent_last_in_doubt, covalent_status_name and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) when it did what it says, less than 0 when not;
 // covalent_last_error() then says why in words. Handles are small values: copy them freely. A zero, closed or foreign one, or one of another
 // thread, is COVALENT_INVALID. So is a null pointer where none is allowed, and text that is not UTF-8.
 //
@@ -321,7 +321,8 @@ enum covalent_status
     COVALENT_REFUSED = -5,
     // The time ran out first; nothing is under way.
     COVALENT_DEADLINE = -6,
-    // The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt names it.
+    // The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
+    // id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
     COVALENT_IN_DOUBT = -7,
     // No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
@@ -1422,8 +1423,8 @@ int covalent_fetch_max(struct covalent_verb_queue queue,
                        int64_t timeout_ns,
                        uint64_t *old);
 
-// Changes a word as `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) says if it stands to `comparand` as `comparison` (COVALENT_IF_EQUAL…) and
-// `order` want, else COVALENT_MISMATCH; tells what it held either way.
+// Applies the change `kind` (COVALENT_WRITE, COVALENT_SWAP, COVALENT_FETCH_ADD…) with `operand` to a word if the word compares with `comparand` as
+// `comparison` (COVALENT_IF_EQUAL…) says, signed or unsigned as `order` says; else COVALENT_MISMATCH. `found` gets what the word held either way.
 //
 // # Safety
 // `region` points to such; `found` may be written.

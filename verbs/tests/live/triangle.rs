@@ -1,7 +1,5 @@
 //! Three nodes, each cabled to both others: verbs from `a` to `b`, whose cable is pulled, end by way of `c`.
 
-use std::time::Instant;
-
 use covalent_dataplane::Daemon;
 use covalent_verbs::{
     Client, Completion, Device, InDoubtId, Mode, Outcome, RemoteRegion, Rights, Target, Verb, Verbs,
