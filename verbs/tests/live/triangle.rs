@@ -12,8 +12,8 @@ const ADD: Verb<'_> = Verb::FetchAdd {
     offset_bytes: 0,
     delta: 1,
 };
-/// Verbs under way when the cable is pulled.
-const BATCH: u64 = 48;
+/// Verbs under way when the cable is pulled: as many as one user may ask for at a time here.
+const BATCH: u64 = 32;
 
 pub struct Triangle {
     _daemons: Vec<Daemon>,
