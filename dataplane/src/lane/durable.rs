@@ -21,6 +21,9 @@ use covalent_protocol::{
 };
 use rustc_hash::FxHashMap;
 
+mod shares;
+
+use self::shares::Shares;
 use crate::{
     journal::{
         Commit, Exchange, Journal, LatchKey, Lsn, Recovered, Redo, RegionKey, SnapshotRegion,
@@ -47,6 +50,9 @@ const WORD_BYTES: usize = 8;
 pub struct Durable {
     journal: Journal,
     regions: BTreeMap<RegionKey, Region>,
+    /// Keys of the journal by name.
+    names: FxHashMap<String, RegionKey>,
+    shares: Shares,
     /// Keys that verbs show.
     rkeys: FxHashMap<u32, Shown>,
     /// Room kept for exchanges that are open.
@@ -152,7 +158,7 @@ pub enum Local {
 impl Durable {
     /// What a journal held when it was opened. Its regions are kept until their owners come.
     pub fn new(journal: Journal, recovered: Recovered) -> Self {
-        let regions = recovered
+        let regions: BTreeMap<_, _> = recovered
             .regions
             .into_iter()
             .map(|(key, region)| {
@@ -167,11 +173,19 @@ impl Durable {
                 (key, region)
             })
             .collect();
+        let mut shares = Shares::default();
+        let name_of = |(&key, region): (&RegionKey, &Region)| {
+            shares.take(region.uid, region.size_bytes);
+            (region.name.clone(), key)
+        };
+        let names = regions.iter().map(name_of).collect();
         Self {
             // What was found is told in the first round: a node begins without it, and would withhold answers about it.
             told: Lsn::default(),
             journal,
             regions,
+            names,
+            shares,
             rkeys: FxHashMap::default(),
             kept: Room::default(),
             at_once: None,
@@ -186,15 +200,13 @@ impl Durable {
 
     /// The bytes of a kept region of this name, to be put into the memory of who registers it.
     pub fn kept_bytes(&self, name: &str) -> Option<&[u8]> {
-        self.regions
-            .values()
-            .find_map(|region| match &region.place {
-                Place::Kept(bytes) if region.name == name => Some(&bytes[..]),
-                _ => None,
-            })
+        match &self.regions.get(self.names.get(name)?)?.place {
+            Place::Kept(bytes) => Some(bytes),
+            Place::Served { .. } => None,
+        }
     }
 
-    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`.
+    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`. `is_bounded`: its user leaves room for others.
     ///
     /// # Errors
     /// Why it cannot be durable; nothing changed.
@@ -202,24 +214,31 @@ impl Durable {
         &mut self,
         name: &str,
         uid: u32,
+        is_bounded: bool,
         size_bytes: u64,
         session: u64,
         rkey: u32,
     ) -> Result<(), String> {
         let place = Place::Served { session, rkey };
-        let known = self
-            .regions
-            .iter_mut()
-            .find(|(_, known)| known.name == name);
-        let key = if let Some((&key, known)) = known {
+        let cannot = |why: String| format!("region `{name}` cannot be durable: {why}");
+        let known = self.names.get(name).copied();
+        let key = if let Some((key, known)) =
+            known.and_then(|key| Some((key, self.regions.get_mut(&key)?)))
+        {
             known.place = place;
             key
         } else {
+            if is_bounded {
+                let all_bytes_max = self.journal.regions_bytes_max();
+                self.shares
+                    .check(uid, size_bytes, all_bytes_max)
+                    .map_err(cannot)?;
+            }
             let journal_name = format!("{uid}/{name}");
             let (key, _) = self
                 .journal
                 .append_region(&journal_name, size_bytes)
-                .map_err(|error| format!("region `{name}` cannot be durable: {error}"))?;
+                .map_err(|error| cannot(error.to_string()))?;
             let region = Region {
                 journal_name,
                 name: name.to_owned(),
@@ -228,6 +247,8 @@ impl Durable {
                 place,
             };
             self.regions.insert(key, region);
+            self.names.insert(name.to_owned(), key);
+            self.shares.take(uid, size_bytes);
             key
         };
         let shown = Shown {
@@ -244,20 +265,19 @@ impl Durable {
     /// Why it stays.
     pub fn delete(&mut self, name: &str, ticket: u64) -> Result<(), String> {
         let stays = |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
-        let found = self.regions.iter().find(|(_, known)| known.name == name);
-        let Some((&key, _)) = found else {
+        let Some(&key) = self.names.get(name) else {
             return Err(stays("its lane does not know it".into()));
         };
         let lsn = self
             .journal
             .append_forget(key)
             .map_err(|error| stays(self.failure().unwrap_or_else(|| error.to_string())))?;
-        if let Some(Region {
-            place: Place::Served { rkey, .. },
-            ..
-        }) = self.regions.remove(&key)
-        {
-            self.serve_no_more(rkey);
+        self.names.remove(name);
+        if let Some(region) = self.regions.remove(&key) {
+            self.shares.give(region.uid, region.size_bytes);
+            if let Place::Served { rkey, .. } = region.place {
+                self.serve_no_more(rkey);
+            }
         }
         self.deleted.push_back((lsn, ticket));
         Ok(())

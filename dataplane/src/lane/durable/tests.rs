@@ -50,7 +50,7 @@ impl Node {
         };
         node.engine.insert(region, 0).unwrap();
         node.durable
-            .serve("bank", 7, REGION_BYTES, 1, RKEY)
+            .serve("bank", 7, true, REGION_BYTES, 1, RKEY)
             .unwrap();
         node.sync();
         node
@@ -313,4 +313,27 @@ fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
     assert!(why.contains("was removed") && why.contains("bank"), "{why}");
     node.sync();
     assert_eq!(node.durable.told, told);
+}
+
+#[test]
+fn what_a_user_left_behind_counts_after_a_start_and_until_it_is_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let size_bytes = node.durable.journal.regions_bytes_max() / 2 - REGION_BYTES;
+    let serve = |durable: &mut Durable, uid, is_bounded| {
+        durable.serve("more", uid, is_bounded, size_bytes, 1, RKEY + 1)
+    };
+    let why = serve(&mut node.durable, 7, true).unwrap_err();
+    assert!(why.contains("`more`") && why.contains("user 7"), "{why}");
+    let options = node.options.clone();
+    drop(node);
+    let (journal, recovered) = Journal::open(&options).unwrap();
+    let mut durable = Durable::new(journal, recovered);
+    assert_eq!(serve(&mut durable, 7, true), Err(why));
+    assert_eq!(serve(&mut durable, 8, true), Ok(()));
+    durable.delete("more", 1).unwrap();
+    assert_eq!(serve(&mut durable, 7, false), Ok(()));
+    durable.delete("more", 2).unwrap();
+    durable.delete("bank", 3).unwrap();
+    assert_eq!(serve(&mut durable, 7, true), Ok(()));
 }
