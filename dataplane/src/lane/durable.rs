@@ -26,8 +26,8 @@ mod shares;
 use self::shares::Shares;
 use crate::{
     journal::{
-        Commit, Exchange, Journal, LatchKey, Lsn, Recovered, Redo, RegionKey, SnapshotRegion,
-        SnapshotSource,
+        Commit, Exchange, Journal, LatchKey, Lsn, REGION_RECORD_BYTES_MAX, Recovered, Redo,
+        RegionKey, SnapshotRegion, SnapshotSource,
     },
     verb::VerbEngine,
 };
@@ -44,6 +44,8 @@ const ALONE_BYTES: usize = 8192;
 /// Room in a batch that open exchanges may keep: a snapshot leaves half of a batch.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const WORD_BYTES: usize = 8;
+/// All room in the journal is taken, or promised to open exchanges.
+const NO_ROOM: &str = "its journal has no room now: try again in a moment";
 
 /// The durable regions of one lane.
 #[derive(Debug)]
@@ -103,6 +105,9 @@ struct Room {
 }
 
 impl Room {
+    /// For the record that a region is there, or is no more.
+    const OF_A_REGION: Self = Self::of(REGION_RECORD_BYTES_MAX);
+
     const fn of(record_bytes: usize) -> Self {
         Self {
             batch_bytes: record_bytes,
@@ -234,6 +239,9 @@ impl Durable {
                     .check(uid, size_bytes, all_bytes_max)
                     .map_err(cannot)?;
             }
+            if !self.has_room_for(Room::OF_A_REGION) {
+                return Err(cannot(NO_ROOM.into()));
+            }
             let journal_name = format!("{uid}/{name}");
             let (key, _) = self
                 .journal
@@ -268,6 +276,15 @@ impl Durable {
         let Some(&key) = self.names.get(name) else {
             return Err(stays("its lane does not know it".into()));
         };
+        // What is open on it will append nothing.
+        let gone = match self.regions.get(&key).map(|region| &region.place) {
+            Some(Place::Served { rkey, .. }) => self.rkeys.get(rkey).map(|shown| shown.kept),
+            _ => None,
+        };
+        let kept = self.kept.less(gone.unwrap_or_default());
+        if self.journal.failure().is_none() && !self.has_room_beside(kept, Room::OF_A_REGION) {
+            return Err(stays(NO_ROOM.into()));
+        }
         let lsn = self
             .journal
             .append_forget(key)
@@ -359,7 +376,11 @@ impl Durable {
     }
 
     fn has_room_for(&self, room: Room) -> bool {
-        let room = room.and(self.kept);
+        self.has_room_beside(self.kept, room)
+    }
+
+    fn has_room_beside(&self, kept: Room, room: Room) -> bool {
+        let room = room.and(kept);
         self.journal.has_room_for(room.batch_bytes, room.file_bytes)
     }
 

@@ -17,6 +17,8 @@ const RKEY: u32 = 9;
 const REGION_BYTES: u64 = 16 << 10;
 /// More than any journal here has room for.
 const MANY: usize = 100_000;
+/// Regions that come and go.
+const GUESTS: u32 = 150;
 
 struct Node {
     durable: Durable,
@@ -27,8 +29,12 @@ struct Node {
 
 impl Node {
     fn new(directory: &Path) -> Self {
+        Self::with_files(directory, 256 << 10)
+    }
+
+    fn with_files(directory: &Path, file_bytes: u64) -> Self {
         let options = JournalOptions {
-            file_bytes: 256 << 10,
+            file_bytes,
             batch_bytes: 64 << 10,
             ..JournalOptions::new(directory.join("journal"))
         };
@@ -101,6 +107,25 @@ impl Node {
         assert!(!self.durable.has_failed(), "it was admitted");
     }
 
+    /// One of [`GUESTS`] regions comes. `false` if all are there, or there is no room.
+    fn come(&mut self) -> bool {
+        let absent =
+            (0..GUESTS).find(|guest| !self.durable.names.contains_key(&format!("guest-{guest}")));
+        absent.is_some_and(|guest| {
+            let name = format!("guest-{guest}");
+            let rkey = RKEY + 1 + guest;
+            was_done(&self.durable.serve(&name, 8, true, 8, 2, rkey))
+        })
+    }
+
+    /// One of them goes. `false` if there is none, or no room.
+    fn go(&mut self) -> bool {
+        let name = (0..GUESTS)
+            .map(|guest| format!("guest-{guest}"))
+            .find(|name| self.durable.names.contains_key(name));
+        name.is_some_and(|name| was_done(&self.durable.delete(&name, 0)))
+    }
+
     /// What would be there after a start.
     fn recovered(&self) -> Vec<u8> {
         let recovered = replay(&self.options.directory).unwrap();
@@ -116,6 +141,14 @@ impl Node {
             .unwrap();
         bytes
     }
+}
+
+/// Whether it was done; if not, only for want of room.
+fn was_done(result: &Result<(), String>) -> bool {
+    if let Err(why) = result {
+        assert!(why.contains("no room now"), "{why}");
+    }
+    result.is_ok()
 }
 
 fn encoded(offset: u32, verb: Verb<'_>) -> Vec<u8> {
@@ -204,6 +237,39 @@ fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
             }
             assert!(total >= 8 * 10, "{total} in all");
         }
+    }
+}
+
+#[test]
+fn regions_that_come_and_go_leave_room_to_what_was_admitted() {
+    let [_, write, _] = verbs();
+    for comes_first in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        // Files have room for more than a batch has, so that its room is what is short.
+        let mut node = Node::with_files(directory.path(), 2 << 20);
+        if !comes_first {
+            while node.come() {}
+            assert!(node.durable.names.len() > 100);
+            node.settle();
+        }
+        let mut open = Vec::new();
+        while let Some(id) = node.admit(Mode::TwoPhase, &write) {
+            open.push(id);
+        }
+        assert!(open.len() > 20, "{}", open.len());
+        if comes_first {
+            while node.come() {}
+        } else {
+            while node.go() {}
+        }
+        open.iter().for_each(|id| node.execute(id, &write));
+        node.settle();
+        assert!(node.come() || node.go(), "there is room again");
+        node.settle();
+        while let Some((_, deleted)) = node.durable.next_deleted() {
+            assert_eq!(deleted, Ok(()));
+        }
+        assert_eq!(node.recovered(), node.memory());
     }
 }
 
