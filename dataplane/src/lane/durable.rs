@@ -226,6 +226,9 @@ impl Durable {
     ) -> Result<(), String> {
         let place = Place::Served { session, rkey };
         let cannot = |why: String| format!("region `{name}` cannot be durable: {why}");
+        if self.has_failed() {
+            return Err(cannot(self.failed()));
+        }
         let known = self.names.get(name).copied();
         let key = if let Some((key, known)) =
             known.and_then(|key| Some((key, self.regions.get_mut(&key)?)))
@@ -273,6 +276,9 @@ impl Durable {
     /// Why it stays.
     pub fn delete(&mut self, name: &str, ticket: u64) -> Result<(), String> {
         let stays = |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
+        if self.has_failed() {
+            return Err(stays(self.failed()));
+        }
         let Some(&key) = self.names.get(name) else {
             return Err(stays("its lane does not know it".into()));
         };
@@ -282,13 +288,13 @@ impl Durable {
             _ => None,
         };
         let kept = self.kept.less(gone.unwrap_or_default());
-        if self.journal.failure().is_none() && !self.has_room_beside(kept, Room::OF_A_REGION) {
+        if !self.has_room_beside(kept, Room::OF_A_REGION) {
             return Err(stays(NO_ROOM.into()));
         }
         let lsn = self
             .journal
             .append_forget(key)
-            .map_err(|error| stays(self.failure().unwrap_or_else(|| error.to_string())))?;
+            .map_err(|error| stays(error.to_string()))?;
         self.names.remove(name);
         if let Some(region) = self.regions.remove(&key) {
             self.shares.give(region.uid, region.size_bytes);
@@ -300,14 +306,14 @@ impl Durable {
         Ok(())
     }
 
-    /// The ticket of the next deletion that is on disk, or is known to come to nothing: then with the reason.
+    /// The ticket of the next deletion that is on disk, or of which nobody knows whether it is: then with the reason.
     pub fn next_deleted(&mut self) -> Option<(u64, Result<(), String>)> {
         let &(lsn, ticket) = self.deleted.front()?;
         let result = if lsn <= self.told {
             Ok(())
         } else {
-            // It may be there again after the next start, or not.
-            Err(self.failure()?)
+            // It may be there again after the next start, or not. What a journal has no room for does not keep it from the disk.
+            Err(self.journal.failure()?.to_string())
         };
         self.deleted.pop_front();
         Some((ticket, result))
@@ -614,6 +620,11 @@ impl Durable {
     /// Waits until everything is on disk. For the end of a lane.
     pub fn flush(&mut self) {
         self.journal.flush();
+    }
+
+    fn failed(&self) -> String {
+        let why = self.failure().unwrap_or_default();
+        format!("the journal has failed: {why}")
     }
 
     /// Why nothing is acknowledged any more, if so.

@@ -403,3 +403,38 @@ fn what_a_user_left_behind_counts_after_a_start_and_until_it_is_deleted() {
     durable.delete("bank", 3).unwrap();
     assert_eq!(serve(&mut durable, 7, true), Ok(()));
 }
+
+#[test]
+fn a_deletion_whose_record_reaches_the_disk_is_done_though_a_verb_was_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    node.durable.delete("bank", 3).unwrap();
+    node.durable.lost = true;
+    assert_eq!(node.durable.next_deleted(), None, "it is not on disk");
+    for why in [
+        node.durable
+            .serve("bank", 7, true, REGION_BYTES, 1, RKEY)
+            .unwrap_err(),
+        node.durable.delete("bank", 4).unwrap_err(),
+    ] {
+        assert!(why.contains("the journal has failed"), "{why}");
+    }
+    node.sync();
+    assert_eq!(node.durable.next_deleted(), Some((3, Ok(()))));
+    let recovered = replay(&node.options.directory).unwrap();
+    assert!(recovered.find("7/bank").is_none());
+}
+
+#[test]
+fn a_deletion_is_in_doubt_if_the_journal_fails_before_it_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    node.durable.delete("bank", 3).unwrap();
+    node.durable
+        .end_journal("/x/journal.0".into(), "was removed".into());
+    let (ticket, result) = node.durable.next_deleted().unwrap();
+    assert_eq!(ticket, 3);
+    assert!(result.unwrap_err().contains("was removed"));
+    let again = node.durable.serve("bank", 7, true, REGION_BYTES, 1, RKEY);
+    assert!(again.is_err(), "nothing of it is left");
+}
