@@ -28,8 +28,8 @@ use crate::{
     port::{self, LaneMemory, Port, PortError},
     privilege::{self, PrivilegeError, Privileges},
     server::{
-        DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX, Server,
-        ServerParts,
+        Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX,
+        Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
 };
@@ -470,7 +470,7 @@ fn durable_regions(config: &Config, lanes: &[Lane]) -> Result<DurableRegions, St
                 uid,
                 lane: index,
                 size_bytes,
-                is_going: false,
+                deletion: Deletion::None,
             };
             regions
                 .add_recovered(name.to_owned(), region)

@@ -13,7 +13,8 @@ pub struct JournalConfig {
     /// durable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Size of each of the two files of a lane's journal, in MiB, 1 to 65,536. Default 64. The durable regions of a lane may have a quarter of it together.
+    /// Size of each of the two files of a lane's journal, in MiB, 1 to 65,536. Default 64. The durable regions of a lane may take a quarter of it together, each
+    /// its size, 104 bytes and 64 for every 4 KiB; those of one user half of that, and 4,096 of them, but for root and the daemon's own user.
     pub file_mib: u32,
 }
 

@@ -2,7 +2,10 @@
 
 use std::{io, path::PathBuf};
 
-use super::record::{NAME_BYTES_MAX, RECORD_BYTES_MAX, REPLY_BYTES_MAX};
+use super::record::{
+    NAME_BYTES_MAX, PIECE_BYTES_MAX, PIECE_OVERHEAD_BYTES, RECORD_BYTES_MAX,
+    REGION_RECORD_BYTES_MAX, REPLY_BYTES_MAX,
+};
 
 /// Why a journal cannot be opened or read. Nothing that was acknowledged is lost by it: what is on disk stays as it is.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +82,13 @@ pub enum OpenError {
     },
     /// What was recovered does not fit into files of the configured size.
     #[error(
-        "the journal in {path} holds {found_bytes} bytes of regions and {latches} latched replies, which is too much for files of {file_bytes} bytes: \
-         make the files larger; regions may have a quarter of one"
+        "the regions of the journal in {path} take {found_bytes} bytes in a snapshot, and there are {latches} latched replies, which is too much for files of {file_bytes} \
+         bytes: make the files larger; regions may take a quarter of one"
     )]
     TooSmall {
         /// The journal's directory.
         path: PathBuf,
-        /// Bytes of all regions.
+        /// What all regions take in a snapshot, in bytes.
         found_bytes: u64,
         /// Latched replies.
         latches: usize,
@@ -136,7 +139,8 @@ pub enum AppendError {
     BadSize,
     /// All durable regions together would be larger than a snapshot can be.
     #[error(
-        "all durable regions together would have more than {most_bytes} bytes: make the journal's files larger"
+        "all durable regions together would take more than {most_bytes} bytes, of which each takes its size, {REGION_RECORD_BYTES_MAX} bytes and {PIECE_OVERHEAD_BYTES} for every {PIECE_BYTES_MAX}: delete some, or make the \
+         journal's files larger"
     )]
     TooLarge {
         /// The most, in bytes.

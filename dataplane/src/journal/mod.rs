@@ -58,10 +58,10 @@ pub use error::{AppendError, JournalFailure, OpenError};
 pub use open::JournalOptions;
 pub use record::{
     Body, Exchange, LatchKey, Lsn, NAME_BYTES_MAX, PIECE_BYTES_MAX, RECORD_BYTES_MAX,
-    REPLY_BYTES_MAX, Redo, RegionKey,
+    REGION_RECORD_BYTES_MAX, REPLY_BYTES_MAX, Redo, RegionKey,
 };
 pub use recovered::{Latched, Recovered, RecoveredRegion, TornTail};
 pub use replay::replay;
-pub use snapshot::{SnapshotRegion, SnapshotSource};
+pub use snapshot::{SnapshotRegion, SnapshotSource, snapshot_bytes};
 pub use watch::{JournalWatch, Meddled};
 pub use writer::{Commit, Journal};

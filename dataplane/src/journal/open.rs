@@ -16,7 +16,7 @@ use super::{
     ring::{Ring, probe},
     sector::BLOCK_BYTES,
     snapshot::Cursor,
-    writer::{Beginning, Journal, region_bytes_max},
+    writer::{Beginning, Journal, regions_bytes_max},
 };
 
 /// Least bytes of a batch: a header and the longest record, twice, so that half of it holds one.
@@ -27,8 +27,8 @@ const BATCH_BYTES_MIN: usize = 64 * 1024;
 pub struct JournalOptions {
     /// Its directory, for this journal alone. Made if it is missing.
     pub directory: PathBuf,
-    /// Size of each of the two files in bytes: a multiple of 4096, at least twice a batch, at most 64 GiB. All durable regions together may have a quarter of
-    /// it.
+    /// Size of each of the two files in bytes: a multiple of 4096, at least twice a batch, at most 64 GiB. All durable regions together may take a
+    /// quarter of it in a snapshot, each its size and some bytes beside it.
     pub file_bytes: u64,
     /// Most bytes of one write, a multiple of 4096, 64 KiB to 16 MiB. There are two batches of this size in memory.
     pub batch_bytes: usize,
@@ -86,7 +86,7 @@ impl Journal {
         probe().map_err(OpenError::NoRing)?;
         let directory = Directory::take(&options.directory)?;
         let recovered = replay(&options.directory)?;
-        if recovered.region_bytes() > region_bytes_max(options.file_bytes) {
+        if recovered.regions_bytes() > regions_bytes_max(options.file_bytes) {
             return Err(too_small(options, &recovered));
         }
         let generation = recovered.generation + 1;
@@ -204,7 +204,7 @@ impl Snapshot {
 fn too_small(options: &JournalOptions, recovered: &Recovered) -> OpenError {
     OpenError::TooSmall {
         path: options.directory.clone(),
-        found_bytes: recovered.region_bytes(),
+        found_bytes: recovered.regions_bytes(),
         latches: recovered.latches.len(),
         file_bytes: options.file_bytes,
     }

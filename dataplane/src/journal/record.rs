@@ -24,6 +24,11 @@ const MAGIC: u32 = u32::from_le_bytes(*b"CvJ1");
 const HEADER_BYTES: usize = 32;
 const CRC_BYTES: usize = 8;
 const RECORD_BYTES_MIN: usize = HEADER_BYTES + CRC_BYTES;
+/// Longest record of [`Body::Region`], in bytes: a key, a size, a length and a name.
+pub const REGION_RECORD_BYTES_MAX: usize =
+    HEADER_BYTES + (8 + 8 + 1 + NAME_BYTES_MAX).next_multiple_of(8) + CRC_BYTES;
+/// What a record of [`Body::Piece`] has beside its bytes: a key, an offset, a length.
+pub(super) const PIECE_OVERHEAD_BYTES: usize = HEADER_BYTES + 8 + 8 + 8 + CRC_BYTES;
 
 const COMMIT: u8 = 1;
 const REGION: u8 = 2;

@@ -9,7 +9,7 @@ use covalent_pipe::region::{REGION_BYTES_MAX, WORD_BYTES};
 
 use super::{
     record::{Body, Exchange, LatchKey, Lsn, Redo, RegionKey},
-    snapshot::{SnapshotRegion, SnapshotSource},
+    snapshot::{SnapshotRegion, SnapshotSource, snapshot_bytes},
 };
 
 /// A durable region as the last commit left it.
@@ -68,11 +68,11 @@ impl Recovered {
             .map(|(&key, region)| (key, region))
     }
 
-    /// Bytes of all regions.
-    pub(super) fn region_bytes(&self) -> u64 {
+    /// What all regions may take in a snapshot, in bytes.
+    pub(super) fn regions_bytes(&self) -> u64 {
         self.regions
             .values()
-            .map(|region| region.bytes.len() as u64)
+            .map(|region| snapshot_bytes(region.bytes.len() as u64))
             .sum()
     }
 

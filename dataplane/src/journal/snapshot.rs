@@ -5,8 +5,18 @@
 
 use super::{
     error::AppendError,
-    record::{Body, Exchange, LatchKey, Lsn, PIECE_BYTES_MAX, Redo, RegionKey},
+    record::{
+        Body, Exchange, LatchKey, Lsn, PIECE_BYTES_MAX, PIECE_OVERHEAD_BYTES,
+        REGION_RECORD_BYTES_MAX, Redo, RegionKey,
+    },
 };
+
+/// The most that a region of this size takes in a snapshot, in bytes: a record that names it, and one for each piece.
+#[must_use]
+pub const fn snapshot_bytes(size_bytes: u64) -> u64 {
+    let pieces = size_bytes.div_ceil(PIECE_BYTES_MAX as u64);
+    REGION_RECORD_BYTES_MAX as u64 + pieces * PIECE_OVERHEAD_BYTES as u64 + size_bytes
+}
 
 /// A durable region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,5 +120,54 @@ impl Cursor {
             self.current = Some((key, end));
         }
         Ok(copy.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::record::{NAME_BYTES_MAX, RECORD_BYTES_MAX, encode},
+        *,
+    };
+
+    /// One region, none of it zero.
+    struct One<'a>(SnapshotRegion<'a>);
+
+    impl SnapshotSource for One<'_> {
+        fn region_after(&self, after: Option<RegionKey>) -> Option<SnapshotRegion<'_>> {
+            after.is_none().then_some(self.0)
+        }
+
+        fn read(&self, _key: RegionKey, _offset: u64, target: &mut [u8]) {
+            target.fill(1);
+        }
+
+        fn latch_after(&self, _after: Option<LatchKey>) -> Option<(Exchange, &[u8])> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_region_takes_what_it_is_charged() {
+        let name = "n".repeat(NAME_BYTES_MAX);
+        let piece_bytes = PIECE_BYTES_MAX as u64;
+        for size_bytes in [8, piece_bytes - 8, piece_bytes, piece_bytes + 8, 1 << 20] {
+            let source = One(SnapshotRegion {
+                key: RegionKey(1),
+                name: &name,
+                size_bytes,
+            });
+            let mut taken_bytes = 0;
+            let mut scratch = Box::new([0; RECORD_BYTES_MAX]);
+            let end = Cursor::default().step(&source, usize::MAX, |body| {
+                if *body != Body::SnapshotEnd {
+                    let bytes = encode(body, 1, Lsn(1), &mut scratch);
+                    taken_bytes += bytes.map_err(|_| AppendError::TooLong)? as u64;
+                }
+                Ok(Lsn(1))
+            });
+            assert_eq!(end, Ok(Some(Lsn(1))));
+            assert_eq!(taken_bytes, snapshot_bytes(size_bytes));
+        }
     }
 }

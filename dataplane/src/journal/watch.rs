@@ -1,12 +1,15 @@
 //! Sees it when somebody else lays hands on the files of journals.
 //!
 //! A lane writes into files that are open, so it would not notice that one was removed: commits would be acknowledged, and the next start would not find
-//! them.
+//! them. The directories above a journal are watched too: if one is moved, its path leads to the files no more.
 
 use std::{
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    path::PathBuf,
+    fs, io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -25,6 +28,24 @@ pub struct JournalWatch {
     inotify: Inotify,
     /// The lane and the directory of each watch.
     watched: Vec<(WatchDescriptor, u32, PathBuf)>,
+    /// What is to be where.
+    present: Vec<Present>,
+}
+
+/// A file or directory of a journal, as it was found at first.
+#[derive(Debug)]
+struct Present {
+    lane: u32,
+    path: PathBuf,
+    found: Option<Identity>,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// What was done to a journal by somebody else.
@@ -45,20 +66,33 @@ impl JournalWatch {
     /// The kernel gives no watch.
     pub fn open(directories: impl IntoIterator<Item = (u32, PathBuf)>) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        let events = AddWatchFlags::IN_DELETE
+        let itself =
+            AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_ONLYDIR;
+        let events = itself
+            | AddWatchFlags::IN_DELETE
             | AddWatchFlags::IN_MOVE
-            | AddWatchFlags::IN_CLOSE_WRITE
-            | AddWatchFlags::IN_DELETE_SELF
-            | AddWatchFlags::IN_MOVE_SELF
-            | AddWatchFlags::IN_ONLYDIR;
-        let watched = directories
-            .into_iter()
-            .map(|(lane, path)| {
-                let watch = inotify.add_watch(&path, events)?;
-                Ok((watch, lane, path))
-            })
-            .collect::<io::Result<_>>()?;
-        Ok(Self { inotify, watched })
+            | AddWatchFlags::IN_CLOSE_WRITE;
+        let (mut watched, mut present) = (Vec::new(), Vec::new());
+        for (lane, path) in directories {
+            // One that this user cannot read cannot be watched.
+            for above in path.ancestors().skip(1) {
+                if let Ok(watch) = inotify.add_watch(above, itself) {
+                    watched.push((watch, lane, above.to_owned()));
+                }
+            }
+            let files = FILES.iter().chain([&LOCK]).map(|name| path.join(name));
+            present.extend([path.clone()].into_iter().chain(files).map(|path| Present {
+                lane,
+                found: identity(&path),
+                path,
+            }));
+            watched.push((inotify.add_watch(&path, events)?, lane, path));
+        }
+        Ok(Self {
+            inotify,
+            watched,
+            present,
+        })
     }
 
     /// Reads what came and shows it to `visit`, if it does harm.
@@ -73,23 +107,38 @@ impl JournalWatch {
                 events => events?,
             };
             for event in events {
-                let mut watched = self.watched.iter();
-                let Some((_, lane, directory)) = watched.find(|(watch, _, _)| *watch == event.wd)
-                else {
+                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+                    self.compare(&mut visit);
                     continue;
-                };
+                }
                 let name = event.name.as_ref().and_then(|name| name.to_str());
                 let Some(what) = harm(event.mask, name) else {
                     continue;
                 };
-                visit(Meddled {
-                    lane: *lane,
-                    path: name.map_or_else(|| directory.clone(), |name| directory.join(name)),
-                    what,
-                });
+                // One directory may be above the journals of many lanes.
+                let concerned = self.watched.iter().filter(|(watch, ..)| *watch == event.wd);
+                for (_, lane, directory) in concerned {
+                    visit(Meddled {
+                        lane: *lane,
+                        path: name.map_or_else(|| directory.clone(), |name| directory.join(name)),
+                        what,
+                    });
+                }
             }
         }
         Ok(())
+    }
+
+    /// So much happened that the kernel has left events away: looks whether everything is where it was.
+    fn compare(&self, visit: &mut impl FnMut(Meddled)) {
+        let changed = |present: &&Present| identity(&present.path) != present.found;
+        for Present { lane, path, .. } in self.present.iter().filter(changed) {
+            visit(Meddled {
+                lane: *lane,
+                path: path.clone(),
+                what: "was removed or replaced",
+            });
+        }
     }
 }
 
@@ -147,14 +196,70 @@ mod tests {
         let mut watch = JournalWatch::open([(3, path.clone())]).unwrap();
         deed(&path);
         let mut seen = Vec::new();
-        watch
-            .read(|meddled| {
-                assert_eq!(meddled.lane, 3);
-                let within = meddled.path.strip_prefix(&path).unwrap().to_owned();
-                seen.push((within, meddled.what));
-            })
-            .unwrap();
+        // More than enough for a full queue.
+        for _ in 0..events_max() {
+            watch
+                .read(|meddled| {
+                    assert_eq!(meddled.lane, 3);
+                    let within = meddled.path.strip_prefix(&path);
+                    let within = within.map_or_else(|_| meddled.path.clone(), Path::to_owned);
+                    seen.push((within, meddled.what));
+                })
+                .unwrap();
+        }
         seen
+    }
+
+    /// Events that the kernel keeps for one watcher.
+    fn events_max() -> usize {
+        let max = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        max.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn a_directory_above_that_is_moved_is_seen_by_all_lanes() {
+        let root = tempfile::tempdir().unwrap();
+        let journals = root.path().join("state/journals");
+        let lanes = [0, 1].map(|lane| (lane, journals.join(format!("lane-{lane}"))));
+        for (_, path) in &lanes {
+            fs::create_dir_all(path).unwrap();
+        }
+        for moved in [journals.as_path(), &root.path().join("state")] {
+            let mut watch = JournalWatch::open(lanes.clone()).unwrap();
+            let elsewhere = root.path().join("elsewhere");
+            fs::rename(moved, &elsewhere).unwrap();
+            let mut seen = Vec::new();
+            watch.read(|meddled| seen.push(meddled)).unwrap();
+            let expected = [0, 1].map(|lane| Meddled {
+                lane,
+                path: moved.to_owned(),
+                what: "was moved away",
+            });
+            assert_eq!(seen, expected);
+            fs::rename(elsewhere, moved).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_happens_while_events_are_lost_is_seen() {
+        let overflow = |path: &Path| {
+            // Two in turn: events that are alike are kept as one.
+            for _ in 0..=events_max() / 2 {
+                fs::write(path.join("a"), "").unwrap();
+                fs::write(path.join("b"), "").unwrap();
+            }
+        };
+        assert_eq!(seen(overflow), []);
+        for name in FILES.into_iter().chain([LOCK]) {
+            let replaced = seen(|path| {
+                overflow(path);
+                let other = path.parent().unwrap().join("x");
+                fs::write(&other, "y").unwrap();
+                fs::rename(other, path.join(name)).unwrap();
+            });
+            let expected = (PathBuf::from(name), "was removed or replaced");
+            assert_eq!(replaced, [expected]);
+        }
     }
 
     #[test]

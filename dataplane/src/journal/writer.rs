@@ -16,7 +16,7 @@ use super::{
     record::{Body, Exchange, Lsn, RECORD_BYTES_MAX, Redo, Redos, RegionKey, encode},
     ring::{Answer, BLANK_BYTES_MAX, Done, Ring},
     sector::SECTOR_BYTES,
-    snapshot::{Cursor, SnapshotSource},
+    snapshot::{Cursor, SnapshotSource, snapshot_bytes},
 };
 
 /// An executed verb.
@@ -41,10 +41,11 @@ pub struct Journal {
     directory: Directory,
     ring: Ring,
     file_sectors: u32,
-    region_bytes_max: u64,
+    regions_bytes_max: u64,
     /// Sizes and names of the regions that records may speak of.
     regions: FxHashMap<RegionKey, (u64, Box<str>)>,
-    region_bytes: u64,
+    /// What all regions may take in a snapshot.
+    regions_bytes: u64,
     last_key: u64,
     generation: u64,
     /// Where records go.
@@ -101,9 +102,9 @@ pub(super) struct Beginning {
     pub next: Lsn,
 }
 
-/// Most bytes of all regions together for files of this size: a snapshot has half of a file, and latched replies and what each record takes besides
-/// have half of that.
-pub(super) const fn region_bytes_max(file_bytes: u64) -> u64 {
+/// Most bytes that all regions together may take in a snapshot for files of this size: it has half of a file, and latched replies and what is left
+/// empty between batches have half of that.
+pub(super) const fn regions_bytes_max(file_bytes: u64) -> u64 {
     file_bytes / 4
 }
 
@@ -125,8 +126,11 @@ impl Journal {
             directory,
             ring,
             file_sectors: (file_bytes / SECTOR_BYTES as u64) as u32,
-            region_bytes_max: region_bytes_max(file_bytes),
-            region_bytes: regions.values().map(|(size_bytes, _)| size_bytes).sum(),
+            regions_bytes_max: regions_bytes_max(file_bytes),
+            regions_bytes: regions
+                .values()
+                .map(|&(size_bytes, _)| snapshot_bytes(size_bytes))
+                .sum(),
             regions,
             last_key,
             generation,
@@ -215,9 +219,9 @@ impl Journal {
         if self.region_key(name).is_some() {
             return Err(AppendError::NameTaken);
         }
-        if self.region_bytes + size_bytes > self.region_bytes_max {
+        if self.regions_bytes + snapshot_bytes(size_bytes) > self.regions_bytes_max {
             return Err(AppendError::TooLarge {
-                most_bytes: self.region_bytes_max,
+                most_bytes: self.regions_bytes_max,
             });
         }
         let key = RegionKey(self.last_key + 1);
@@ -229,7 +233,7 @@ impl Journal {
         let lsn = self.push(&body, self.commit_sectors())?;
         self.last_key = key.0;
         self.regions.insert(key, (size_bytes, name.into()));
-        self.region_bytes += size_bytes;
+        self.regions_bytes += snapshot_bytes(size_bytes);
         Ok((key, lsn))
     }
 
@@ -243,9 +247,15 @@ impl Journal {
         }
         let lsn = self.push(&Body::Forget(region), self.commit_sectors())?;
         if let Some((size_bytes, _)) = self.regions.remove(&region) {
-            self.region_bytes -= size_bytes;
+            self.regions_bytes -= snapshot_bytes(size_bytes);
         }
         Ok(lsn)
+    }
+
+    /// The most that all regions together may take in a snapshot, in bytes.
+    #[must_use]
+    pub const fn regions_bytes_max(&self) -> u64 {
+        self.regions_bytes_max
     }
 
     /// The durable region of this name.

@@ -210,6 +210,8 @@ pub enum Report {
 pub enum Answer {
     /// It is done.
     Done,
+    /// To [`Command::DeleteRegion`]: the lane has the region no more, and whether its journal has shows at the next start, for this reason.
+    InDoubt(String),
     /// To [`Command::Detach`] and [`Command::ClosePipe`].
     Released(Box<Released>),
     /// To [`Command::Snapshot`].

@@ -211,7 +211,9 @@ impl Lane {
 
     fn register(&mut self, new: NewRegion) -> Result<(), String> {
         let slot = self.core.session_slot(new.session)?;
-        let uid = self.core.sessions.get(slot).map_or(0, |owner| owner.uid);
+        let owner = self.core.sessions.get(slot);
+        let uid = owner.map_or(0, |owner| owner.uid);
+        let is_bounded = owner.is_none_or(|owner| !owner.commands);
         let Core {
             durable, engine, ..
         } = &mut self.core;
@@ -236,7 +238,7 @@ impl Lane {
         }
         engine.insert(new, slot)?;
         durable
-            .serve(&name, uid, size_bytes, session, rkey)
+            .serve(&name, uid, is_bounded, size_bytes, session, rkey)
             .inspect_err(|_| engine.withdraw(rkey))
     }
 

@@ -21,10 +21,13 @@ use covalent_protocol::{
 };
 use rustc_hash::FxHashMap;
 
+mod shares;
+
+use self::shares::Shares;
 use crate::{
     journal::{
-        Commit, Exchange, Journal, LatchKey, Lsn, Recovered, Redo, RegionKey, SnapshotRegion,
-        SnapshotSource,
+        Commit, Exchange, Journal, LatchKey, Lsn, REGION_RECORD_BYTES_MAX, Recovered, Redo,
+        RegionKey, SnapshotRegion, SnapshotSource,
     },
     verb::VerbEngine,
 };
@@ -41,12 +44,17 @@ const ALONE_BYTES: usize = 8192;
 /// Room in a batch that open exchanges may keep: a snapshot leaves half of a batch.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const WORD_BYTES: usize = 8;
+/// All room in the journal is taken, or promised to open exchanges.
+const NO_ROOM: &str = "its journal has no room now: try again in a moment";
 
 /// The durable regions of one lane.
 #[derive(Debug)]
 pub struct Durable {
     journal: Journal,
     regions: BTreeMap<RegionKey, Region>,
+    /// Keys of the journal by name.
+    names: FxHashMap<String, RegionKey>,
+    shares: Shares,
     /// Keys that verbs show.
     rkeys: FxHashMap<u32, Shown>,
     /// Room kept for exchanges that are open.
@@ -97,6 +105,9 @@ struct Room {
 }
 
 impl Room {
+    /// For the record that a region is there, or is no more.
+    const OF_A_REGION: Self = Self::of(REGION_RECORD_BYTES_MAX);
+
     const fn of(record_bytes: usize) -> Self {
         Self {
             batch_bytes: record_bytes,
@@ -152,7 +163,7 @@ pub enum Local {
 impl Durable {
     /// What a journal held when it was opened. Its regions are kept until their owners come.
     pub fn new(journal: Journal, recovered: Recovered) -> Self {
-        let regions = recovered
+        let regions: BTreeMap<_, _> = recovered
             .regions
             .into_iter()
             .map(|(key, region)| {
@@ -167,11 +178,19 @@ impl Durable {
                 (key, region)
             })
             .collect();
+        let mut shares = Shares::default();
+        let name_of = |(&key, region): (&RegionKey, &Region)| {
+            shares.take(region.uid, region.size_bytes);
+            (region.name.clone(), key)
+        };
+        let names = regions.iter().map(name_of).collect();
         Self {
             // What was found is told in the first round: a node begins without it, and would withhold answers about it.
             told: Lsn::default(),
             journal,
             regions,
+            names,
+            shares,
             rkeys: FxHashMap::default(),
             kept: Room::default(),
             at_once: None,
@@ -186,15 +205,13 @@ impl Durable {
 
     /// The bytes of a kept region of this name, to be put into the memory of who registers it.
     pub fn kept_bytes(&self, name: &str) -> Option<&[u8]> {
-        self.regions
-            .values()
-            .find_map(|region| match &region.place {
-                Place::Kept(bytes) if region.name == name => Some(&bytes[..]),
-                _ => None,
-            })
+        match &self.regions.get(self.names.get(name)?)?.place {
+            Place::Kept(bytes) => Some(bytes),
+            Place::Served { .. } => None,
+        }
     }
 
-    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`.
+    /// A region was registered that nobody else has a claim to: from now on it is served under `rkey`. `is_bounded`: its user leaves room for others.
     ///
     /// # Errors
     /// Why it cannot be durable; nothing changed.
@@ -202,24 +219,37 @@ impl Durable {
         &mut self,
         name: &str,
         uid: u32,
+        is_bounded: bool,
         size_bytes: u64,
         session: u64,
         rkey: u32,
     ) -> Result<(), String> {
         let place = Place::Served { session, rkey };
-        let known = self
-            .regions
-            .iter_mut()
-            .find(|(_, known)| known.name == name);
-        let key = if let Some((&key, known)) = known {
+        let cannot = |why: String| format!("region `{name}` cannot be durable: {why}");
+        if self.has_failed() {
+            return Err(cannot(self.failed()));
+        }
+        let known = self.names.get(name).copied();
+        let key = if let Some((key, known)) =
+            known.and_then(|key| Some((key, self.regions.get_mut(&key)?)))
+        {
             known.place = place;
             key
         } else {
+            if is_bounded {
+                let all_bytes_max = self.journal.regions_bytes_max();
+                self.shares
+                    .check(uid, size_bytes, all_bytes_max)
+                    .map_err(cannot)?;
+            }
+            if !self.has_room_for(Room::OF_A_REGION) {
+                return Err(cannot(NO_ROOM.into()));
+            }
             let journal_name = format!("{uid}/{name}");
             let (key, _) = self
                 .journal
                 .append_region(&journal_name, size_bytes)
-                .map_err(|error| format!("region `{name}` cannot be durable: {error}"))?;
+                .map_err(|error| cannot(error.to_string()))?;
             let region = Region {
                 journal_name,
                 name: name.to_owned(),
@@ -228,6 +258,8 @@ impl Durable {
                 place,
             };
             self.regions.insert(key, region);
+            self.names.insert(name.to_owned(), key);
+            self.shares.take(uid, size_bytes);
             key
         };
         let shown = Shown {
@@ -244,33 +276,44 @@ impl Durable {
     /// Why it stays.
     pub fn delete(&mut self, name: &str, ticket: u64) -> Result<(), String> {
         let stays = |why: String| format!("the durable region `{name}` cannot be deleted: {why}");
-        let found = self.regions.iter().find(|(_, known)| known.name == name);
-        let Some((&key, _)) = found else {
+        if self.has_failed() {
+            return Err(stays(self.failed()));
+        }
+        let Some(&key) = self.names.get(name) else {
             return Err(stays("its lane does not know it".into()));
         };
+        // What is open on it will append nothing.
+        let gone = match self.regions.get(&key).map(|region| &region.place) {
+            Some(Place::Served { rkey, .. }) => self.rkeys.get(rkey).map(|shown| shown.kept),
+            _ => None,
+        };
+        let kept = self.kept.less(gone.unwrap_or_default());
+        if !self.has_room_beside(kept, Room::OF_A_REGION) {
+            return Err(stays(NO_ROOM.into()));
+        }
         let lsn = self
             .journal
             .append_forget(key)
-            .map_err(|error| stays(self.failure().unwrap_or_else(|| error.to_string())))?;
-        if let Some(Region {
-            place: Place::Served { rkey, .. },
-            ..
-        }) = self.regions.remove(&key)
-        {
-            self.serve_no_more(rkey);
+            .map_err(|error| stays(error.to_string()))?;
+        self.names.remove(name);
+        if let Some(region) = self.regions.remove(&key) {
+            self.shares.give(region.uid, region.size_bytes);
+            if let Place::Served { rkey, .. } = region.place {
+                self.serve_no_more(rkey);
+            }
         }
         self.deleted.push_back((lsn, ticket));
         Ok(())
     }
 
-    /// The ticket of the next deletion that is on disk, or is known to come to nothing: then with the reason.
+    /// The ticket of the next deletion that is on disk, or of which nobody knows whether it is: then with the reason.
     pub fn next_deleted(&mut self) -> Option<(u64, Result<(), String>)> {
         let &(lsn, ticket) = self.deleted.front()?;
         let result = if lsn <= self.told {
             Ok(())
         } else {
-            // It may be there again after the next start, or not.
-            Err(self.failure()?)
+            // It may be there again after the next start, or not. What a journal has no room for does not keep it from the disk.
+            Err(self.journal.failure()?.to_string())
         };
         self.deleted.pop_front();
         Some((ticket, result))
@@ -339,7 +382,11 @@ impl Durable {
     }
 
     fn has_room_for(&self, room: Room) -> bool {
-        let room = room.and(self.kept);
+        self.has_room_beside(self.kept, room)
+    }
+
+    fn has_room_beside(&self, kept: Room, room: Room) -> bool {
+        let room = room.and(kept);
         self.journal.has_room_for(room.batch_bytes, room.file_bytes)
     }
 
@@ -573,6 +620,11 @@ impl Durable {
     /// Waits until everything is on disk. For the end of a lane.
     pub fn flush(&mut self) {
         self.journal.flush();
+    }
+
+    fn failed(&self) -> String {
+        let why = self.failure().unwrap_or_default();
+        format!("the journal has failed: {why}")
     }
 
     /// Why nothing is acknowledged any more, if so.

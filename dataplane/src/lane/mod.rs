@@ -281,7 +281,8 @@ impl Lane {
         while let Some((ticket, result)) =
             self.core.durable.as_mut().and_then(Durable::next_deleted)
         {
-            let result = result.map(|()| Answer::Done);
+            let answer = result.map_or_else(Answer::InDoubt, |()| Answer::Done);
+            let result = Ok(answer);
             self.core.outbox.push(Report::Answer { ticket, result });
         }
         let Some(lsn) = lsn else {

@@ -128,6 +128,10 @@ impl Server {
                         self.tell_attached(session);
                     }
                 }
+                Ok(Answer::InDoubt(reason)) => {
+                    let reason = self.doubt(change, reason);
+                    self.refuse(client, reason);
+                }
                 Err(reason) => {
                     self.undo(change);
                     self.refuse(client, reason);
@@ -244,6 +248,17 @@ impl Server {
             Change::Unbound { session, number } => self.forget_binding(session, number),
         }
         None
+    }
+
+    /// Nobody knows whether a region was deleted, for this reason; returns what to tell.
+    fn doubt(&mut self, change: Change, reason: String) -> String {
+        let Change::Deleted { name } = change else {
+            return reason;
+        };
+        self.durable_regions.doubt_delete(&name);
+        format!(
+            "whether the durable region `{name}` is deleted shows when the daemon is restarted: {reason}"
+        )
     }
 
     /// Takes back what was noted for a command that was refused, or never given. Memory that was handed out stays charged.

@@ -15,8 +15,20 @@ pub struct DurableRegion {
     pub lane: u32,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Its lane was told to delete it and has not answered.
-    pub is_going: bool,
+    /// Whether it is being deleted.
+    pub deletion: Deletion,
+}
+
+/// How far the deletion of a region is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deletion {
+    /// Nobody wants it.
+    #[default]
+    None,
+    /// Its lane was told to and has not answered.
+    Begun,
+    /// Its lane has it no more, and its journal has failed: whether it is deleted shows at the next start.
+    InDoubt,
 }
 
 /// Who wants a region, and which.
@@ -69,9 +81,7 @@ impl DurableRegions {
                 known.uid
             ));
         }
-        if known.is_going {
-            return Err(going(name));
-        }
+        known.deletion.check(name)?;
         if !wanted.durable {
             return Err(format!(
                 "region `{name}` is a durable region: register it as one, choose another name, or delete it first"
@@ -102,7 +112,7 @@ impl DurableRegions {
                     uid: wanted.uid,
                     lane: wanted.lane,
                     size_bytes: wanted.size_bytes,
-                    is_going: false,
+                    deletion: Deletion::None,
                 });
         }
     }
@@ -123,10 +133,8 @@ impl DurableRegions {
                 known.uid
             ));
         }
-        if known.is_going {
-            return Err(going(name));
-        }
-        known.is_going = true;
+        known.deletion.check(name)?;
+        known.deletion = Deletion::Begun;
         Ok(known.lane)
     }
 
@@ -135,7 +143,14 @@ impl DurableRegions {
         if is_deleted {
             self.0.remove(name);
         } else if let Some(known) = self.0.get_mut(name) {
-            known.is_going = false;
+            known.deletion = Deletion::None;
+        }
+    }
+
+    /// Its lane has it no more, and nobody knows whether its journal has. Until the next start nobody gets its name.
+    pub fn doubt_delete(&mut self, name: &str) {
+        if let Some(known) = self.0.get_mut(name) {
+            known.deletion = Deletion::InDoubt;
         }
     }
 
@@ -154,8 +169,18 @@ impl DurableRegions {
     }
 }
 
-fn going(name: &str) -> String {
-    format!("the durable region `{name}` is being deleted: try again in a moment")
+impl Deletion {
+    fn check(self, name: &str) -> Result<(), String> {
+        match self {
+            Self::None => Ok(()),
+            Self::Begun => Err(format!(
+                "the durable region `{name}` is being deleted: try again in a moment"
+            )),
+            Self::InDoubt => Err(format!(
+                "the journal failed while the durable region `{name}` was being deleted, and whether it is deleted shows when the daemon is restarted"
+            )),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -235,13 +260,31 @@ mod tests {
     }
 
     #[test]
+    fn nobody_gets_the_name_of_a_region_whose_deletion_is_in_doubt() {
+        let mut regions = with_ledger();
+        assert_eq!(regions.begin_delete("ledger", 7, false), Ok(1));
+        regions.doubt_delete("ledger");
+        for why in [
+            regions.check(LEDGER).expect_err("in doubt"),
+            regions
+                .begin_delete("ledger", 0, true)
+                .expect_err("in doubt"),
+        ] {
+            assert!(
+                why.contains("`ledger`") && why.contains("is restarted"),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
     fn of_two_lanes_with_one_name_the_second_is_told() {
         let mut regions = with_ledger();
         let region = DurableRegion {
             uid: 7,
             lane: 2,
             size_bytes: 8,
-            is_going: false,
+            deletion: Deletion::None,
         };
         let (name, other) = regions
             .add_recovered("ledger".into(), region)

@@ -57,7 +57,7 @@ use self::{
     status::StatusRound,
 };
 pub use self::{
-    durable_regions::{DurableRegion, DurableRegions},
+    durable_regions::{Deletion, DurableRegion, DurableRegions},
     lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
     memory_worker::MemoryWorkers,
 };

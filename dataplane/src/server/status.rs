@@ -73,7 +73,7 @@ impl Server {
                 return self.ask_for_part(round, lane, command);
             }
             Answer::Snapshot(snapshot) => parts.add(*snapshot),
-            Answer::Done | Answer::Released(_) => {}
+            Answer::Done | Answer::InDoubt(_) | Answer::Released(_) => {}
         }
         if parts.missing > 0 {
             return;

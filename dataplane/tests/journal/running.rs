@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use covalent_dataplane::journal::{
-    AppendError, Commit, Exchange, Journal, JournalOptions, Latched, Lsn, OpenError,
-    RECORD_BYTES_MAX, Redo, RegionKey, replay,
+    AppendError, Commit, Exchange, Journal, JournalOptions, Latched, Lsn, NAME_BYTES_MAX,
+    OpenError, RECORD_BYTES_MAX, Redo, RegionKey, replay,
 };
 
 use super::{
@@ -452,6 +452,55 @@ fn a_snapshot_that_does_not_fit_ends_the_journal() {
 }
 
 #[test]
+fn a_start_takes_all_small_regions_that_were_admitted() {
+    let directory = in_memory();
+    let options = small(directory.path());
+    let (mut journal, _) = Journal::open(&options).expect("a journal");
+    let mut count = 0;
+    let refused = loop {
+        let name = format!("{count:0>width$}", width = NAME_BYTES_MAX);
+        match journal.append_region(&name, 8) {
+            Ok((key, _)) => {
+                let redo = [Redo {
+                    offset: 0,
+                    bytes: &[1; 8],
+                }];
+                let commit = Commit {
+                    region: key,
+                    exchange: None,
+                    redo: &redo,
+                    reply: &[],
+                };
+                journal.append(&commit).expect("room");
+                count += 1;
+            }
+            Err(error) => break error,
+        }
+        if !journal.has_room() {
+            journal.flush();
+            assert!(journal.has_room(), "{count} regions fill the file");
+        }
+    };
+    assert!(
+        matches!(refused, AppendError::TooLarge { .. }),
+        "{count} regions: {refused}"
+    );
+    assert!(count > 100, "{count}");
+    // What is given up makes room for as much, and not for more.
+    let key = journal.region_key(&"0".repeat(NAME_BYTES_MAX));
+    journal.append_forget(key.expect("a region")).expect("room");
+    journal.append_region("again", 8).expect("room");
+    assert_eq!(journal.append_region("more", 8), Err(refused));
+    journal.flush();
+    drop(journal);
+    for _ in 0..2 {
+        let (mut journal, recovered) = Journal::open(&options).expect("it fits");
+        assert_eq!(recovered.regions.len(), count);
+        assert_eq!(journal.append_region("more", 8), Err(refused));
+    }
+}
+
+#[test]
 fn regions_that_do_not_fit_any_more_are_refused_and_kept() {
     let directory = in_memory();
     let options = JournalOptions {
@@ -460,7 +509,7 @@ fn regions_that_do_not_fit_any_more_are_refused_and_kept() {
     };
     let (mut journal, _) = Journal::open(&options).expect("a journal");
     journal
-        .append_region("accounts", FILE_BYTES / 2)
+        .append_region("accounts", FILE_BYTES / 2 - FILE_BYTES / 16)
         .expect("room");
     journal.flush();
     drop(journal);

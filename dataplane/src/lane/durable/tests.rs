@@ -17,6 +17,8 @@ const RKEY: u32 = 9;
 const REGION_BYTES: u64 = 16 << 10;
 /// More than any journal here has room for.
 const MANY: usize = 100_000;
+/// Regions that come and go.
+const GUESTS: u32 = 150;
 
 struct Node {
     durable: Durable,
@@ -27,8 +29,12 @@ struct Node {
 
 impl Node {
     fn new(directory: &Path) -> Self {
+        Self::with_files(directory, 256 << 10)
+    }
+
+    fn with_files(directory: &Path, file_bytes: u64) -> Self {
         let options = JournalOptions {
-            file_bytes: 256 << 10,
+            file_bytes,
             batch_bytes: 64 << 10,
             ..JournalOptions::new(directory.join("journal"))
         };
@@ -50,7 +56,7 @@ impl Node {
         };
         node.engine.insert(region, 0).unwrap();
         node.durable
-            .serve("bank", 7, REGION_BYTES, 1, RKEY)
+            .serve("bank", 7, true, REGION_BYTES, 1, RKEY)
             .unwrap();
         node.sync();
         node
@@ -101,6 +107,25 @@ impl Node {
         assert!(!self.durable.has_failed(), "it was admitted");
     }
 
+    /// One of [`GUESTS`] regions comes. `false` if all are there, or there is no room.
+    fn come(&mut self) -> bool {
+        let absent =
+            (0..GUESTS).find(|guest| !self.durable.names.contains_key(&format!("guest-{guest}")));
+        absent.is_some_and(|guest| {
+            let name = format!("guest-{guest}");
+            let rkey = RKEY + 1 + guest;
+            was_done(&self.durable.serve(&name, 8, true, 8, 2, rkey))
+        })
+    }
+
+    /// One of them goes. `false` if there is none, or no room.
+    fn go(&mut self) -> bool {
+        let name = (0..GUESTS)
+            .map(|guest| format!("guest-{guest}"))
+            .find(|name| self.durable.names.contains_key(name));
+        name.is_some_and(|name| was_done(&self.durable.delete(&name, 0)))
+    }
+
     /// What would be there after a start.
     fn recovered(&self) -> Vec<u8> {
         let recovered = replay(&self.options.directory).unwrap();
@@ -116,6 +141,14 @@ impl Node {
             .unwrap();
         bytes
     }
+}
+
+/// Whether it was done; if not, only for want of room.
+fn was_done(result: &Result<(), String>) -> bool {
+    if let Err(why) = result {
+        assert!(why.contains("no room now"), "{why}");
+    }
+    result.is_ok()
 }
 
 fn encoded(offset: u32, verb: Verb<'_>) -> Vec<u8> {
@@ -204,6 +237,39 @@ fn whatever_is_admitted_while_the_disk_stands_still_has_room() {
             }
             assert!(total >= 8 * 10, "{total} in all");
         }
+    }
+}
+
+#[test]
+fn regions_that_come_and_go_leave_room_to_what_was_admitted() {
+    let [_, write, _] = verbs();
+    for comes_first in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        // Files have room for more than a batch has, so that its room is what is short.
+        let mut node = Node::with_files(directory.path(), 2 << 20);
+        if !comes_first {
+            while node.come() {}
+            assert!(node.durable.names.len() > 100);
+            node.settle();
+        }
+        let mut open = Vec::new();
+        while let Some(id) = node.admit(Mode::TwoPhase, &write) {
+            open.push(id);
+        }
+        assert!(open.len() > 20, "{}", open.len());
+        if comes_first {
+            while node.come() {}
+        } else {
+            while node.go() {}
+        }
+        open.iter().for_each(|id| node.execute(id, &write));
+        node.settle();
+        assert!(node.come() || node.go(), "there is room again");
+        node.settle();
+        while let Some((_, deleted)) = node.durable.next_deleted() {
+            assert_eq!(deleted, Ok(()));
+        }
+        assert_eq!(node.recovered(), node.memory());
     }
 }
 
@@ -313,4 +379,62 @@ fn a_journal_that_has_ended_has_its_own_reason_and_tells_it_once() {
     assert!(why.contains("was removed") && why.contains("bank"), "{why}");
     node.sync();
     assert_eq!(node.durable.told, told);
+}
+
+#[test]
+fn what_a_user_left_behind_counts_after_a_start_and_until_it_is_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    let size_bytes = node.durable.journal.regions_bytes_max() / 2 - REGION_BYTES;
+    let serve = |durable: &mut Durable, uid, is_bounded| {
+        durable.serve("more", uid, is_bounded, size_bytes, 1, RKEY + 1)
+    };
+    let why = serve(&mut node.durable, 7, true).unwrap_err();
+    assert!(why.contains("`more`") && why.contains("user 7"), "{why}");
+    let options = node.options.clone();
+    drop(node);
+    let (journal, recovered) = Journal::open(&options).unwrap();
+    let mut durable = Durable::new(journal, recovered);
+    assert_eq!(serve(&mut durable, 7, true), Err(why));
+    assert_eq!(serve(&mut durable, 8, true), Ok(()));
+    durable.delete("more", 1).unwrap();
+    assert_eq!(serve(&mut durable, 7, false), Ok(()));
+    durable.delete("more", 2).unwrap();
+    durable.delete("bank", 3).unwrap();
+    assert_eq!(serve(&mut durable, 7, true), Ok(()));
+}
+
+#[test]
+fn a_deletion_whose_record_reaches_the_disk_is_done_though_a_verb_was_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    node.durable.delete("bank", 3).unwrap();
+    node.durable.lost = true;
+    assert_eq!(node.durable.next_deleted(), None, "it is not on disk");
+    for why in [
+        node.durable
+            .serve("bank", 7, true, REGION_BYTES, 1, RKEY)
+            .unwrap_err(),
+        node.durable.delete("bank", 4).unwrap_err(),
+    ] {
+        assert!(why.contains("the journal has failed"), "{why}");
+    }
+    node.sync();
+    assert_eq!(node.durable.next_deleted(), Some((3, Ok(()))));
+    let recovered = replay(&node.options.directory).unwrap();
+    assert!(recovered.find("7/bank").is_none());
+}
+
+#[test]
+fn a_deletion_is_in_doubt_if_the_journal_fails_before_it_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::new(directory.path());
+    node.durable.delete("bank", 3).unwrap();
+    node.durable
+        .end_journal("/x/journal.0".into(), "was removed".into());
+    let (ticket, result) = node.durable.next_deleted().unwrap();
+    assert_eq!(ticket, 3);
+    assert!(result.unwrap_err().contains("was removed"));
+    let again = node.durable.serve("bank", 7, true, REGION_BYTES, 1, RKEY);
+    assert!(again.is_err(), "nothing of it is left");
 }
