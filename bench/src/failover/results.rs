@@ -1,6 +1,6 @@
 //! What was measured, for programs, and to make a table and a section of the page from.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
@@ -220,10 +220,8 @@ impl Results {
 
     /// Writes the result to a new file in `folder`.
     pub fn write_to(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
-        let text = serde_json::to_string(self).context("writing JSON")?;
-        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+        let text = self.line()?;
+        kept::write_to(folder, NAME, self.began_unix_ms, text)
     }
 
     /// The last result in `place`, or in the folder of it if it is a file.
