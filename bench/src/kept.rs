@@ -9,11 +9,12 @@ use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Writes `text`, a result called `name` of a run that began at `began_unix_ms`, to a new file in `folder`, which is made if it is missing.
-pub fn write_to(folder: &Path, name: &str, began_unix_ms: u64, text: String) -> Result<()> {
+/// Writes `text`, a result called `name` of a run that began at `began_unix_ms`, to a new file in `folder`, which is made if it is missing; returns where.
+pub fn write_to(folder: &Path, name: &str, began_unix_ms: u64, text: String) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let path = folder.join(format!("{name}-{began_unix_ms}.json"));
-    fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
+    Ok(path)
 }
 
 /// The last result called `name` in `place`, or in the folder of it if it is a file; `None` if there is none. `maker` is what makes such results,

@@ -114,11 +114,8 @@ impl Results {
 
     /// Writes the result to a new file in `folder`; returns where.
     pub fn write_to(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_s * 1000));
         let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
-        Ok(path)
+        crate::kept::write_to(folder, NAME, self.began_unix_s * 1000, text)
     }
 
     /// Reads a result; of a folder, the last one in it.

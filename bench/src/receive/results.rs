@@ -1,9 +1,6 @@
 //! What was measured, for programs, and to make a table, a plot and a section of the page from.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
@@ -116,11 +113,8 @@ impl Results {
 
     /// Writes the result to a new file in `folder`; returns where.
     pub fn write_to(&self, folder: &Path) -> Result<PathBuf> {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(format!("{NAME}-{}.json", self.began_unix_ms));
         let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
-        Ok(path)
+        crate::kept::write_to(folder, NAME, self.began_unix_ms, text)
     }
 
     /// The last result in `place`, or in the folder of it if it is a file; `None` if there is none.
@@ -267,8 +261,8 @@ mod tests {
     fn the_last_result_beside_another_is_found() {
         let folder = tempfile::tempdir().expect("a directory");
         let pipes = folder.path().join("pipes-1.json");
-        fs::write(&pipes, "{}").expect("written");
-        fs::write(folder.path().join("rx-1790000000001.json"), "{}").expect("written");
+        std::fs::write(&pipes, "{}").expect("written");
+        std::fs::write(folder.path().join("rx-1790000000001.json"), "{}").expect("written");
         assert_eq!(Results::last_beside(&pipes).expect("no problem"), None);
         let before = example();
         let after = Results {
@@ -283,7 +277,7 @@ mod tests {
         }
         let nowhere = folder.path().join("none/none");
         assert_eq!(Results::last_beside(&nowhere).expect("no problem"), None);
-        fs::write(folder.path().join("rx-peers-9.json"), "{}").expect("written");
+        std::fs::write(folder.path().join("rx-peers-9.json"), "{}").expect("written");
         let problem = Results::last_beside(folder.path()).expect_err("no result");
         assert!(problem.to_string().contains("rx-peers-9.json"), "{problem}");
     }

@@ -189,7 +189,7 @@ impl Results {
     /// Writes the result to a new file in `folder`.
     pub fn write_to(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text)
+        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
     }
 
     /// The last result in `place`, or in the folder of it if it is a file.
