@@ -21,7 +21,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     arguments::Wire,
-    bare_echo::{End, beside_echo},
+    bare_echo::{End, Frames, beside_echo},
     beside::join,
     cores::{Cores, pin},
     stage::Stage,
@@ -35,11 +35,11 @@ const CLIENT_PATIENCE: Duration = Duration::from_millis(100);
 pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire) -> Result<Slice> {
     let (core, shared) = cores.application_beside(cores.near);
     let desk = Desk::new(shared);
-    beside_echo(stage, cores, arguments, || {
+    beside_echo(stage, cores, arguments, Frames::Read, || {
         thread::scope(|scope| {
             let client = scope.spawn(|| {
                 let _closing = Closing(&desk);
-                let mut client = End::near(stage, cores, arguments)?;
+                let mut client = End::near(stage, cores, arguments, Frames::Read)?;
                 desk.serve(|| client.trip(Instant::now() + CLIENT_PATIENCE))
             });
             let application = scope.spawn(|| {

@@ -21,8 +21,8 @@ struct Results {
     target: String,
     /// What counts, and its version.
     counter: String,
-    /// Packets of the shorter and of the longer run whose difference is counted.
-    packets: [u64; 2],
+    /// Packets or verbs of the shorter and of the longer run whose difference is counted.
+    rounds: [u64; 2],
     /// What was counted.
     cases: Vec<Case>,
 }
@@ -34,8 +34,10 @@ struct Case {
     name: String,
     /// What it does.
     what: String,
-    /// Of both sides together.
-    instructions_per_packet: f64,
+    /// Of what each: a packet, a verb.
+    each: String,
+    /// Of both sides together, for each.
+    instructions: f64,
     /// The most at which `make test` passes; `None` for who is shown for comparison only.
     ceiling: Option<u64>,
 }
@@ -52,7 +54,7 @@ fn text(results: &Results) -> String {
         compiler,
         target,
         counter,
-        packets: [few, many],
+        rounds: [few, many],
         cases,
     } = results;
     let mut out = String::new();
@@ -60,36 +62,37 @@ fn text(results: &Results) -> String {
     let _ = writeln!(
         out,
         "\n## Instructions\n\n\
-         What one packet of 64 B takes, both sides together. A count does not depend on how busy the machine is; it says nothing of waiting for\n\
+         What one packet of 64 B and one verb take, both sides together. A count does not depend on how busy the machine is; it says nothing of waiting for\n\
          memory or for the other core.\n\n\
-         | | instructions for a packet | ceiling of `make test` |\n|---|---:|---:|"
+         | | each | instructions | ceiling of `make test` |\n|---|---|---:|---:|"
     );
     for case in cases {
         let ceiling = match case.ceiling {
             None => "compared only".to_owned(),
-            Some(ceiling) if case.instructions_per_packet > ceiling as f64 => {
+            Some(ceiling) if case.instructions > ceiling as f64 => {
                 format!("**{ceiling}, broken**")
             }
             Some(ceiling) => ceiling.to_string(),
         };
         let _ = writeln!(
             out,
-            "| **{}**: {} | {:.1} | {ceiling} |",
-            case.name, case.what, case.instructions_per_packet
+            "| **{}**: {} | {} | {:.1} | {ceiling} |",
+            case.name, case.what, case.each, case.instructions
         );
     }
     let _ = writeln!(
         out,
-        "\nIncluded are the copy into the ring and its bookkeeping (for the others the buffer's), showing a burst of 64 to the other side, the\n\
+        "\nOf a packet are included the copy into the ring and its bookkeeping (for the others the buffer's), showing a burst of 64 to the other side, the\n\
          application's look at a byte of each packet (echo: its change, and the daemon's side's look at what comes back), giving the room back, and the\n\
          loops around all that. Not included are notifications, doorbells, system calls, and starting the process: both sides run in one thread, and only\n\
-         the difference between a run of {few} packets and one of {many} counts.\n\n\
+         the difference between a run of {few} and one of {many} counts. Of a verb are included both nodes with their frames and CRCs, and the engine that\n\
+         executes it; not the port, the cable and the application. The counter's processor has no AVX-512, so the CRCs are those of SSE.\n\n\
          | | |\n|---|---|\n\
-         | counted | `scripts/{}`; for each line `valgrind --tool=callgrind target/release/examples/instructions NAME PACKETS`, twice |\n\
+         | counted | `scripts/{}`; for each line `valgrind --tool=callgrind target/release/examples/EACH_instructions NAME COUNT`, twice |\n\
          | counter | {counter} |\n\
          | compiler | {compiler}, release build for {target} |\n\
          | machine | {}, Linux {} |\n\
-         | program | `pipe/examples/instructions.rs`, covalent-pipe {} |",
+         | program | `pipe/examples/packet_instructions.rs` and `protocol/examples/verb_instructions.rs`, version {} |",
         told_command(&host.command),
         host.cpu,
         host.kernel,
@@ -120,11 +123,11 @@ mod tests {
         "compiler": "rustc 1.95.0",
         "target": "x86_64-unknown-linux-gnu",
         "counter": "valgrind-3.19.0",
-        "packets": [6400, 70400],
+        "rounds": [6400, 70400],
         "cases": [
-            {"name": "pipe-echo", "what": "there and back", "instructions_per_packet": 123.5, "ceiling": 128},
-            {"name": "pipe-one-way", "what": "there", "instructions_per_packet": 74.1, "ceiling": 74},
-            {"name": "mbuf-echo", "what": "by pointers", "instructions_per_packet": 81.3, "ceiling": null}
+            {"name": "pipe-echo", "what": "there and back", "each": "packet", "instructions": 123.5, "ceiling": 128},
+            {"name": "pipe-one-way", "what": "there", "each": "packet", "instructions": 74.1, "ceiling": 74},
+            {"name": "mbuf-echo", "what": "by pointers", "each": "packet", "instructions": 81.3, "ceiling": null}
         ]
     }"#;
 
@@ -138,12 +141,12 @@ mod tests {
         let section = section(&place.join("pipes-1.json")).expect("a section");
         for words in [
             "\n## Instructions\n",
-            "| **pipe-echo**: there and back | 123.5 | 128 |",
-            "| **pipe-one-way**: there | 74.1 | **74, broken** |",
-            "| **mbuf-echo**: by pointers | 81.3 | compared only |",
+            "| **pipe-echo**: there and back | packet | 123.5 | 128 |",
+            "| **pipe-one-way**: there | packet | 74.1 | **74, broken** |",
+            "| **mbuf-echo**: by pointers | packet | 81.3 | compared only |",
             "`scripts/count-instructions --results bench/results`",
             "valgrind --tool=callgrind",
-            "a run of 6400 packets and one of 70400",
+            "a run of 6400 and one of 70400",
             "| compiler | rustc 1.95.0, release build for x86_64-unknown-linux-gnu |",
             "| machine | Some CPU, Linux 6.1 |",
         ] {

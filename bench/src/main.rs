@@ -16,6 +16,7 @@ mod idle;
 mod instructions;
 mod kept;
 mod lane_port;
+mod link_end;
 mod node;
 mod pipes;
 mod receive;

@@ -1,4 +1,4 @@
-//! One end of the cable: what a lane does for its one link, and nothing else.
+//! One end of the cable, which has the other add to a word, or only answers.
 
 use std::{
     path::Path,
@@ -6,35 +6,18 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use covalent_api::{
-    config::{DataplaneConfig, LinkConfig, PortConfig, PortKind},
-    request::Rights,
-};
-use covalent_dataplane::{
-    lane::command::NewRegion,
-    port::{self, LaneMemory, Port, PortError},
-    verb::VerbEngine,
-};
-use covalent_pipe::region::RegionMemory;
+use covalent_api::config::{DataplaneConfig, LinkConfig, PortConfig, PortKind};
+use covalent_dataplane::port::{self, LaneMemory, Port};
 use covalent_protocol::{
-    FRAME_BYTES_MAX, LinkState, Mode, Name, Node, NodeConfig,
+    Mode,
     verb::{Request, Verb},
 };
 
 use super::{allocations, load::Load};
-use crate::stop;
-
-/// The index of the one port.
-const PORT: u16 = 0;
-
-/// Frames taken at a time at most, as a lane does.
-const BURST: usize = 64;
-
-/// Bytes of the region at either end: the word that is added to, and nothing else.
-const REGION_BYTES: u64 = 64;
-
-/// The key of that region.
-const RKEY: u32 = 1;
+use crate::{
+    link_end::{LinkEnd, RKEY, engine},
+    stop,
+};
 
 /// Room for a request on one word.
 const REQUEST_BYTES_MAX: usize = 64;
@@ -109,16 +92,8 @@ pub struct Count {
 
 /// See the module's documentation.
 pub struct End {
-    port: Box<dyn Port>,
-    node: Node,
+    end: LinkEnd,
     load: Load,
-    frame: Box<[u8; FRAME_BYTES_MAX]>,
-    carrier: bool,
-    pace: Duration,
-    next_tick: Instant,
-    rounds: u32,
-    /// Frames were put in since the last doorbell.
-    unflushed: bool,
     asking: Asking,
     peer: u64,
     request: Vec<u8>,
@@ -128,17 +103,6 @@ pub struct End {
 impl End {
     /// An end with the identity `guid` for the calling thread.
     pub fn new(port: Box<dyn Port>, guid: u64, asking: Asking) -> Result<Self> {
-        let link = LinkConfig::default();
-        let name =
-            Name::new("end").map_err(|error| anyhow::anyhow!("naming a node `end`: {error}"))?;
-        let mut node = Node::new(NodeConfig {
-            ethertype: link.ethertype,
-            silent_paces_max: link.silent_paces_max,
-            slots: asking.slots,
-            ..NodeConfig::new(guid, 1, name)
-        });
-        node.add_link(PORT, port.info().mac)
-            .map_err(|error| anyhow::anyhow!("adding the link: {error}"))?;
         let request = Request {
             rkey: RKEY,
             offset: 0,
@@ -148,17 +112,9 @@ impl End {
         let length = request
             .encode(&mut bytes)
             .map_err(|error| anyhow::anyhow!("a request of this size: {error:?}"))?;
-        let pace = Duration::from_millis(link.idle_pace_ms.into());
         Ok(Self {
-            port,
-            node,
-            load: Load::new(engine()?),
-            frame: Box::new([0; FRAME_BYTES_MAX]),
-            carrier: false,
-            pace,
-            next_tick: Instant::now() + pace,
-            rounds: 0,
-            unflushed: false,
+            end: LinkEnd::new(port, guid, Some(asking.slots), ROUNDS_PER_LOOK)?,
+            load: Load::new(engine("counter")?),
             asking,
             peer: 0,
             request: bytes[..length].to_vec(),
@@ -168,7 +124,7 @@ impl End {
 
     /// What it counted so far.
     pub fn count(&self) -> Count {
-        let counters = self.node.links().next().map(|link| *link.counters);
+        let counters = self.end.node.links().next().map(|link| *link.counters);
         Count {
             exchanges: self.load.completed,
             records: counters.map_or(0, |counters| counters.tx_records),
@@ -179,18 +135,7 @@ impl End {
 
     /// Waits for the link.
     pub fn wait_for_peer(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while self.peer == 0 {
-            self.turn()?;
-            stop::check()?;
-            self.peer = self
-                .node
-                .links()
-                .find(|link| link.state == LinkState::Up)
-                .and_then(|link| link.peer)
-                .unwrap_or(0);
-            ensure!(Instant::now() < deadline, "the link does not come up");
-        }
+        self.peer = self.end.wait_for_peer(&mut self.load)?;
         Ok(())
     }
 
@@ -199,7 +144,8 @@ impl End {
         if self.asking.asks {
             let most = self.load.ended() + u64::from(self.asking.slots) * SUBMITTED_PER_SLOT;
             while self.submitted < most {
-                self.node
+                self.end
+                    .node
                     .submit(self.peer, self.asking.mode, &self.request, self.submitted)
                     .map_err(|error| anyhow::anyhow!("submitting an addition: {error}"))?;
                 self.submitted += 1;
@@ -231,77 +177,8 @@ impl End {
         region.load(0).context("reading the word")
     }
 
-    /// Once round, as a lane goes: receive, tick, send, ring.
+    /// Once round, without submitting.
     pub fn turn(&mut self) -> Result<()> {
-        let Self {
-            port, node, load, ..
-        } = self;
-        let carrier = port.carrier();
-        if carrier != self.carrier {
-            self.carrier = carrier;
-            node.on_carrier(PORT, carrier, load);
-        }
-        port.rx_burst(BURST, &mut |frame| node.on_frame(PORT, frame, load))
-            .context("receiving")?;
-        self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
-            let now = Instant::now();
-            if now >= self.next_tick {
-                self.next_tick = now + self.pace;
-                node.on_tick(load);
-            }
-        }
-        self.send()
+        self.end.round(&mut self.load).map(drop)
     }
-
-    fn send(&mut self) -> Result<()> {
-        let Self {
-            port,
-            node,
-            load,
-            frame,
-            unflushed,
-            ..
-        } = self;
-        while node.has_work(PORT) && port.tx_space() > 0 {
-            let Some(length) = node.poll_transmit(PORT, &mut frame[..]) else {
-                break;
-            };
-            if port.tx(&frame[..length]).is_err() {
-                node.on_transmit_failed(PORT, load);
-            }
-            *unflushed = true;
-        }
-        if !std::mem::take(unflushed) && port.tx_idle() {
-            return Ok(());
-        }
-        match port.flush() {
-            Ok(()) => Ok(()),
-            Err(PortError::LinkDown { .. }) => {
-                node.on_transmit_failed(PORT, load);
-                Ok(())
-            }
-            Err(error) => Err(error).context("sending"),
-        }
-    }
-}
-
-/// An engine with the region that is added to.
-fn engine() -> Result<VerbEngine> {
-    let mut engine = VerbEngine::new();
-    let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
-    engine
-        .insert(
-            NewRegion {
-                session: 0,
-                name: "counter".to_owned(),
-                rkey: RKEY,
-                rights: Rights::ALL,
-                memory,
-                durable: false,
-            },
-            0,
-        )
-        .map_err(anyhow::Error::msg)?;
-    Ok(engine)
 }

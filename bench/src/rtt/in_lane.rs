@@ -10,17 +10,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_api::{config::LinkConfig, request::Rights};
-use covalent_dataplane::{
-    lane::command::NewRegion,
-    port::{Port, PortError},
-    verb::VerbEngine,
-};
-use covalent_pipe::region::RegionMemory;
-use covalent_protocol::{
-    FRAME_BYTES_MAX, LinkState, Name, Node, NodeConfig,
-    verb::{Reply, Request, Status, Verb},
-};
+use covalent_dataplane::verb::VerbEngine;
+use covalent_protocol::verb::{Reply, Request, Status, Verb};
 use covalent_verbs::{Device, Mode};
 
 use super::{
@@ -29,21 +20,14 @@ use super::{
 };
 use crate::{
     arguments::Wire,
-    bare_echo::BURST,
     beside::{beside, join},
     cores::{Cores, pin},
     lane_port,
+    link_end::{LinkEnd, REGION_BYTES, engine},
     node::{self, Plan},
     stage::{Namespace, Stage},
-    stop,
     trips::Slice,
 };
-
-/// The index of the one port.
-const PORT: u16 = 0;
-
-/// Bytes of the region: the word that is swapped.
-const REGION_BYTES: u64 = 64;
 
 /// Room for a request on one word.
 const REQUEST_BYTES_MAX: usize = 64;
@@ -51,7 +35,7 @@ const REQUEST_BYTES_MAX: usize = 64;
 /// Rounds for each look at the clock, as a lane has it between two frames.
 const ROUNDS_PER_LOOK: u32 = 4;
 
-/// How long a link may take to come up, and a lookup to be answered.
+/// How long a lookup may take to be answered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Frames that the measuring ends sent, and for how many exchanges.
@@ -115,13 +99,13 @@ pub fn slice(
                 let mut lane =
                     Lane::open(&stage.a, "a0", cores.near, arguments, VerbEngine::new())?;
                 let mut word = lane.find()?;
-                let before = lane.port.counters();
+                let before = lane.end.port.counters();
                 let mut exchanges = 0;
                 let slice = Slice::of(arguments.slice(), |deadline| {
                     exchanges += 1;
                     lane.compare_and_swap(&mut word, deadline)
                 })?;
-                let after = lane.port.counters();
+                let after = lane.end.port.counters();
                 let frames = Frames {
                     exchanges,
                     frames: after.tx_packets - before.tx_packets,
@@ -142,7 +126,7 @@ impl Far for FarLane {
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         beside(
-            || Lane::open(&stage.b, "b0", cores.far, arguments, engine()?),
+            || Lane::open(&stage.b, "b0", cores.far, arguments, engine(REGION)?),
             |lane| lane.round().map(drop),
             work,
         )
@@ -177,26 +161,6 @@ impl Far for FarNode<'_> {
     }
 }
 
-/// The engine of the answering end, with its region.
-fn engine() -> Result<VerbEngine> {
-    let mut engine = VerbEngine::new();
-    let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
-    engine
-        .insert(
-            NewRegion {
-                session: 0,
-                name: REGION.to_owned(),
-                rkey: 1,
-                rights: Rights::ALL,
-                durable: false,
-                memory,
-            },
-            0,
-        )
-        .map_err(anyhow::Error::msg)?;
-    Ok(engine)
-}
-
 /// A word of the region at the other end, as this end left it.
 struct Word {
     peer: u64,
@@ -204,17 +168,11 @@ struct Word {
     value: u64,
 }
 
-/// One end of the cable: what a lane does for its one link, and nothing else.
+/// One end of the cable, and the verb that it waits for.
 struct Lane {
-    port: Box<dyn Port>,
-    node: Node,
+    end: LinkEnd,
     exchange: Exchange,
-    frame: Box<[u8; FRAME_BYTES_MAX]>,
-    carrier: bool,
-    pace: Duration,
-    next_tick: Instant,
     tokens: u64,
-    rounds: u32,
 }
 
 impl Lane {
@@ -227,110 +185,27 @@ impl Lane {
         engine: VerbEngine,
     ) -> Result<Self> {
         pin(core)?;
-        let link = LinkConfig::default();
         let port = lane_port::open(namespace, interface, arguments.ring_slots)?;
         // Any two that differ will do: the two ends have different interfaces.
         let guid = interface
             .bytes()
             .fold(1, |sum, byte| sum * 256 + u64::from(byte));
-        let name = Name::new(interface)
-            .map_err(|error| anyhow::anyhow!("naming a node {interface}: {error}"))?;
-        let mut node = Node::new(NodeConfig {
-            ethertype: link.ethertype,
-            silent_paces_max: link.silent_paces_max,
-            ..NodeConfig::new(guid, 1, name)
-        });
-        node.add_link(PORT, port.info().mac)
-            .map_err(|error| anyhow::anyhow!("adding a link on {interface}: {error}"))?;
-        let pace = Duration::from_millis(link.idle_pace_ms.into());
         Ok(Self {
-            port,
-            node,
+            end: LinkEnd::new(port, guid, None, ROUNDS_PER_LOOK)?,
             exchange: Exchange::new(engine),
-            frame: Box::new([0; FRAME_BYTES_MAX]),
-            carrier: false,
-            pace,
-            next_tick: Instant::now() + pace,
             tokens: 0,
-            rounds: 0,
         })
     }
 
-    /// Once round, as a lane goes: receive, tick, send, ring. Returns how many frames came.
+    /// Once round. Returns how many frames came.
     fn round(&mut self) -> Result<usize> {
-        let Self {
-            port,
-            node,
-            exchange,
-            ..
-        } = self;
-        let carrier = port.carrier();
-        if carrier != self.carrier {
-            self.carrier = carrier;
-            node.on_carrier(PORT, carrier, exchange);
-        }
-        let came = port
-            .rx_burst(BURST as usize, &mut |frame| {
-                node.on_frame(PORT, frame, exchange);
-            })
-            .context("receiving")?;
-        self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
-            let now = Instant::now();
-            if now >= self.next_tick {
-                self.next_tick = now + self.pace;
-                node.on_tick(exchange);
-            }
-        }
-        self.send()?;
-        Ok(came)
-    }
-
-    fn send(&mut self) -> Result<()> {
-        let Self {
-            port,
-            node,
-            exchange,
-            frame,
-            ..
-        } = self;
-        while node.has_work(PORT) && port.tx_space() > 0 {
-            let Some(length) = node.poll_transmit(PORT, &mut frame[..]) else {
-                break;
-            };
-            if port.tx(&frame[..length]).is_err() {
-                node.on_transmit_failed(PORT, exchange);
-            }
-        }
-        if port.tx_idle() {
-            return Ok(());
-        }
-        match port.flush() {
-            Ok(()) => Ok(()),
-            Err(PortError::LinkDown { .. }) => {
-                node.on_transmit_failed(PORT, exchange);
-                Ok(())
-            }
-            Err(error) => Err(error).context("sending"),
-        }
+        self.end.round(&mut self.exchange)
     }
 
     /// Waits for the link and asks for the region.
     fn find(&mut self) -> Result<Word> {
+        let peer = self.end.wait_for_peer(&mut self.exchange)?;
         let deadline = Instant::now() + PATIENCE;
-        let peer = loop {
-            self.round()?;
-            stop::check()?;
-            let up = self
-                .node
-                .links()
-                .find(|link| link.state == LinkState::Up)
-                .and_then(|link| link.peer);
-            if let Some(peer) = up {
-                break peer;
-            }
-            ensure!(Instant::now() < deadline, "the link does not come up");
-        };
         let lookup = Request {
             rkey: 0,
             offset: 0,
@@ -381,14 +256,14 @@ impl Lane {
             .map_err(|error| anyhow::anyhow!("a request of this size: {error:?}"))?;
         self.tokens += 1;
         self.exchange.wait_for(self.tokens);
-        self.node
+        self.end
+            .node
             .submit(peer, Mode::OnePhase, &bytes[..length], self.tokens)
             .map_err(|error| anyhow::anyhow!("submitting a verb: {error:?}"))?;
-        self.send()?;
+        self.end.send(&mut self.exchange)?;
         while self.exchange.answer().is_none() {
             let came = self.round()?;
-            if came == 0 && self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && Instant::now() > deadline
-            {
+            if came == 0 && self.end.looks_at_clock() && Instant::now() > deadline {
                 return Ok(false);
             }
         }

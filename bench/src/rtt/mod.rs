@@ -3,7 +3,7 @@
 //! It has two meanings, which are measured beside each other and never told as one:
 //!
 //! ```text
-//!   bare      client (near core) ◄══ veth ══► echo (far core)
+//!   bare      client (near core) ◄══ veth ══► echo (far core), which returns what it received; and once more with all frames left unread
 //!   lane      node, verbs and port in one thread (near core) ◄══ veth ══► the same (far core) ─► region        [in_lane]
 //!   application ◄─► covalentd a's lane (near core) ◄══ veth ══► covalentd b's lane (far core) ─► region         [application]
 //!   UDP       client (near core) ◄─ kernel ══ veth ══ kernel ─► server (far core)                               [udp_echo]
@@ -73,7 +73,13 @@ pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
                 }
             }
         };
-        add(SideName::Bare, bare_echo::slice(&stage, cores, arguments)?)?;
+        for (name, frames) in [
+            (SideName::Bare, bare_echo::Frames::Read),
+            (SideName::BareUnread, bare_echo::Frames::Unread),
+        ] {
+            let slice = bare_echo::slice(&stage, cores, arguments, frames)?;
+            add(name, slice)?;
+        }
         let far = FarLane;
         let (slice, moved) = in_lane::slice(&stage, cores, arguments, &far)?;
         add(SideName::Lane, slice)?;

@@ -66,8 +66,10 @@ pub struct Setup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SideName {
-    /// A bare AF_XDP client and a bare echo.
+    /// A bare AF_XDP client and a bare echo, which returns what it received.
     Bare,
+    /// The same, neither of which reads a frame: only descriptors go round.
+    BareUnread,
     /// A bare client that another thread asks.
     BareHandedOver,
     /// A compare-and-swap, asked for in the lane's thread and answered in one.
@@ -89,6 +91,7 @@ impl SideName {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Bare => "bare AF_XDP echo",
+            Self::BareUnread => "bare AF_XDP echo, frames unread",
             Self::BareHandedOver => "bare echo, asked by a second thread",
             Self::Lane => "CAS in the lane's thread",
             Self::LaneToDaemon => "CAS in the lane's thread, to covalentd",

@@ -28,7 +28,8 @@ fn text(results: Option<&Results>) -> String {
         "Eight bytes are compared and swapped at another node, over AF_XDP on a veth pair between two network namespaces; the next one leaves when the\n\
          answer is there. It has two meanings. *In the lane's thread*: whoever asks is in the lane itself and polls its port, as a bare AF_XDP client\n\
          does; port, protocol and verb engine in one thread at either end. *Of an application*: another process hands its verb to the lane through a\n\
-         pipe and waits for the answer in another. All sides took turns {} times, {} ms each; p50 is the median of the rounds' medians (least to most),\n\
+         pipe and waits for the answer in another. The bare echo sends back what it received and its client compares; with *frames unread* neither\n\
+         looks at a frame, which saves bringing its lines over from the other core twice. All sides took turns {} times, {} ms each; p50 is the median of the rounds' medians (least to most),\n\
          the other quantiles are of all round trips.\n\n\
          | | p50 µs | p99 | p99.9 | p99.99 | of bare | of UDP |\n|---|---:|---:|---:|---:|---:|---:|",
         setup.rounds, setup.slice_ms

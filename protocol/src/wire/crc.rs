@@ -56,7 +56,10 @@ const fn length_mask(frame_bytes: usize) -> u64 {
 #[cfg(feature = "std")]
 #[inline]
 fn crc64(bytes: &[u8]) -> u64 {
-    crc_fast::crc64_nvme(bytes)
+    match bytes.try_into() {
+        Ok(short) => covalent_short_crc::crc64_nvme(short),
+        Err(_) => crc_fast::crc64_nvme(bytes),
+    }
 }
 
 /// CRC-64/NVME by a table.

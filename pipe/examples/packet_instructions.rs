@@ -20,7 +20,7 @@ const CAPACITY_BYTES: u64 = 256 * 1024;
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1);
     let (Some(contestant), Some(packets)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: instructions CONTESTANT PACKETS".into());
+        return Err("usage: packet_instructions CONTESTANT PACKETS".into());
     };
     let bursts = packets.parse::<usize>()?.div_ceil(BURST);
     match contestant.as_str() {

@@ -1,7 +1,7 @@
-//! Makes a number of additions to 8 bytes between two nodes in one thread, 64 at a time, for `scripts/count-instructions` to count what one
-//! takes: both ends, frames, CRCs and the engine that executes the verb; no port and no application.
+//! The work for one verb, to be counted in instructions: `scripts/count-instructions` runs this under callgrind.
 //!
-//! `instructions 1pc|2pc EXCHANGES`
+//! `verb_instructions 1pc-alone|1pc|2pc VERBS` makes that many additions to 8 bytes between two nodes in one thread, one at a time or
+//! 64: both ends, frames, CRCs and the engine that executes the verb; no port and no application.
 
 use std::{env, error::Error};
 
@@ -12,7 +12,7 @@ use covalent_protocol::{
     verb::{Request, Verb},
 };
 
-/// Exchanges under way.
+/// Verbs under way, but where one is alone.
 const OPEN: u64 = 64;
 
 /// The key of the region that is added to.
@@ -75,12 +75,13 @@ fn carry(from: &mut Node, to: &mut Node, host: &mut End, frame: &mut [u8]) -> bo
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
-    let mode = match arguments.next().as_deref() {
-        Some("1pc") => Mode::OnePhase,
-        Some("2pc") => Mode::TwoPhase,
-        _ => return Err("usage: instructions 1pc|2pc EXCHANGES".into()),
+    let (mode, submitted_ahead) = match arguments.next().as_deref() {
+        Some("1pc-alone") => (Mode::OnePhase, 1),
+        Some("1pc") => (Mode::OnePhase, 2 * OPEN),
+        Some("2pc") => (Mode::TwoPhase, 2 * OPEN),
+        _ => return Err("usage: verb_instructions 1pc-alone|1pc|2pc VERBS".into()),
     };
-    let exchanges: u64 = arguments.next().ok_or("no number of exchanges")?.parse()?;
+    let verbs: u64 = arguments.next().ok_or("no number of verbs")?.parse()?;
     let node = |guid: u64, end: u8| -> Result<Node, Box<dyn Error>> {
         let mut node = Node::new(NodeConfig::new(guid, guid, Name::new("n")?));
         node.add_link(0, [2, 0, 0, 0, 0, end])?;
@@ -102,8 +103,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let len = addition.encode(&mut request)?;
     let mut submitted = 0;
-    while near.completed < exchanges {
-        while submitted < exchanges && submitted - near.completed < 2 * OPEN {
+    while near.completed < verbs {
+        while submitted < verbs && submitted - near.completed < submitted_ahead {
             a.submit(2, mode, &request[..len], submitted)?;
             submitted += 1;
         }
@@ -111,8 +112,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         carry(&mut b, &mut a, &mut near, &mut frame);
     }
     let added = far.engine.memory(RKEY).and_then(|words| words.load(0));
-    if added != Some(exchanges) {
-        return Err(format!("{exchanges} additions made {added:?}").into());
+    if added != Some(verbs) {
+        return Err(format!("{verbs} additions made {added:?}").into());
     }
     Ok(())
 }

@@ -1,0 +1,183 @@
+//! One end of a link in a thread of this process: what a lane does for its one link, and nothing else.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use covalent_api::{config::LinkConfig, request::Rights};
+use covalent_dataplane::{
+    lane::command::NewRegion,
+    port::{Port, PortError},
+    verb::VerbEngine,
+};
+use covalent_pipe::region::RegionMemory;
+use covalent_protocol::{FRAME_BYTES_MAX, Host, LinkState, Name, Node, NodeConfig};
+
+use crate::stop;
+
+/// The index of the one port.
+const PORT: u16 = 0;
+
+/// Frames taken at a time at most, as a lane does.
+const BURST: usize = 64;
+
+/// The key of the region of [`engine`].
+pub const RKEY: u32 = 1;
+
+/// Bytes of that region: one word, and nothing else.
+pub const REGION_BYTES: u64 = 64;
+
+/// How long a link may take to come up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module's documentation.
+pub struct LinkEnd {
+    /// The port.
+    pub port: Box<dyn Port>,
+    /// The node with its one link.
+    pub node: Node,
+    frame: Box<[u8; FRAME_BYTES_MAX]>,
+    carrier: bool,
+    pace: Duration,
+    next_tick: Instant,
+    rounds: u32,
+    rounds_per_look: u32,
+    /// Frames were put in since the last doorbell.
+    unflushed: bool,
+}
+
+impl LinkEnd {
+    /// An end with the identity `guid`, and with `slots` or as many as a link has by default. It looks at the clock once in
+    /// `rounds_per_look` rounds.
+    pub fn new(
+        port: Box<dyn Port>,
+        guid: u64,
+        slots: Option<u8>,
+        rounds_per_look: u32,
+    ) -> Result<Self> {
+        let link = LinkConfig::default();
+        let name =
+            Name::new("end").map_err(|error| anyhow::anyhow!("naming a node `end`: {error}"))?;
+        let mut config = NodeConfig {
+            ethertype: link.ethertype,
+            silent_paces_max: link.silent_paces_max,
+            ..NodeConfig::new(guid, 1, name)
+        };
+        if let Some(slots) = slots {
+            config.slots = slots;
+        }
+        let mut node = Node::new(config);
+        let info = port.info();
+        node.add_link(PORT, info.mac)
+            .map_err(|error| anyhow::anyhow!("adding a link on {}: {error}", info.name))?;
+        let pace = Duration::from_millis(link.idle_pace_ms.into());
+        Ok(Self {
+            port,
+            node,
+            frame: Box::new([0; FRAME_BYTES_MAX]),
+            carrier: false,
+            pace,
+            next_tick: Instant::now() + pace,
+            rounds: 0,
+            rounds_per_look,
+            unflushed: false,
+        })
+    }
+
+    /// Goes round until the link is up. Returns the node at the other end.
+    pub fn wait_for_peer(&mut self, host: &mut impl Host) -> Result<u64> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.round(host)?;
+            stop::check()?;
+            let up = self
+                .node
+                .links()
+                .find(|link| link.state == LinkState::Up)
+                .and_then(|link| link.peer);
+            if let Some(peer) = up {
+                return Ok(peer);
+            }
+            ensure!(Instant::now() < deadline, "the link does not come up");
+        }
+    }
+
+    /// Once round, as a lane goes: receive, tick, send, ring. Returns how many frames came.
+    pub fn round(&mut self, host: &mut impl Host) -> Result<usize> {
+        let carrier = self.port.carrier();
+        if carrier != self.carrier {
+            self.carrier = carrier;
+            self.node.on_carrier(PORT, carrier, host);
+        }
+        let Self { port, node, .. } = self;
+        let came = port
+            .rx_burst(BURST, &mut |frame| node.on_frame(PORT, frame, host))
+            .context("receiving")?;
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.looks_at_clock() {
+            let now = Instant::now();
+            if now >= self.next_tick {
+                self.next_tick = now + self.pace;
+                self.node.on_tick(host);
+            }
+        }
+        self.send(host)?;
+        Ok(came)
+    }
+
+    /// Whether this round is one of those with a look at the clock.
+    pub const fn looks_at_clock(&self) -> bool {
+        self.rounds.is_multiple_of(self.rounds_per_look)
+    }
+
+    /// Sends what the node has to send, and rings.
+    pub fn send(&mut self, host: &mut impl Host) -> Result<()> {
+        let Self {
+            port,
+            node,
+            frame,
+            unflushed,
+            ..
+        } = self;
+        while node.has_work(PORT) && port.tx_space() > 0 {
+            let Some(length) = node.poll_transmit(PORT, &mut frame[..]) else {
+                break;
+            };
+            if port.tx(&frame[..length]).is_err() {
+                node.on_transmit_failed(PORT, host);
+            }
+            *unflushed = true;
+        }
+        // A cable has nothing of ours inside as soon as it took a frame, but shows it only when it is flushed.
+        if !std::mem::take(unflushed) && port.tx_idle() {
+            return Ok(());
+        }
+        match port.flush() {
+            Ok(()) => Ok(()),
+            Err(PortError::LinkDown { .. }) => {
+                node.on_transmit_failed(PORT, host);
+                Ok(())
+            }
+            Err(error) => Err(error).context("sending"),
+        }
+    }
+}
+
+/// An engine with a region of this name, with the key [`RKEY`].
+pub fn engine(region: &str) -> Result<VerbEngine> {
+    let mut engine = VerbEngine::new();
+    let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
+    engine
+        .insert(
+            NewRegion {
+                session: 0,
+                name: region.to_owned(),
+                rkey: RKEY,
+                rights: Rights::ALL,
+                durable: false,
+                memory,
+            },
+            0,
+        )
+        .map_err(anyhow::Error::msg)?;
+    Ok(engine)
+}
