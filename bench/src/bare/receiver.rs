@@ -8,8 +8,11 @@ use nix::{errno::Errno, net::if_::if_nametoindex};
 
 use super::BareSocket;
 
-/// How long a queue may stay busy after the side measured before has closed its socket.
+/// How long to wait before a queue that is busy is asked for again: the side measured before closed its socket, but the kernel lets go of it later.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often it is asked for again, as our own port does.
+const REBINDS_MAX: u32 = 10;
 
 /// Which frames a socket receives; the kernel gets the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +56,21 @@ impl Steered {
     }
 }
 
-/// Opens queue 0 of `interface`, trying once more if the kernel has not let go of it yet.
+/// Opens queue 0 of `interface`, trying again for a while if the kernel has not let go of it yet.
 pub fn open_patiently(interface: &str, slots: u32, burst: u32) -> Result<BareSocket> {
-    match BareSocket::open(interface, slots, burst) {
-        Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
-            sleep(REBIND_PAUSE);
-            BareSocket::open(interface, slots, burst)
+    let mut rebinds = 0;
+    loop {
+        match BareSocket::open(interface, slots, burst) {
+            Err(error)
+                if error.raw_os_error() == Some(Errno::EBUSY as i32) && rebinds < REBINDS_MAX =>
+            {
+                rebinds += 1;
+                sleep(REBIND_PAUSE);
+            }
+            opened => {
+                return opened
+                    .with_context(|| format!("opening a bare AF_XDP socket on {interface}"));
+            }
         }
-        opened => opened,
     }
-    .with_context(|| format!("opening a bare AF_XDP socket on {interface}"))
 }

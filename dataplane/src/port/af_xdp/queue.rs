@@ -34,9 +34,12 @@ use xsk_rs::{
 
 use super::{transmit_order::TransmitOrder, umem::os_error};
 
-/// How long to wait before the one retry of a bind that found the queue busy: a socket closed just now lets its queue go only
-/// after a grace period of the kernel.
+/// How long to wait before a bind that found the queue busy is tried again: a socket closed just now lets its queue go only
+/// after a grace period of the kernel, which is long where all cores have work.
 const REBIND_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often it is tried again.
+const REBINDS_MAX: u32 = 10;
 
 /// Receive bursts that find nothing for each look whether the driver wants to be woken for want of chunks.
 const LOOKS_PER_WAKE: u32 = 64;
@@ -114,12 +117,17 @@ impl Queue {
         let sends = !spec.tx_chunks.is_empty();
         // The library makes both rings for each socket; one that never sends gets the smallest.
         let tx_ring_slots = if sends { spec.ring_slots } else { 1 };
-        let (tx, rx, fill, completion) = match bind(&spec, tx_ring_slots) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                sleep(REBIND_PAUSE);
-                bind(&spec, tx_ring_slots)?
+        let mut rebinds = 0;
+        let (tx, rx, fill, completion) = loop {
+            match bind(&spec, tx_ring_slots) {
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EBUSY) && rebinds < REBINDS_MAX =>
+                {
+                    rebinds += 1;
+                    sleep(REBIND_PAUSE);
+                }
+                other => break other?,
             }
-            other => other?,
         };
         let zero_copy = is_zero_copy(rx.fd().as_raw_fd())?;
         if sends {
