@@ -81,6 +81,7 @@ fn every_side_makes_round_trips_and_both_meanings_have_their_goals() {
         sides,
         [
             "bare",
+            "bare_unread",
             "lane",
             "lane_to_daemon",
             "udp",
