@@ -25,6 +25,11 @@ pub enum OpenError {
         "journal directory {0} is in use by another daemon: give each node its own `node.state_dir`"
     )]
     InUse(PathBuf),
+    /// Somebody who does not hold the lock can write into a file.
+    #[error(
+        "journal file {0} is open for writing in another process: find it with `fuser -v {0}`, end it, and start again"
+    )]
+    Written(PathBuf),
     /// A file operation failed.
     #[error("cannot {doing} {path}: {source}")]
     Io {

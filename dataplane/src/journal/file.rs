@@ -5,11 +5,13 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use super::{error::OpenError, sector::BLOCK_BYTES};
+use super::{error::OpenError, lease::is_open_for_writing, sector::BLOCK_BYTES};
 
 /// The files; a generation is in the one with its number's last bit.
 pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
@@ -17,6 +19,12 @@ pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
 const FRESH: &str = "journal.new";
 /// Locked as long as somebody has the journal.
 pub(super) const LOCK: &str = "lock";
+
+/// How long the files of a killed daemon may stay open: the kernel ends its `io_uring` beside everything else.
+const LET_GO: Duration = Duration::from_secs(5);
+
+/// Time between two looks whether they still are.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Bytes of zeros written at a time.
 const FILL_BYTES: usize = 1 << 20;
@@ -38,8 +46,25 @@ pub(super) fn file_path(directory: &Path, file: usize) -> PathBuf {
     directory.join(FILES[file % 2])
 }
 
+/// Waits until nobody has `path` open for writing.
+fn wait_for_writers(path: &Path, deadline: Instant) -> Result<(), OpenError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        // What else is wrong with it is told by who reads it.
+        Err(_) => return Ok(()),
+    };
+    while is_open_for_writing(&file).map_err(failed("look for writers of", path))? {
+        if Instant::now() >= deadline {
+            return Err(OpenError::Written(path.to_owned()));
+        }
+        sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
 impl Directory {
-    /// Makes the directory, for its owner alone, if it is missing, and locks it.
+    /// Makes the directory, for its owner alone, if it is missing, and locks it. Waits until nobody has the files open for writing: else
+    /// a write of a daemon that was killed could land on ours.
     pub fn take(path: &Path) -> Result<Self, OpenError> {
         if !path.is_dir() {
             DirBuilder::new()
@@ -63,10 +88,16 @@ impl Directory {
             .open(&lock_path)
             .map_err(failed("open the lock file", &lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path: path.to_owned(),
-                _lock: lock,
-            }),
+            Ok(()) => {
+                let deadline = Instant::now() + LET_GO;
+                for file in 0..FILES.len() {
+                    wait_for_writers(&file_path(path, file), deadline)?;
+                }
+                Ok(Self {
+                    path: path.to_owned(),
+                    _lock: lock,
+                })
+            }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(failed("lock", &lock_path)(source)),
         }

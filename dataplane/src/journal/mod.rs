@@ -43,6 +43,7 @@ mod check;
 mod error;
 mod file;
 mod header;
+mod lease;
 mod open;
 mod record;
 mod recovered;

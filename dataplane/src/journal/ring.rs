@@ -1,4 +1,4 @@
-//! The one place that talks to `io_uring`, and the one place of the journal with `unsafe` code.
+//! The one place that talks to `io_uring`, and but for one call in `lease` the one place of the journal with `unsafe` code.
 //!
 //! What is being written belongs to the ring until the kernel has said that it is done with it: [`Ring::write`] takes the batch, [`Ring::reap`]
 //! gives it back. So nobody can change or free memory that the kernel reads.

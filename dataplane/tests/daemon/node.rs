@@ -2,6 +2,7 @@
 
 use std::{
     path::Path,
+    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -15,6 +16,9 @@ use super::client::Client;
 
 /// How long a test waits for something that must happen. Far beyond what it takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the locks of a daemon that has ended may stay taken.
+const LOCKS_FREE: Duration = Duration::from_secs(2);
 
 /// A node's place and configuration.
 pub struct Node {
@@ -48,7 +52,20 @@ impl Node {
     }
 
     pub fn start(mut self) -> Self {
-        self.daemon = Some(Daemon::start(self.config.clone()).expect("the node starts"));
+        // A process that another test starts has copies of all descriptors for an instant, and with them the locks of a daemon that
+        // has ended here.
+        let deadline = Instant::now() + LOCKS_FREE;
+        self.daemon = Some(loop {
+            match Daemon::start(self.config.clone()) {
+                Err(error)
+                    if error.to_string().contains("in use by another daemon")
+                        && Instant::now() < deadline =>
+                {
+                    sleep(Duration::from_millis(5));
+                }
+                started => break started.expect("the node starts"),
+            }
+        });
         self
     }
 
