@@ -93,13 +93,14 @@ impl ExtensionLength {
     }
 }
 
-/// By protocol number; all are below 64. A table and not a `match`, because the verifier follows every arm of a `match`
-/// through the rest of the loop, and 4 arms in 8 rounds are more paths than it has patience for.
-static EXTENSIONS: [ExtensionLength; 64] = {
+/// By protocol number. A table and not a `match`, because the verifier follows every arm of a `match` through the rest of the loop,
+/// and 4 arms in 8 rounds are more paths than it has patience for. It has a place for every number that a byte can be, because the verifier
+/// of Linux 6.1 forgets that a number was compared with a smaller length and refuses the program.
+static EXTENSIONS: [ExtensionLength; 256] = {
     let mut table = [ExtensionLength {
         unit_bytes: 0,
         fixed_bytes: 0,
-    }; 64];
+    }; 256];
     // RFC 8200, section 4: in units of eight bytes, not counting the first.
     let ordinary = ExtensionLength {
         unit_bytes: 8,
@@ -241,9 +242,7 @@ fn parse_ipv6(frame: &Frame, offset: usize, tuple: &mut FiveTupleKey) -> Result<
     let mut next = header.next;
     let mut offset = offset + size_of::<Ipv6Header>();
     for _ in 0..IPV6_EXTENSIONS_MAX {
-        let Some(length) = EXTENSIONS.get(usize::from(next)) else {
-            break;
-        };
+        let length = EXTENSIONS[usize::from(next)];
         if length.fixed_bytes == 0 {
             break;
         }

@@ -46,7 +46,7 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
     found.sort();
     let counter_bytes = 32 * 8;
     let expected = [
-        (".rodata", 4, 128, 1),
+        (".rodata", 4, 512, 1),
         ("COUNTERS", 4, counter_bytes, 1),
         ("DESTINATIONS", 20, 4, DESTINATIONS_MAX),
         ("ETHERTYPES", 2, 4, ETHERTYPES_MAX),
