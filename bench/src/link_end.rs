@@ -12,13 +12,10 @@ use covalent_dataplane::{
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{FRAME_BYTES_MAX, Host, LinkState, Name, Node, NodeConfig};
 
-use crate::stop;
+use crate::{bare_echo::BURST, stop};
 
 /// The index of the one port.
 const PORT: u16 = 0;
-
-/// Frames taken at a time at most, as a lane does.
-const BURST: usize = 64;
 
 /// The key of the region of [`engine`].
 pub const RKEY: u32 = 1;
@@ -110,7 +107,9 @@ impl LinkEnd {
         }
         let Self { port, node, .. } = self;
         let came = port
-            .rx_burst(BURST, &mut |frame| node.on_frame(PORT, frame, host))
+            .rx_burst(BURST as usize, &mut |frame| {
+                node.on_frame(PORT, frame, host)
+            })
             .context("receiving")?;
         self.rounds = self.rounds.wrapping_add(1);
         if self.looks_at_clock() {
