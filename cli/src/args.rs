@@ -81,6 +81,7 @@ pub enum Format {
     sudo covalent demo                     the whole, over AF_XDP\n  \
     covalent demo --port cable             without privilege, over shared memory\n  \
     sudo covalent demo --keep-going        leave the two nodes running for a look around\n  \
+    sudo covalent demo --no-bench --interfaces eth1,eth3 --interfaces eth2,eth4   over two cables of this machine\n  \
     covalent demo --format json | jq .checks")]
 pub struct DemoArgs {
     /// What joins the two nodes.
@@ -101,11 +102,20 @@ pub struct DemoArgs {
     /// Leaves out the comparison with bare AF_XDP.
     #[arg(long)]
     pub no_bench: bool,
+    /// The two interfaces at the ends of one cable, node a's first, instead of a virtual cable; given twice, once for each link. They come back, set down, at the end.
+    #[arg(long, value_name = "A,B", requires = "no_bench")]
+    pub interfaces: Vec<crate::demo::Pair>,
+    /// Cuts and mends the first cable by this command, which hears `off` or `on` behind it, instead of setting the interface down.
+    #[arg(long, value_name = "COMMAND", requires = "interfaces")]
+    pub cut_with: Option<String>,
+    /// How many times longer everything may take than on a usual machine, one that is emulated for example.
+    #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub patience: u32,
     /// Leaves the nodes running after the summary, until Ctrl-C.
     #[arg(long)]
     pub keep_going: bool,
     /// Only removes what demonstrations that were killed left behind.
-    #[arg(long, conflicts_with_all = ["quick", "no_bench", "keep_going", "captures", "seconds", "fetch_adds"])]
+    #[arg(long, conflicts_with_all = ["quick", "no_bench", "keep_going", "captures", "seconds", "fetch_adds", "interfaces", "patience"])]
     pub clean: bool,
     /// How the summary is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -337,6 +347,9 @@ mod tests {
             &["covalent", "demo", "--seconds", "0"],
             &["covalent", "demo", "--clean", "--quick"],
             &["covalent", "demo", "--fetch-adds", "many"],
+            &["covalent", "demo", "--no-bench", "--interfaces", "eth1"],
+            &["covalent", "demo", "--no-bench", "--cut-with", "true"],
+            &["covalent", "demo", "--patience", "0"],
             &["covalent", "sim", "--nodes", "1"],
             &["covalent", "sim", "--nodes", "17"],
             &["covalent", "sim", "--seeds", "5..5"],

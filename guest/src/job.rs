@@ -51,10 +51,10 @@ impl Job {
         name
     }
 
-    /// The program of tests that it runs, by package and name.
-    pub fn tests(&self) -> Option<(&'static str, &'static str)> {
+    /// The program of tests that it runs.
+    pub fn tests(&self) -> Option<&'static str> {
         match self.script {
-            "conformance" => Some(("covalent-dataplane", "ports")),
+            "conformance" => Some("ports"),
             _ => None,
         }
     }
@@ -72,6 +72,16 @@ pub fn all() -> Vec<Job> {
             copy,
             ..Job::plain("conformance", line, Duration::from_secs(900))
         });
+    }
+    for script in ["demo", "flap", "unplug"] {
+        for &(line, nic, xdp, copy) in MODES {
+            jobs.push(Job {
+                nic: Some(nic),
+                xdp,
+                copy,
+                ..Job::plain(script, line, Duration::from_secs(900))
+            });
+        }
     }
     jobs
 }

@@ -7,6 +7,7 @@
 //! kernel and on NICs that the host has not; and nothing that it does reaches the host but what it writes into its job's folder.
 
 mod apt;
+mod books;
 mod command;
 mod job;
 mod kernel;
@@ -48,6 +49,21 @@ enum Command {
     List,
     /// Runs jobs, one guest after the other, and keeps their results
     Run(RunArgs),
+    /// Compares a bank's books with what its clients report, in a guest
+    #[command(hide = true)]
+    Books {
+        /// What the bank printed
+        bank: PathBuf,
+        /// What each client printed
+        #[arg(required = true)]
+        clients: Vec<PathBuf>,
+    },
+    /// Tells what a demonstration printed as facts, in a guest
+    #[command(hide = true)]
+    Demo {
+        /// Its summary
+        summary: PathBuf,
+    },
     /// Makes docs/supported-kernels.md from the results that are kept
     Page,
 }
@@ -78,6 +94,17 @@ fn main() -> ExitCode {
 
 #[allow(clippy::print_stdout, reason = "a command's output")]
 fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Books { bank, clients } => {
+            books::check(bank, clients)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Demo { summary } => {
+            print!("{}", books::demonstration(summary)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
+    }
     let place = Place::find()?;
     match command {
         Command::Fetch { renew } => {
@@ -97,6 +124,7 @@ fn run(command: &Command) -> Result<ExitCode> {
             fs::write(place.page(), page)
                 .with_context(|| format!("cannot write {}", place.page().display()))?;
         }
+        Command::Books { .. } | Command::Demo { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,18 +11,24 @@ use crate::{command::output, place::Place};
 ///
 /// # Errors
 /// The compiler's words.
-pub fn tests(place: &Place, package: &str, name: &str) -> Result<PathBuf> {
+pub fn tests(place: &Place, name: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let messages = output(
         Command::new(cargo)
+            // The whole workspace, as `make test` builds it: else its dependencies would be built once more.
             .args([
-                "test", "--locked", "--no-run", "-p", package, "--test", name,
+                "test",
+                "--workspace",
+                "--locked",
+                "--no-run",
+                "--test",
+                name,
             ])
             .args(["--message-format", "json-render-diagnostics"])
             .current_dir(place.repository()),
     )?;
     executable(&messages, name)
-        .ok_or_else(|| anyhow!("cargo built no program of the tests `{name}` of {package}"))
+        .ok_or_else(|| anyhow!("cargo built no program of the tests `{name}`"))
 }
 
 /// What cargo's messages tell of the target called `name`.

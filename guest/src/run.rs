@@ -42,11 +42,14 @@ pub fn job(place: &Place, stock: &Stock, programs: &Path, job: &Job) -> Result<O
         scripts.join("jobs").join(job.script).with_extension("sh"),
         "job.sh",
     )?;
+    copy(scripts.join("jobs/nodes.sh"), "nodes.sh")?;
     let tests = job
         .tests()
-        .map(|(package, name)| programs::tests(place, package, name))
+        .map(|name| programs::tests(place, name))
         .transpose()?;
-    let environment = environment(stock, programs, tests.as_deref(), job)?;
+    let own = std::env::current_exe().context("where this program is")?;
+    copy(own, "covalent-guest")?;
+    let environment = environment(place, stock, programs, tests.as_deref(), job)?;
     fs::write(folder.join("environment.sh"), environment)
         .context("cannot write a job's environment")?;
 
@@ -87,11 +90,18 @@ pub fn is_well(outcome: &Outcome) -> bool {
 }
 
 /// Variables that a job's script reads.
-fn environment(stock: &Stock, programs: &Path, tests: Option<&Path>, job: &Job) -> Result<String> {
+fn environment(
+    place: &Place,
+    stock: &Stock,
+    programs: &Path,
+    tests: Option<&Path>,
+    job: &Job,
+) -> Result<String> {
     let tools = stock.tools();
     let mut text = String::new();
     for (name, value) in [
         ("PROGRAMS", programs.display().to_string()),
+        ("REPOSITORY", place.repository().display().to_string()),
         ("TOOLS", tools.display().to_string()),
         (
             "TESTS",

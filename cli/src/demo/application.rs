@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, de::DeserializeOwned};
 
+use super::patience::stretched;
 use crate::{
     interrupt::Interrupt,
     process::{Launch, Process},
@@ -62,7 +63,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// # Errors
     /// When it ends instead, or takes too long.
     pub fn wait_ready(&mut self, interrupt: &Interrupt) -> Result<()> {
-        let deadline = Instant::now() + READY_PATIENCE;
+        let deadline = Instant::now() + stretched(READY_PATIENCE);
         loop {
             self.read()?;
             if self.ready {
@@ -71,8 +72,9 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
             self.process.expect_running()?;
             if Instant::now() >= deadline {
                 bail!(
-                    "{} was not ready within {READY_PATIENCE:?}",
-                    self.process.name()
+                    "{} was not ready within {:?}",
+                    self.process.name(),
+                    stretched(READY_PATIENCE)
                 );
             }
             interrupt.sleep(LOOK_AGAIN)?;
@@ -109,7 +111,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// # Errors
     /// When it wrote something else than was agreed.
     pub fn written_report(&mut self) -> Result<Option<&R>> {
-        for line in self.process.remaining_lines(END_PATIENCE) {
+        for line in self.process.remaining_lines(stretched(END_PATIENCE)) {
             self.take(&line)?;
         }
         Ok(self.report.as_ref())
@@ -142,7 +144,7 @@ impl<P: DeserializeOwned, R: DeserializeOwned> Application<P, R> {
     /// # Errors
     /// When it does not end, or ended without a report.
     pub fn report(mut self) -> Result<R> {
-        let status = self.process.wait_or_kill(END_PATIENCE)?;
+        let status = self.process.wait_or_kill(stretched(END_PATIENCE))?;
         self.written_report()?;
         self.report.ok_or_else(|| self.process.failure(status))
     }

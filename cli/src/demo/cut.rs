@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{
     nodes::{CUT, Nodes},
+    patience::stretched,
     telemetry::Figures,
 };
 use crate::{
@@ -148,15 +149,16 @@ impl Cutter {
         nodes: &Nodes,
         interrupt: &Interrupt,
     ) -> Result<(Cut, Option<Figures>)> {
-        let deadline = Instant::now() + RESTORE_PATIENCE;
+        let deadline = Instant::now() + stretched(RESTORE_PATIENCE);
         if matches!(self.phase, Phase::Cut { .. }) {
             nodes.set_cut(false)?;
         }
         while self.cut.cuts > 0 && self.cut.restored_epoch.is_none() {
             if Instant::now() >= deadline {
                 bail!(
-                    "link {} did not come up again within {RESTORE_PATIENCE:?} after it was restored",
-                    self.cut.port
+                    "link {} did not come up again within {:?} after it was restored",
+                    self.cut.port,
+                    stretched(RESTORE_PATIENCE)
                 );
             }
             interrupt.sleep(LOOK_AGAIN)?;

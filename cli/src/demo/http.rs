@@ -5,6 +5,8 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Context, Result};
 use ureq::Agent;
 
+use super::patience::stretched;
+
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest page that is read, in bytes.
@@ -18,7 +20,7 @@ pub fn get(address: SocketAddr, path: &str) -> Result<String> {
     let url = format!("http://{address}{path}");
     // A proxy of the environment is for the world, not for loopback.
     let agent: Agent = Agent::config_builder()
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(stretched(PATIENCE)))
         .proxy(None)
         .build()
         .into();

@@ -60,11 +60,16 @@ impl Privilege {
     }
 }
 
-/// Decides. AF_XDP that was asked for by name is tried whatever the privilege, so that its own error tells what is missing.
-pub fn choose(wanted: PortChoice, privilege: &Privilege) -> Choice {
+/// Decides; `given` tells whether interfaces were named, over which only AF_XDP goes. AF_XDP that was asked for by name is tried whatever the privilege, so that its own error tells what is missing.
+pub fn choose(wanted: PortChoice, given: bool, privilege: &Privilege) -> Choice {
     const AF_XDP: &str = "Covalent on this machine: nodes a and b in two network namespaces, joined by two veth pairs, over AF_XDP.";
     const CABLE: &str = "nodes a and b are joined by two in-memory cables instead of AF_XDP";
+    const GIVEN: &str = "Covalent on this machine: nodes a and b in two network namespaces, joined by the cables of the interfaces that were named, over AF_XDP.";
     match (wanted, privilege) {
+        _ if given => Choice {
+            medium: Medium::AfXdp,
+            told: GIVEN.to_owned(),
+        },
         (PortChoice::AfXdp, _) | (PortChoice::Auto, Privilege::Full) => Choice {
             medium: Medium::AfXdp,
             told: AF_XDP.to_owned(),
@@ -93,22 +98,24 @@ mod tests {
     #[test]
     fn the_first_line_says_what_is_missing_and_what_is_shown_instead() {
         assert_eq!(
-            choose(PortChoice::Auto, &Privilege::Full).medium,
+            choose(PortChoice::Auto, false, &Privilege::Full).medium,
             Medium::AfXdp
         );
         assert_eq!(
-            choose(PortChoice::AfXdp, &Privilege::NotRoot).medium,
+            choose(PortChoice::AfXdp, false, &Privilege::NotRoot).medium,
             Medium::AfXdp
         );
         assert_eq!(
-            choose(PortChoice::Cable, &Privilege::Full).medium,
+            choose(PortChoice::Cable, false, &Privilege::Full).medium,
             Medium::Cable
         );
+        let given = choose(PortChoice::Auto, true, &Privilege::NotRoot);
+        assert_eq!(given.medium, Medium::AfXdp, "named interfaces are meant");
         for (privilege, wanted) in [
             (Privilege::NotRoot, "Not root"),
             (Privilege::Confined, "CAP_SYS_ADMIN"),
         ] {
-            let choice = choose(PortChoice::Auto, &privilege);
+            let choice = choose(PortChoice::Auto, false, &privilege);
             assert_eq!(choice.medium, Medium::Cable);
             assert!(
                 choice.told.contains(wanted) && choice.told.contains("in-memory cables"),

@@ -4,6 +4,7 @@ mod application;
 mod checks;
 mod cut;
 mod exposition;
+mod given;
 mod goals;
 mod http;
 mod losses;
@@ -11,6 +12,7 @@ mod medium;
 mod namespace;
 mod narrator;
 mod nodes;
+mod patience;
 mod refusals;
 mod report;
 mod rest;
@@ -26,8 +28,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
+pub use self::given::Pair;
 use self::{
     goals::Goal,
     losses::Losses,
@@ -42,7 +45,7 @@ use self::{
     workplace::Workplace,
 };
 use crate::{
-    args::{DemoArgs, Format},
+    args::{DemoArgs, Format, PortChoice},
     interrupt::{Interrupt, Interrupted},
     output::{self, Theme},
     program, status,
@@ -96,7 +99,17 @@ pub fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if args.clean {
         return clean(&narrator);
     }
-    let choice = medium::choose(args.port, &Privilege::of_this_process());
+    patience::set(args.patience);
+    if args.port == PortChoice::Cable && !args.interfaces.is_empty() {
+        bail!(
+            "interfaces were named, but a cable in memory has none\n  cure: leave out `--port cable` or `--interfaces`"
+        );
+    }
+    let choice = medium::choose(
+        args.port,
+        !args.interfaces.is_empty(),
+        &Privilege::of_this_process(),
+    );
     narrator.say(&choice.told)?;
     for path in workplace::sweep()? {
         narrator.say(&format!(
@@ -166,7 +179,13 @@ impl Demonstration<'_> {
 
     fn start(&self, medium: Medium) -> Result<Nodes> {
         let step = self.narrator.step("nodes")?;
-        let nodes = Nodes::start(self.workplace.path(), medium, self.interrupt)?;
+        let nodes = Nodes::start(
+            self.workplace.path(),
+            medium,
+            &self.args.interfaces,
+            self.args.cut_with.as_deref(),
+            self.interrupt,
+        )?;
         step.done("both links are up")?;
         for node in nodes.each() {
             let lanes: Vec<String> = node.status()?.lanes.iter().map(status::lane).collect();

@@ -20,9 +20,11 @@ use covalent_api::{
 };
 
 use super::{
+    given::{self, Pair},
     http,
     medium::Medium,
     namespace::Namespace,
+    patience::{factor, stretched},
     transfer::{ADDRESS_A, ADDRESS_B, PREFIX_BITS},
     veth::{self, End},
 };
@@ -45,6 +47,9 @@ const RING_SLOTS: u32 = 2048;
 const START_PATIENCE: Duration = Duration::from_secs(20);
 const LINK_PATIENCE: Duration = Duration::from_secs(5);
 const END_PATIENCE: Duration = Duration::from_secs(3);
+/// The most that a configuration may say.
+const SILENT_PACES_MAX: u32 = 1000;
+
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// One node.
@@ -52,6 +57,8 @@ pub struct Node {
     name: &'static str,
     directory: PathBuf,
     config: Config,
+    /// Of its ports, in order.
+    interfaces: [String; 2],
     namespace: Option<Arc<Namespace>>,
     // Control first: fields are dropped in this order, and control should not outlive its daemon.
     control: Option<Process>,
@@ -66,25 +73,35 @@ pub struct Nodes {
     pub b: Node,
     /// What joins them.
     pub medium: Medium,
+    /// The command that cuts the first link, if it is not done by setting its interface down.
+    cut_with: Option<String>,
 }
 
 impl Nodes {
-    /// Starts both nodes below `workplace` and waits until their links are up.
+    /// Starts both nodes below `workplace` and waits until their links are up. `interfaces` are the cables, if they are there already;
+    /// `cut_with` is the command that cuts the first.
     ///
     /// # Errors
     /// What did not come up, with the end of its log.
-    pub fn start(workplace: &Path, medium: Medium, interrupt: &Interrupt) -> Result<Self> {
+    pub fn start(
+        workplace: &Path,
+        medium: Medium,
+        interfaces: &[Pair],
+        cut_with: Option<&str>,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let [of_a, of_b] = interface_names(interfaces)?;
         let (a, b) = match medium {
             Medium::AfXdp => {
-                let (a, b) = join_namespaces()?;
+                let (a, b) = join_namespaces(interfaces)?;
                 (Some(a), Some(b))
             }
             Medium::Cable => (None, None),
         };
         let cores = first_cores();
         let metrics = metrics_addresses(medium)?;
-        let mut a = Node::start("a", workplace, medium, cores[0], metrics[0], a)?;
-        let mut b = Node::start("b", workplace, medium, cores[1], metrics[1], b)?;
+        let mut a = Node::start("a", workplace, medium, of_a, cores[0], metrics[0], a)?;
+        let mut b = Node::start("b", workplace, medium, of_b, cores[1], metrics[1], b)?;
         for node in [&mut a, &mut b] {
             node.wait_for_daemon(interrupt)?;
             node.start_control()?;
@@ -92,7 +109,12 @@ impl Nodes {
         for node in [&mut a, &mut b] {
             node.wait_for_control(interrupt)?;
         }
-        let mut nodes = Self { a, b, medium };
+        let mut nodes = Self {
+            a,
+            b,
+            medium,
+            cut_with: cut_with.map(str::to_owned),
+        };
         nodes.wait_for_links(interrupt)?;
         Ok(nodes)
     }
@@ -107,7 +129,7 @@ impl Nodes {
     /// # Errors
     /// Names the links that are not.
     pub fn wait_for_links(&mut self, interrupt: &Interrupt) -> Result<()> {
-        let deadline = Instant::now() + LINK_PATIENCE;
+        let deadline = Instant::now() + stretched(LINK_PATIENCE);
         loop {
             let down = self.links_down()?;
             if down.is_empty() {
@@ -116,7 +138,8 @@ impl Nodes {
             self.expect_running()?;
             if Instant::now() >= deadline {
                 bail!(
-                    "not every link came up within {LINK_PATIENCE:?}: {}",
+                    "not every link came up within {:?}: {}",
+                    stretched(LINK_PATIENCE),
                     down.join(", ")
                 );
             }
@@ -156,13 +179,16 @@ impl Nodes {
         Ok(())
     }
 
-    /// Cuts or restores link [`CUT`] at node a: the interface is set down, or the cable pulled.
+    /// Cuts or restores link [`CUT`] at node a: the interface is set down, the cable pulled, or the command run that was given.
     ///
     /// # Errors
     /// When the kernel or the daemon refuses.
     pub fn set_cut(&self, cut: bool) -> Result<()> {
+        if let Some(command) = &self.cut_with {
+            return given::run_cut_command(command, cut);
+        }
         match &self.a.namespace {
-            Some(namespace) => veth::set_up(namespace, CUT, !cut),
+            Some(namespace) => veth::set_up(namespace, &self.a.interfaces[0], !cut),
             None => self.a.client()?.set_port(CUT, !cut),
         }
     }
@@ -189,7 +215,7 @@ impl Nodes {
             }
             for node in [&mut self.a, &mut self.b] {
                 if let Some(process) = pick(node) {
-                    match process.wait_or_kill(END_PATIENCE) {
+                    match process.wait_or_kill(stretched(END_PATIENCE)) {
                         Ok(status) if status.success() => {}
                         Ok(status) => problems.push(process.failure(status).to_string()),
                         Err(error) => problems.push(format!("{error:#}")),
@@ -217,6 +243,7 @@ impl Node {
         name: &'static str,
         workplace: &Path,
         medium: Medium,
+        interfaces: [String; 2],
         core: Option<u32>,
         metrics_listen: SocketAddr,
         namespace: Option<Arc<Namespace>>,
@@ -224,7 +251,15 @@ impl Node {
         let directory = workplace.join(name);
         fs::create_dir(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let config = configuration(name, workplace, &directory, medium, core, metrics_listen);
+        let config = configuration(
+            name,
+            workplace,
+            &directory,
+            medium,
+            &interfaces,
+            core,
+            metrics_listen,
+        );
         let text = config
             .to_toml()
             .with_context(|| format!("the configuration of node {name}"))?;
@@ -237,6 +272,7 @@ impl Node {
             name,
             directory,
             config,
+            interfaces,
             namespace,
             control: None,
             daemon,
@@ -245,7 +281,7 @@ impl Node {
 
     fn wait_for_daemon(&mut self, interrupt: &Interrupt) -> Result<()> {
         let socket = self.config.socket_path();
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + stretched(START_PATIENCE);
         while !client::serves(&socket) {
             self.daemon.expect_running()?;
             if Instant::now() >= deadline {
@@ -270,7 +306,7 @@ impl Node {
     }
 
     fn wait_for_control(&mut self, interrupt: &Interrupt) -> Result<()> {
-        let deadline = Instant::now() + START_PATIENCE;
+        let deadline = Instant::now() + stretched(START_PATIENCE);
         while !client::answers(&self.config.control_socket_path()) || self.metrics().is_err() {
             if let Some(control) = &mut self.control {
                 control.expect_running()?;
@@ -392,8 +428,23 @@ fn launch(
     Ok(launch)
 }
 
-/// Two namespaces joined by two pairs. The one that is not cut carries the kernel's addresses too.
-fn join_namespaces() -> Result<(Arc<Namespace>, Arc<Namespace>)> {
+/// The interfaces of both nodes, in the order of their ports: those that were given, else those that will be made.
+fn interface_names(given: &[Pair]) -> Result<[[String; 2]; 2]> {
+    match given {
+        [] => Ok([PORTS.map(str::to_owned), PORTS.map(str::to_owned)]),
+        [first, second] => Ok([
+            [first.a.clone(), second.a.clone()],
+            [first.b.clone(), second.b.clone()],
+        ]),
+        _ => bail!(
+            "{} pairs of interfaces were given, but there are two links\n  cure: name two pairs, `--interfaces A,B --interfaces C,D`",
+            given.len()
+        ),
+    }
+}
+
+/// Two namespaces joined by two pairs, which are made unless they were `given`. The one that is not cut carries the kernel's addresses too.
+fn join_namespaces(given: &[Pair]) -> Result<(Arc<Namespace>, Arc<Namespace>)> {
     let (a, b) = (
         Arc::new(Namespace::create()?),
         Arc::new(Namespace::create()?),
@@ -403,12 +454,19 @@ fn join_namespaces() -> Result<(Arc<Namespace>, Arc<Namespace>)> {
     }
     for (index, interface) in (0..).zip(PORTS) {
         // Locally administered, one octet for the node and one for the port.
-        let ends = [(&a, 0xa), (&b, 0xb)].map(|(namespace, node)| End {
+        let mut ends = [(&a, 0xa), (&b, 0xb)].map(|(namespace, node)| End {
             namespace,
             interface,
             mac: [2, 0, 0, 0, node, index],
         });
-        veth::join(ends[0], ends[1])?;
+        if let Some(pair) = given.get(usize::from(index)) {
+            for (end, name) in ends.iter_mut().zip([&pair.a, &pair.b]) {
+                end.interface = name;
+                end.mac = given::take(end.namespace, name)?;
+            }
+        } else {
+            veth::join(ends[0], ends[1])?;
+        }
         if interface != CUT {
             veth::address(ends[0], ADDRESS_A, PREFIX_BITS, ADDRESS_B, ends[1].mac)?;
             veth::address(ends[1], ADDRESS_B, PREFIX_BITS, ADDRESS_A, ends[0].mac)?;
@@ -443,16 +501,17 @@ fn configuration(
     workplace: &Path,
     directory: &Path,
     medium: Medium,
+    interfaces: &[String; 2],
     core: Option<u32>,
     metrics_listen: SocketAddr,
 ) -> Config {
-    let port = |port: &str| PortConfig {
+    let port = |(port, interface): (&str, &String)| PortConfig {
         name: port.to_owned(),
         lane: 0,
         link: true,
         kind: match medium {
             Medium::AfXdp => PortKind::AfXdp {
-                interface: port.to_owned(),
+                interface: interface.clone(),
                 queues: 0,
                 ring_slots: RING_SLOTS,
                 xdp: XdpMode::Auto,
@@ -482,8 +541,8 @@ fn configuration(
             ..DataplaneConfig::default()
         },
         lane: vec![LaneConfig { core }],
-        port: PORTS.into_iter().map(port).collect(),
-        link: LinkConfig::default(),
+        port: PORTS.into_iter().zip(interfaces).map(port).collect(),
+        link: patient_link(),
         journal: JournalConfig::default(),
         // The rule is about a kernel below the port; a cable has none.
         steer: kernel
@@ -497,6 +556,18 @@ fn configuration(
     }
 }
 
+/// Links that take silence for a failure as much later as everything else may take longer.
+fn patient_link() -> LinkConfig {
+    let usual = LinkConfig::default();
+    LinkConfig {
+        silent_paces_max: usual
+            .silent_paces_max
+            .saturating_mul(factor())
+            .min(SILENT_PACES_MAX),
+        ..usual
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,7 +577,16 @@ mod tests {
         let base = Path::new("/tmp/covalent-demo-1-2");
         for medium in [Medium::AfXdp, Medium::Cable] {
             let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
-            let config = configuration("a", base, &base.join("a"), medium, Some(0), metrics);
+            let [interfaces, _] = interface_names(&[]).expect("usual names");
+            let config = configuration(
+                "a",
+                base,
+                &base.join("a"),
+                medium,
+                &interfaces,
+                Some(0),
+                metrics,
+            );
             config.check().expect("valid");
             assert_eq!(config.port.len(), PORTS.len());
             assert_eq!(config.steer.len(), usize::from(medium == Medium::AfXdp));

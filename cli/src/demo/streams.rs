@@ -14,6 +14,7 @@ use super::{
     medium::Medium,
     narrator::Narrator,
     nodes::{Nodes, PORTS},
+    patience::stretched,
     telemetry::PipeDrops,
 };
 use crate::{
@@ -187,7 +188,7 @@ pub fn run(
         pipe_drops.look(nodes)?;
         nodes.expect_running()?;
         echo.expect_running()?;
-        if began.elapsed() > Duration::from_secs(seconds) + GRACE {
+        if began.elapsed() > Duration::from_secs(seconds) + stretched(GRACE) {
             bail!("the replay does not end: frames are missing and it waits for them");
         }
         interrupt.sleep(LOOK_AGAIN)?;

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crc_fast::{CrcAlgorithm, Digest};
 use serde::Serialize;
 
-use super::namespace::Namespace;
+use super::{namespace::Namespace, patience::stretched};
 
 /// The kernel's address on node a.
 pub const ADDRESS_A: Ipv4Addr = Ipv4Addr::new(198, 18, 55, 1);
@@ -161,7 +161,7 @@ fn join<T>(thread: Option<JoinHandle<Result<T>>>) -> Result<T> {
 }
 
 fn accept(listener: &TcpListener) -> Result<TcpStream> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + stretched(PATIENCE);
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
@@ -179,7 +179,7 @@ fn accept(listener: &TcpListener) -> Result<TcpStream> {
 }
 
 fn receive(mut stream: &TcpStream) -> Result<Side> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(stretched(PATIENCE)))?;
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     let mut bytes = 0;
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -203,9 +203,10 @@ fn receive(mut stream: &TcpStream) -> Result<Side> {
 }
 
 fn send(stop: &AtomicBool) -> Result<Side> {
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((ADDRESS_B, PORT)), PATIENCE)
-        .with_context(|| format!("cannot connect to {ADDRESS_B}"))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream =
+        TcpStream::connect_timeout(&SocketAddr::from((ADDRESS_B, PORT)), stretched(PATIENCE))
+            .with_context(|| format!("cannot connect to {ADDRESS_B}"))?;
+    stream.set_write_timeout(Some(stretched(PATIENCE)))?;
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     let mut bytes = 0;
     let mut noise = Noise(1);
@@ -226,7 +227,7 @@ fn send(stop: &AtomicBool) -> Result<Side> {
     }
     stream.shutdown(Shutdown::Write)?;
     // The receiver closes when it has read everything: only then has the kernel nothing left to send again.
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(stretched(PATIENCE)))?;
     let _ = stream
         .read(&mut [0])
         .context("the receiver did not close")?;

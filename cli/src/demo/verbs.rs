@@ -10,6 +10,7 @@ use super::{
     cut::{Cut, Cutter},
     narrator::Narrator,
     nodes::{Node, Nodes},
+    patience::stretched,
     telemetry::{Figures, PipeDrops},
 };
 use crate::{
@@ -308,9 +309,10 @@ impl Watch {
                 since: Instant::now(),
             };
         }
-        if self.since.elapsed() > STALL_MAX {
+        if self.since.elapsed() > stretched(STALL_MAX) {
             bail!(
-                "no job was done for {STALL_MAX:?}: the clients stand still after {done} of them"
+                "no job was done for {:?}: the clients stand still after {done} of them",
+                stretched(STALL_MAX)
             );
         }
         Ok(())

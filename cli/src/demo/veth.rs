@@ -91,6 +91,25 @@ pub fn set_up(namespace: &Namespace, interface: &str, up: bool) -> Result<()> {
     })
 }
 
+/// Lets an interface receive frames for every address, as a NIC must that is to carry other hosts' frames.
+///
+/// # Errors
+/// When there is no such interface or the kernel refuses.
+pub fn set_promiscuous(namespace: &Namespace, interface: &str) -> Result<()> {
+    namespace.run(|| {
+        with_netlink(|handle| async move {
+            let index = index_of(&handle, interface).await?;
+            let message = LinkUnspec::new_with_index(index).promiscuous(true).build();
+            handle
+                .link()
+                .change(message)
+                .execute()
+                .await
+                .with_context(|| format!("cannot let {interface} receive everything"))
+        })
+    })
+}
+
 /// Gives `end` the kernel's address `own` and tells it where `peer` is, so that no ARP request is ever sent: on these ports a
 /// broadcast belongs to the dataplane.
 ///

@@ -32,12 +32,14 @@ impl LaneMemory {
                 interface,
                 queues,
                 ring_slots,
+                copy,
                 ..
             } = &port.kind
             {
                 plan.add_port(
                     preflight::queue_count(&port.name, interface, *queues)?,
                     *ring_slots,
+                    preflight::chunk_bytes(&port.name, interface, *copy)?,
                 );
             }
         }

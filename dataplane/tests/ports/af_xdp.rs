@@ -24,7 +24,7 @@ use crate::{
 
 const RING_SLOTS: u32 = 512;
 
-fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
+pub fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
     PortConfig {
         name: format!("port-{interface}"),
         lane: 0,
@@ -41,7 +41,7 @@ fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
 }
 
 /// Opens the ports as one lane does: with shared packet memory.
-fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> {
+pub fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> {
     let dataplane = DataplaneConfig {
         huge_pages: HugePages::Never,
         ..DataplaneConfig::default()

@@ -14,6 +14,9 @@ use nix::{
 /// ethtool's "how many queues are there" (`ETHTOOL_GCHANNELS` in `linux/ethtool.h`).
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
+/// ethtool's "which driver is it" (`ETHTOOL_GDRVINFO` in `linux/ethtool.h`).
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+
 /// An interface as it was when it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Interface {
@@ -29,6 +32,8 @@ pub(super) struct Interface {
     pub(super) carrier: bool,
     /// Receive queues in use by the driver; 1 where the driver does not tell.
     pub(super) rx_queues: u32,
+    /// Name of its driver; empty where it does not tell.
+    pub(super) driver: String,
 }
 
 impl Interface {
@@ -51,6 +56,7 @@ impl Interface {
             mtu_bytes: asker.mtu_bytes()?,
             carrier: flags & ready == ready,
             rx_queues: asker.rx_queues().unwrap_or(1).max(1),
+            driver: asker.driver().unwrap_or_default(),
         })
     }
 }
@@ -69,6 +75,18 @@ struct Channels {
     other: u32,
     combined: u32,
 }
+
+/// `struct ethtool_drvinfo` of `linux/ethtool.h`.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    /// Versions, addresses and counts that nobody asks for here.
+    rest: [u8; 160],
+}
+
+// The kernel writes as much as its structure has.
+const _: () = assert!(size_of::<DriverInfo>() == 196);
 
 /// A socket to ask through, and the name to ask about.
 struct Asker {
@@ -155,6 +173,23 @@ impl Asker {
         )?;
         Ok(channels.rx.saturating_add(channels.combined))
     }
+
+    fn driver(&self) -> io::Result<String> {
+        let mut info = DriverInfo {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            rest: [0; 160],
+        };
+        self.ask(
+            libc::SIOCETHTOOL,
+            libc::__c_anonymous_ifr_ifru {
+                ifru_data: ptr::from_mut(&mut info).cast(),
+            },
+        )?;
+        let len = info.driver.iter().position(|&byte| byte == 0);
+        let name = &info.driver[..len.unwrap_or(info.driver.len())];
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
 }
 
 fn empty() -> libc::__c_anonymous_ifr_ifru {
@@ -175,6 +210,7 @@ mod tests {
         assert_eq!(loopback.mac, [0; 6]);
         assert!(loopback.mtu_bytes >= 1500, "{}", loopback.mtu_bytes);
         assert_eq!(loopback.rx_queues, 1);
+        assert_eq!(loopback.driver, "", "nobody drives it");
     }
 
     #[test]

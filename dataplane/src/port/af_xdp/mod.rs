@@ -327,7 +327,7 @@ impl Port for AfXdpPort {
         for queue in &self.queues {
             // A socket whose interface was removed still answers; one that does not has nothing to add.
             if let Ok(counts) = queue.statistics() {
-                drops.add(&counts, queue.zero_copy());
+                drops.add(&Told::from(&counts), queue.zero_copy());
             }
         }
         // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
@@ -380,15 +380,60 @@ struct KernelDrops {
     tx_invalid: u64,
 }
 
+/// What the kernel counts for one socket (`struct xdp_statistics`).
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    rx_ring_full: u64,
+    fill_ring_empty: u64,
+    rx_dropped: u64,
+    rx_invalid: u64,
+    tx_invalid: u64,
+}
+
+impl From<&xsk_rs::socket::XdpStatistics> for Told {
+    fn from(counts: &xsk_rs::socket::XdpStatistics) -> Self {
+        Self {
+            rx_ring_full: counts.rx_ring_full(),
+            fill_ring_empty: counts.rx_fill_ring_empty_descs(),
+            rx_dropped: counts.rx_dropped(),
+            rx_invalid: counts.rx_invalid_descs(),
+            tx_invalid: counts.tx_invalid_descs(),
+        }
+    }
+}
+
 impl KernelDrops {
-    fn add(&mut self, counts: &xsk_rs::socket::XdpStatistics, zero_copy: bool) {
-        let empty = counts.rx_fill_ring_empty_descs();
-        self.rx_ring_full += counts.rx_ring_full();
+    fn add(&mut self, told: &Told, zero_copy: bool) {
+        // A driver in zero-copy mode takes chunks ahead of the frames and looks for more than there are: what is counted then is a look
+        // in vain, and no frame. What such a driver has no chunk for is lost at the device, which counts it itself. In copy mode it is a
+        // frame, and the kernel counts it a second time as dropped.
+        let empty = if zero_copy { 0 } else { told.fill_ring_empty };
+        self.rx_ring_full += told.rx_ring_full;
         self.fill_ring_empty += empty;
-        // In copy mode the kernel counts a frame that found the fill ring empty a second time as dropped.
-        let twice = if zero_copy { 0 } else { empty };
-        self.rx_other += counts.rx_dropped().saturating_sub(twice);
-        self.rx_invalid += counts.rx_invalid_descs();
-        self.tx_invalid += counts.tx_invalid_descs();
+        self.rx_other += told.rx_dropped.saturating_sub(empty);
+        self.rx_invalid += told.rx_invalid;
+        self.tx_invalid += told.tx_invalid;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_looked_for_chunks_in_vain_lost_no_frame() {
+        let told = Told {
+            rx_ring_full: 1,
+            fill_ring_empty: 5,
+            rx_dropped: 7,
+            ..Told::default()
+        };
+        let of = |zero_copy| {
+            let mut drops = KernelDrops::default();
+            drops.add(&told, zero_copy);
+            (drops.rx_ring_full, drops.fill_ring_empty, drops.rx_other)
+        };
+        assert_eq!(of(true), (1, 0, 7));
+        assert_eq!(of(false), (1, 5, 2), "each frame under one cause");
     }
 }

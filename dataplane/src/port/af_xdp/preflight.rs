@@ -1,7 +1,7 @@
 //! What can be known before anything is changed: each check that fails says what was found and what to do.
 
 use caps::{CapSet, Capability};
-use covalent_api::config::{CHUNK_FRAME_BYTES, MTU_BYTES_MAX, QUEUES_MAX};
+use covalent_api::config::{CHUNK_BYTES, CHUNK_FRAME_BYTES, CopyMode, MTU_BYTES_MAX, QUEUES_MAX};
 use nix::{
     errno::Errno,
     sys::resource::{Resource, getrlimit},
@@ -49,6 +49,29 @@ pub(in crate::port) fn queue_count(
     configured: u32,
 ) -> Result<u32, PortError> {
     queues(port, &interface(port, name)?, configured)
+}
+
+/// Drivers whose devices, in zero-copy mode, take as much of a frame into a chunk as whole KiB fit behind the headroom. Of a usual chunk that is
+/// 1 KiB, and what is longer would arrive cut in two.
+///
+/// Sources: `igb_main.c`, `SRRCTL.BSIZEPKT`; `ixgbe_main.c`, `ixgbe_configure_srrctl` (82599EB).
+const WHOLE_KIB: [&str; 2] = ["igb", "ixgbe"];
+
+/// How large a chunk must be for the interface called `name`.
+pub(in crate::port) fn chunk_bytes(
+    port: &str,
+    name: &str,
+    copy: CopyMode,
+) -> Result<u32, PortError> {
+    Ok(chunk_bytes_of(&interface(port, name)?.driver, copy))
+}
+
+fn chunk_bytes_of(driver: &str, copy: CopyMode) -> u32 {
+    if copy != CopyMode::Copy && WHOLE_KIB.contains(&driver) {
+        CHUNK_BYTES * 2
+    } else {
+        CHUNK_BYTES
+    }
 }
 
 /// As [`queue_count`], of an interface that was asked already.
@@ -280,7 +303,20 @@ mod tests {
             mtu_bytes: 1500,
             carrier: true,
             rx_queues: 4,
+            driver: "veth".into(),
         }
+    }
+
+    #[test]
+    fn devices_that_take_whole_kib_get_chunks_that_a_frame_fits() {
+        assert_eq!(chunk_bytes_of("igb", CopyMode::ZeroCopy), 4096);
+        assert_eq!(
+            chunk_bytes_of("igb", CopyMode::Auto),
+            4096,
+            "it may become zero-copy"
+        );
+        assert_eq!(chunk_bytes_of("igb", CopyMode::Copy), 2048);
+        assert_eq!(chunk_bytes_of("virtio_net", CopyMode::ZeroCopy), 2048);
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! How much longer everything may take than on a usual machine: `--patience`.
+//!
+//! One process runs one demonstration, so one number holds for all its deadlines. It changes no measurement; but
+//! nodes that are slow answer late, so silence means less, and is believed later (`link.silent_paces_max`).
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+static FACTOR: AtomicU32 = AtomicU32::new(1);
+
+/// Stretches every deadline from now on.
+pub fn set(factor: u32) {
+    FACTOR.store(factor.max(1), Ordering::Relaxed);
+}
+
+/// How much longer: 1 on a usual machine.
+pub fn factor() -> u32 {
+    FACTOR.load(Ordering::Relaxed)
+}
+
+/// How long to wait where a usual machine gets `usual`.
+pub fn stretched(usual: Duration) -> Duration {
+    usual.saturating_mul(factor())
+}

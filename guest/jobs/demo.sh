@@ -1,0 +1,14 @@
+# A short demonstration (`covalent demo`) over both cables: streams, verbs, a link that is cut while work is open, the kernel's TCP beside.
+. /guest/prelude.sh
+nics 1
+cp -r "$REPOSITORY/apps/samples" /tmp/captures
+# `covalent demo` cuts the link by pulling both ends of the first cable.
+cat >/tmp/cut <<'CUT'
+. /guest/prelude.sh
+monitor link near0 "$1"
+monitor link far0 "$1"
+CUT
+covalent demo --port af_xdp --no-bench --quick --seconds 2 --fetch-adds 10000 --patience 20 \
+    --interfaces near0,far0 --interfaces near1,far1 --cut-with "bash /tmp/cut" --format json >/guest/demo.json || status=$?
+covalent-guest demo /guest/demo.json >>/guest/facts
+exit "${status:-0}"
