@@ -104,6 +104,7 @@ pub fn find_daemon(told: Option<&Path>) -> Result<PathBuf> {
 /// A running daemon. It ends with this value, and with this process.
 #[derive(Debug)]
 pub struct Node {
+    name: String,
     child: Child,
     directory: TempDir,
     command: Vec<String>,
@@ -148,6 +149,7 @@ impl Node {
                 .with_context(|| format!("starting {}", program.display()))
         })?;
         let mut node = Self {
+            name: plan.name.to_owned(),
             child,
             command: vec![
                 program.file_name().map_or_else(
@@ -204,6 +206,11 @@ impl Node {
         let mut client =
             Client::connect(self.socket(), "bench").context("connecting to covalentd")?;
         client.status().context("asking covalentd for its status")
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its socket.
