@@ -133,3 +133,50 @@ fn an_own_node_answers_without_a_cable_and_a_bound_on_the_spread_is_told() {
         "{settled}"
     );
 }
+
+#[test]
+fn every_peer_in_shared_memory_answers_or_says_why_not() {
+    for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
+        let peers = ["covalent-pipe", "ucx", "libfabric", "aeron", "iceoryx2"];
+        let against = peers.join(",");
+        let options = [
+            "--repeats",
+            "2",
+            "--sizes",
+            "8,1024,4096",
+            "--against",
+            &against,
+        ];
+        let Some(told) = told(&[&options[..], pacing].concat()) else {
+            return;
+        };
+        let contestants = told["contestants"].as_array().unwrap();
+        let figures = told["figures"].as_array().unwrap();
+        for name in peers {
+            let entry = contestants
+                .iter()
+                .find(|entry| entry["name"] == name)
+                .unwrap();
+            assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
+            let of_it: Vec<_> = figures.iter().filter(|one| one["side"] == name).collect();
+            if let Some(absent) = entry["absent"].as_str() {
+                eprintln!("skipped: {name}: {absent}");
+                assert!(
+                    absent.contains("feature `peers`") || absent.contains("apt-get install"),
+                    "{absent}"
+                );
+                assert!(of_it.is_empty(), "{of_it:?}");
+                continue;
+            }
+            // None carries 4096 bytes here.
+            assert_eq!(of_it.len(), 2, "{told}");
+            for one in of_it {
+                assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
+                if pacing.len() == 2 {
+                    // 500 a second for a tenth of a second, twice.
+                    assert_eq!(one["requests"], 100, "{one}");
+                }
+            }
+        }
+    }
+}

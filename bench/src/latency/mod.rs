@@ -7,6 +7,7 @@ mod arguments;
 mod busy_poll;
 mod covalent;
 mod drive;
+mod memory;
 mod pacing;
 mod peer;
 mod plot;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Plan, Repeat, Stopwatch, drive},
-    sockets,
+    memory, sockets,
 };
 use crate::{cores::Cores, pipes::Description, stage::Stage};
 
@@ -102,6 +102,7 @@ pub trait Peer {
 /// Everybody there is, ours first.
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut all = covalent::sides();
+    all.extend(memory::peers());
     all.extend(sockets::peers());
     all
 }
@@ -159,6 +160,17 @@ mod tests {
             ]
         );
         assert_eq!(names(&["udp", "covalent-cas"]), ["covalent-cas", "udp"]);
+        assert_eq!(
+            names(&["ucx", "libfabric", "aeron", "iceoryx2"]),
+            [
+                "covalent-local-cas",
+                "covalent-pipe",
+                "ucx",
+                "libfabric",
+                "aeron",
+                "iceoryx2"
+            ]
+        );
     }
 
     #[test]

@@ -47,8 +47,7 @@ use crate::{
 };
 use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
-use pair::Company;
-use part::{Means, Part, Side};
+use part::Side;
 use progress::Progress;
 use results::{Figure, Results, Setup};
 use sweeps::Sweeps;
@@ -60,6 +59,9 @@ pub use contestant::Description;
 pub use huge_pages::HugePages;
 pub use mark::{FONT, MARKS};
 pub use page::{told_command, without_places};
+pub use pair::Company;
+pub use part::{Means, Part};
+pub use peers::{described, near::NearEnd};
 pub use plot::{Drawn, steps_around, tick};
 pub use results::Entry;
 pub use role::play;
@@ -193,7 +195,7 @@ fn ours<'a>(
             far_core,
         }) as Box<dyn Contestant>
     };
-    let described = |what: &str, version: &str, tuning: &str| {
+    let as_told = |what: &str, version: &str, tuning: &str| {
         Ok(Description {
             what: what.to_owned(),
             version: version.to_owned(),
@@ -216,7 +218,7 @@ fn ours<'a>(
             goals::LIMIT,
             Means::Ring,
             PACKETS,
-            described(
+            as_told(
                 "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing else: the machine's limit",
                 version,
                 &ring,
@@ -226,7 +228,7 @@ fn ours<'a>(
             goals::OURS,
             Means::Pipe,
             EVERYTHING,
-            described(
+            as_told(
                 "Covalent's pipes with the notifications and doorbells of a session, as covalentd and its applications have them: an RX/TX pipe for echo \
                  and round trip, an RX pipe for one way, a pipe of bytes for streams",
                 version,
@@ -237,7 +239,7 @@ fn ours<'a>(
             goals::OURS_ALONE,
             Means::PipeAlone,
             EVERYTHING,
-            described(
+            as_told(
                 "the same pipes without a session: both ends look at the pipe all the time, nobody notifies and nobody rings",
                 version,
                 &pipe,
@@ -272,14 +274,14 @@ fn ours<'a>(
             Means::Unix,
             MESSAGES,
             peers::socket_tuning(Means::Unix)
-                .and_then(|tuning| described("Unix stream socket", &kernel, &tuning)),
+                .and_then(|tuning| as_told("Unix stream socket", &kernel, &tuning)),
         ),
         contestant(
             "tcp",
             Means::Tcp,
             MESSAGES,
             peers::socket_tuning(Means::Tcp)
-                .and_then(|tuning| described("TCP over the loopback interface", &kernel, &tuning)),
+                .and_then(|tuning| as_told("TCP over the loopback interface", &kernel, &tuning)),
         ),
     ]
 }

@@ -16,7 +16,10 @@ use rusteron_media_driver::{AeronDriver, AeronDriverContext, bindings::aeron_thr
 use crate::pipes::{
     case::Test,
     part::{Part, Side},
-    peers::{BURST, TRIPS_PER_LOOK},
+    peers::{
+        BURST, TRIPS_PER_LOOK,
+        near::{NearEnd, Opened},
+    },
     role::{Act, Prepared, Stage, source},
     source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
@@ -108,6 +111,27 @@ impl Ends {
             .and_then(|adding| adding.poll_blocking(PATIENCE))
             .map_err(|error| anyhow!("adding an Aeron subscription: {error:?}"))?;
         Ok(Self { aeron, out, from })
+    }
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<Opened> {
+    let folder = part.folder.join("aeron");
+    let folder = folder.to_str().context("a folder's name is UTF-8")?;
+    Ok(Opened::plain(Ends::open(part, folder)?))
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(self.out.is_connected())
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        put(&self.out, message.len(), copy(message))
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        poll(&self.from, each).map(|_| ())
     }
 }
 

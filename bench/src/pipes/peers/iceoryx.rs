@@ -15,7 +15,10 @@ use iceoryx2::{
 use crate::pipes::{
     case::Test,
     part::{Part, Side},
-    peers::{BURST, TRIPS_PER_LOOK},
+    peers::{
+        BURST, TRIPS_PER_LOOK,
+        near::{NearEnd, Opened},
+    },
     role::{Act, Prepared, Stage, source},
     source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
@@ -84,6 +87,38 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
             }))
         }
         Side::Aid => bail!("iceoryx2 needs no third process"),
+    }
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<Opened> {
+    let node = node(part)?;
+    let (there, back) = WAYS;
+    Ok(Opened::plain(Ends {
+        out: publisher(&node, there)?,
+        back: subscriber(&node, back)?,
+        _node: node,
+    }))
+}
+
+struct Ends {
+    out: Out,
+    back: In,
+    _node: Node<ipc::Service>,
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        put(&self.out, message)
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        while take(&self.back, &mut *each)?.is_some() {}
+        Ok(())
     }
 }
 

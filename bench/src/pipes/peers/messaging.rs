@@ -14,6 +14,7 @@ use crate::{
         peers::{
             BURST, TRIPS_PER_LOOK,
             messages::{Messages, Places, Received},
+            near::{NearEnd, Opened},
         },
         role::{Prepared, Stage, source},
         source::{AFTER, Source, TOUCHED, touch},
@@ -23,6 +24,32 @@ use crate::{
 
 /// Longest packet, in bytes.
 const PACKET_BYTES_MAX: usize = 2048;
+
+/// The near side, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<Opened> {
+    let end = open(part, PACKET_BYTES_MAX, Box::default())?;
+    Ok(Opened {
+        note: note(&end)?,
+        ..Opened::plain(end)
+    })
+}
+
+impl NearEnd for End {
+    fn meet(&mut self) -> Result<bool> {
+        self.accept()
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        put(self, message)
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        while let Some(message) = self.receive()? {
+            each(message);
+        }
+        Ok(())
+    }
+}
 
 fn open(part: &Part, bytes_max: usize, pool: Box<[u8]>) -> Result<End> {
     let library = match part.means {

@@ -7,6 +7,7 @@ mod bells;
 mod iceoryx;
 mod messages;
 mod messaging;
+pub mod near;
 mod pipe;
 mod ring;
 mod socket;
@@ -99,6 +100,23 @@ pub fn prepare(part: &Part, fds: Vec<OwnedFd>) -> Result<Prepared> {
         #[cfg(not(feature = "peers"))]
         Means::Iceoryx | Means::Aeron => {
             anyhow::bail!("{LEFT_OUT}")
+        }
+    }
+}
+
+/// Opens the near side of an echo, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<near::Opened> {
+    match part.means {
+        Means::Pipe | Means::PipeAlone => pipe::open_near(part),
+        Means::Ucx | Means::Libfabric => messaging::near(part),
+        #[cfg(feature = "peers")]
+        Means::Iceoryx => iceoryx::near(part),
+        #[cfg(feature = "peers")]
+        Means::Aeron => aeron::near(part),
+        #[cfg(not(feature = "peers"))]
+        Means::Iceoryx | Means::Aeron => anyhow::bail!("{LEFT_OUT}"),
+        means @ (Means::Ring | Means::Unix | Means::Tcp) => {
+            anyhow::bail!("nobody asks over {means:?} but the measurement of pipes")
         }
     }
 }

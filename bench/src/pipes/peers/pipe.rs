@@ -17,6 +17,7 @@ use crate::pipes::{
         BURST, TRIPS_PER_LOOK,
         bells::{FarBells, NearBells},
         messages::{Messages, Received, Sending},
+        near::{NearEnd, Opened},
     },
     role::{Prepared, Stage, source},
     source::{AFTER, Source, TOUCHED, touch},
@@ -109,6 +110,39 @@ fn create(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<(End
     let nic = NicPipe::new(memory);
     let bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
     Ok((Ends { nic, bells }, fds))
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn open_near(part: &Part) -> Result<Opened> {
+    let (ends, fds) = create(part, Direction::RxTx, part.ring_bytes)?;
+    Ok(Opened {
+        fds,
+        ..Opened::plain(ends)
+    })
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        if self.nic.push(message).is_err() {
+            return Ok(false);
+        }
+        self.bells.publish(&mut self.nic)?;
+        Ok(true)
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.bells.answer(&mut self.nic)?;
+        self.nic.take_tx(usize::MAX, |packet| {
+            each(packet);
+            true
+        })?;
+        self.nic.complete_tx();
+        Ok(())
+    }
 }
 
 fn far(
