@@ -1,7 +1,7 @@
 //! Round trips of requests that are due at fixed times, of our applications and of peers, and all that is to be said about them.
 //!
 //! [`pacing`] says when requests are due and [`drive`] makes them and writes down how long each took; [`peer`] is what a side is, ours or another; [`results`],
-//! [`table`], [`plot`] and [`section`] tell. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
+//! [`table`], [`plot`] and [`mod@section`] tell. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
 
 mod arguments;
 mod busy_poll;
