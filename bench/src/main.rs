@@ -17,6 +17,7 @@ mod instructions;
 mod kept;
 mod lane_port;
 mod link_end;
+mod messenger;
 mod node;
 mod pipes;
 mod receive;
