@@ -125,6 +125,7 @@ guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on driver
 bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
+	target/release/covalent-bench latency --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
 	target/release/covalent-bench redis --results bench/results || status=$$?; \
