@@ -21,7 +21,7 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions fuzz soak bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -114,6 +114,12 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
+
+# Takes hours of one core; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
+guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md
+	@scripts/install-packages guest
+	@CARGO="$(CARGO)" target/release/covalent-guest run $(GUEST_JOBS)
+	@target/release/covalent-guest page
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
 bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
