@@ -126,6 +126,7 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, s
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench latency --results bench/results || status=$$?; \
+	target/release/covalent-bench loss --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
 	target/release/covalent-bench redis --results bench/results || status=$$?; \
