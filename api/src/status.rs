@@ -160,7 +160,7 @@ pub struct JournalStatus {
 pub struct PortStatus {
     /// Configured name.
     pub name: String,
-    /// `af_xdp`, `cable` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,

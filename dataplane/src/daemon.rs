@@ -8,7 +8,7 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, ConfigError, PortKind},
+    config::{Config, ConfigError},
     guid::Guid,
     request::PortBrief,
 };
@@ -426,7 +426,7 @@ fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
     if !config
         .port
         .iter()
-        .any(|port| matches!(port.kind, PortKind::AfXdp { .. }))
+        .any(|port| port.kind.kernel_interface().is_some())
     {
         return Ok(None);
     }

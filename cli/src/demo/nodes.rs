@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, JournalConfig,
-        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
+        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, HugePages, Idle,
+        JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
     },
     rule::{Action, Match, Rule},
     status::NodeStatus,
@@ -483,6 +483,7 @@ fn configuration(
         },
         lane: vec![LaneConfig { core }],
         port: PORTS.into_iter().map(port).collect(),
+        dpdk: DpdkConfig::default(),
         link: LinkConfig::default(),
         journal: JournalConfig::default(),
         // The rule is about a kernel below the port; a cable has none.

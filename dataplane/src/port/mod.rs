@@ -11,6 +11,7 @@
 pub mod af_xdp;
 pub mod cable;
 mod counters;
+mod dpdk;
 mod error;
 pub mod faulty;
 mod mac;
@@ -40,7 +41,7 @@ pub const ETHERNET_HEADER_BYTES: usize = 14;
 pub struct PortInfo {
     /// Configured name.
     pub name: String,
-    /// `af_xdp`, `cable` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
     pub kind: &'static str,
     /// Network interface, where there is one.
     pub interface: Option<String>,
@@ -180,6 +181,7 @@ fn open_sound(
                 &wanted, dataplane, link, memory,
             )?))
         }
+        PortKind::Dpdk { .. } => dpdk::open(&config.name),
         PortKind::Cable { path, ring_slots } => Ok(Box::new(cable::CablePort::open(
             &config.name,
             path,

@@ -13,3 +13,4 @@ mod namespace;
 mod pair;
 mod pcap;
 mod suite;
+mod without_dpdk;

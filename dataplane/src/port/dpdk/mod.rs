@@ -1,0 +1,5 @@
+//! Devices that DPDK's poll-mode drivers drive.
+
+mod absent;
+
+pub(super) use self::absent::open;
