@@ -73,6 +73,7 @@ mod with_dpdk {
             .use_core()
             .layout_tests(false)
             .derive_default(true)
+            .generate_cstr(true)
             .generate()?;
         bindings.write_to_file(PathBuf::from(env::var("OUT_DIR")?).join("dpdk.rs"))?;
         Ok(())

@@ -23,12 +23,26 @@ int covalent_find(const char *name, uint16_t *port)
 	return rte_eth_dev_get_port_by_name(name, port);
 }
 
+#define RING_PREFIX "net_ring_"
+
+/* DPDK puts the prefix in front by itself. */
+static const char *without_prefix(const char *name)
+{
+	size_t bytes = strlen(RING_PREFIX);
+
+	return strncmp(name, RING_PREFIX, bytes) == 0 ? name + bytes : NULL;
+}
+
 int covalent_ring_pair(const char *one, const char *other, uint32_t slots)
 {
 	char name[RTE_RING_NAMESIZE];
 	struct rte_ring *there, *back;
 	int port;
 
+	one = without_prefix(one);
+	other = without_prefix(other);
+	if (one == NULL || other == NULL)
+		return -EINVAL;
 	snprintf(name, sizeof(name), "%s_there", one);
 	there = rte_ring_create(name, slots, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
 	snprintf(name, sizeof(name), "%s_back", one);

@@ -82,7 +82,7 @@ struct rte_mempool *covalent_pool_create(const char *name, uint32_t count, uint3
 
 uint32_t covalent_pool_idle(const struct rte_mempool *pool, uint32_t threads)
 {
-	uint32_t idle = rte_mempool_ops_get_count(pool);
+	uint32_t idle = rte_mempool_get_ops(pool->ops_index)->get_count(pool);
 
 	if (pool->cache_size > 0)
 		for (uint32_t thread = 0; thread < threads && thread < RTE_MAX_LCORE; thread++)

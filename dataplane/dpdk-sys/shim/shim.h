@@ -77,7 +77,7 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf);
 int covalent_probe(const char *device);
 /* The port of the device of that name (without arguments). */
 int covalent_find(const char *name, uint16_t *port);
-/* Two devices of this process, each of which receives what the other one sends. */
+/* Two devices of this process, each of which receives what the other one sends. Their names begin with `net_ring_`. */
 int covalent_ring_pair(const char *one, const char *other, uint32_t slots);
 
 /* What a device is. */
