@@ -40,8 +40,9 @@ const AF_XDP_SLOTS: u32 = 2048;
 const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which devices on PCI a driver of DPDK may have, and virtual ones \
                     on an interface want root";
 
-/// The least and the most time between two tries to reach the peer of a device that must call it.
-const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// The least and the most time between two tries to reach the peer of a device that must call it. Not less: a caller that hangs up before the other process has
+/// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// See the module's documentation.
 pub(in crate::port) struct DpdkPort {
@@ -92,7 +93,7 @@ struct Retry {
 impl Retry {
     fn new() -> Self {
         Self {
-            next: Instant::now(),
+            next: Instant::now() + RETRY.0,
             pause: RETRY.0,
         }
     }
