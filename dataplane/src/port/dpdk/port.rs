@@ -72,6 +72,7 @@ pub(in crate::port) struct DpdkPort {
     dropped_too_short: u64,
     dropped_too_long: u64,
     dropped_bad_checksum: u64,
+    dropped_by_reconnect: u64,
 }
 
 /// What sets kinds of devices apart.
@@ -262,6 +263,7 @@ impl DpdkPort {
             dropped_too_short: 0,
             dropped_too_long: 0,
             dropped_bad_checksum: 0,
+            dropped_by_reconnect: 0,
         })
     }
 }
@@ -360,7 +362,12 @@ impl DpdkPort {
         let Some(carrier) = carrier else {
             return Err(self.gone());
         };
-        self.device_carrier = self.running && carrier;
+        let carrier = self.running && carrier;
+        if carrier && !self.device_carrier && self.medium.is_memif() {
+            // What was staged was for a peer that is gone.
+            self.dropped_by_reconnect += self.sender.discard();
+        }
+        self.device_carrier = carrier;
         if self.device_carrier {
             self.retry = Retry::new();
         } else if self.enabled
@@ -528,7 +535,10 @@ impl Port for DpdkPort {
             ("rx_bad_checksum", self.dropped_bad_checksum),
             ("frame_too_short", self.dropped_too_short),
             ("frame_too_long", self.dropped_too_long),
-            ("tx_dropped_by_device", lost.tx_errors),
+            (
+                "tx_dropped_by_device",
+                lost.tx_errors + self.dropped_by_reconnect,
+            ),
             ("port_disabled", self.dropped_disabled),
         ]);
         counters.device_counts = xstats::worth_telling(self.device.counts());
