@@ -34,7 +34,8 @@ impl Namespace {
             .unwrap_or_else(|_| bail!("the thread that makes a network namespace failed"))
     }
 
-    fn current() -> Result<Self> {
+    /// The calling thread's.
+    pub fn current() -> Result<Self> {
         let file =
             File::open("/proc/thread-self/ns/net").context("opening the network namespace")?;
         Ok(Self(file.into()))

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covalent_sim::{
@@ -49,8 +49,23 @@ pub enum Command {
     /// Prints or checks a configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Measures Covalent beside its peers: runs `covalent-bench` with everything that follows (`covalent bench --help`).
+    #[command(disable_help_flag = true)]
+    Bench(BenchArgs),
     /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
     Sim(SimArgs),
+}
+
+/// `covalent bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What `covalent-bench` is told.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 /// Which configuration.

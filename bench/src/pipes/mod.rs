@@ -43,6 +43,7 @@ use crate::{
     instructions, receive,
     stop::{self, Stopped},
     summary::Summary,
+    watch::Watch,
 };
 use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
@@ -57,7 +58,9 @@ use testpmd::{Join, TestpmdPair};
 pub use case::Size;
 pub use contestant::Description;
 pub use huge_pages::HugePages;
+pub use mark::{FONT, MARKS};
 pub use page::{told_command, without_places};
+pub use plot::{Drawn, steps_around, tick};
 pub use results::Entry;
 pub use role::play;
 pub use source::Mix;
@@ -69,6 +72,8 @@ const WARM_UP: Duration = Duration::from_millis(100);
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
 const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
+/// Each message by itself, many under way: batches are the library's affair.
+const PACKETS_AND_STREAMS: &[Test] = &[Test::Echo, Test::OneWay, Test::Stream, Test::RoundTrip];
 const EVERYTHING: &[Test] = &[
     Test::Echo,
     Test::OneWay,
@@ -91,7 +96,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
         options.ring_kib
     );
     let cores = Cores::choose()?;
-    let host = Host::look();
+    let (host, watch) = (Host::look(), Watch::begin()?);
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -147,6 +152,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     field.play(&cases, options.rounds)?;
     let mut results = field.results(began, host, setup);
     (results.loads, results.counts) = sweeps.measure(&company, &part, cores.far, options.rounds)?;
+    results.host = results.host.seen_by(watch)?;
     results.goals = goals::judge(&results);
     tell(&results, options)?;
     Ok(results
@@ -159,6 +165,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
     let sections = receive::section(&page.results, &page.out)?
+        + &crate::latency::section(&page.results, &page.out)?
         + &crate::rtt::section(&page.results)?
         + &crate::exchanges::section(&page.results)?
         + &crate::redis::section(&page.results)?
@@ -180,8 +187,6 @@ fn ours<'a>(
             name,
             means,
             tests,
-            // Aeron's media driver.
-            with_aid: means == Means::Aeron,
             description,
             company,
             part,
@@ -242,25 +247,25 @@ fn ours<'a>(
             "iceoryx2",
             Means::Iceoryx,
             PACKETS,
-            peers::iceoryx_version().and_then(|version| {
-                described(
-                    "iceoryx2, publish and subscribe with loaned samples",
-                    &version,
-                    &peers::iceoryx_tuning(),
-                )
-            }),
+            peers::described(Means::Iceoryx),
         ),
         contestant(
             "aeron",
             Means::Aeron,
             PACKETS,
-            peers::aeron_version().and_then(|version| {
-                described(
-                    "Aeron IPC, C driver and client",
-                    &version,
-                    &peers::aeron_tuning(),
-                )
-            }),
+            peers::described(Means::Aeron),
+        ),
+        contestant(
+            "ucx",
+            Means::Ucx,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Ucx),
+        ),
+        contestant(
+            "libfabric",
+            Means::Libfabric,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Libfabric),
         ),
         contestant(
             "unix",

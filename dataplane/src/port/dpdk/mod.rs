@@ -6,16 +6,16 @@
 //!   wire ◄─ device ◄─ ring of queue 0 ◄─ staged ◄─ buffers of the transmit pool ◄──────┘
 //! ```
 //! One port is one device; its lane polls all its receive queues and sends on the first queue alone, so frames leave in order. DPDK is set up once
-//! for the process, when the first such port is opened ([`eal`]).
+//! for the process, when the first such port is opened.
 //!
 //! A device has no kernel below: every frame that it receives comes up. `net_af_xdp` takes them all from its interface, with an XDP program
 //! of DPDK's own; `net_af_packet` receives copies, and the kernel has each frame as well. Rules that drop are given to the device where its driver takes
-//! them ([`rules`]); all others hold in the lane.
+//! them; all others hold in the lane.
 //!
 //! A driver that places packets back to back in large buffers (multi-packet receive, for example mlx5's `mprq_en=1` behind the device's commas) fits in here
 //! as it is: [`super::Port::rx_burst`] shows bytes, and nothing in it says that a frame has a buffer of its own.
 //!
-//! Without the cargo feature `dpdk` there is [`open`] alone, which says how to get the rest.
+//! Without the cargo feature `dpdk` such a port cannot be opened, and the error says how to get the rest.
 //!
 //! Source: DPDK's programmer's guide, and its `rte_ethdev.h`.
 

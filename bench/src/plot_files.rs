@@ -1,0 +1,13 @@
+//! Plots beside the page.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+
+/// Writes a plot, and makes its folder if it is missing.
+pub fn write(path: &Path, svg: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    fs::write(path, svg).with_context(|| format!("writing {}", path.display()))
+}

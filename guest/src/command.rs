@@ -1,0 +1,24 @@
+//! Programs of the system that are run to their end.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Runs `command` and returns what it printed. Its standard error is shown only if it fails.
+///
+/// # Errors
+/// When it cannot be started, or ends with another status than 0: then with what it said.
+pub fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| {
+        format!("cannot run `{program}`\n  cure: run `scripts/install-packages guest`")
+    })?;
+    if !output.status.success() {
+        bail!(
+            "`{program}` failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{program}` printed what is no text"))
+}

@@ -1,0 +1,156 @@
+//! `covalent-guest`: stock Debian kernels under QEMU that run Covalent's host-built programs on the drivers of real NICs.
+//!
+//! ```text
+//!   apt ─► kernels, QEMU, tools in target/guest ─► a machine for each job ─► facts ─► guest/results ─► docs/supported-kernels.md
+//! ```
+//! A guest sees the host's own root, read-only, under a layer in memory. So what was built on the host runs there as it is, on another
+//! kernel and on NICs that the host has not; and nothing that it does reaches the host but what it writes into its job's folder.
+
+mod apt;
+mod command;
+mod job;
+mod kernel;
+mod machine;
+mod monitor;
+mod nic;
+mod outcome;
+mod page;
+mod place;
+mod programs;
+mod run;
+mod stock;
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use comfy_table::{Table, TableStyle};
+
+use self::{job::Job, outcome::Outcome, place::Place, stock::Stock};
+
+/// Runs Covalent on stock Debian kernels under QEMU.
+#[derive(Debug, Parser)]
+#[command(name = "covalent-guest", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fetches QEMU, tools and kernels by package name, after telling their sizes
+    Fetch {
+        /// Looks for newer packages than those that are here
+        #[arg(long)]
+        renew: bool,
+    },
+    /// Lists the jobs
+    List,
+    /// Runs jobs, one guest after the other, and keeps their results
+    Run(RunArgs),
+    /// Makes docs/supported-kernels.md from the results that are kept
+    Page,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: covalent-guest run conformance igb --programs target/debug")]
+struct RunArgs {
+    /// Words that the name of a job must have, each of them; without any, all jobs
+    words: Vec<String>,
+    /// Folder with Covalent's programs
+    #[arg(long, default_value = "target/release", value_name = "DIR")]
+    programs: PathBuf,
+    /// Keeps no results
+    #[arg(long)]
+    try_only: bool,
+}
+
+#[allow(clippy::print_stderr, reason = "a command's last words")]
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("covalent-guest: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "a command's output")]
+fn run(command: &Command) -> Result<ExitCode> {
+    let place = Place::find()?;
+    match command {
+        Command::Fetch { renew } => {
+            let stock = Stock::open(&place, *renew)?;
+            for line in stock::Line::ALL {
+                println!("{}: {}", line.name(), stock.kernel(line)?.release());
+            }
+        }
+        Command::List => {
+            for job in job::all() {
+                println!("{}", job.name());
+            }
+        }
+        Command::Run(arguments) => return run_jobs(&place, arguments),
+        Command::Page => {
+            let page = page::of(&outcome::kept(&place.results())?);
+            fs::write(place.page(), page)
+                .with_context(|| format!("cannot write {}", place.page().display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[allow(clippy::print_stdout, reason = "a command's output")]
+fn run_jobs(place: &Place, arguments: &RunArgs) -> Result<ExitCode> {
+    let jobs: Vec<Job> = job::all()
+        .into_iter()
+        .filter(|job| arguments.words.iter().all(|word| job.name().contains(word)))
+        .collect();
+    if jobs.is_empty() {
+        bail!(
+            "no job's name has all of {:?}\n  cure: covalent-guest list",
+            arguments.words
+        );
+    }
+    let programs = place.repository().join(&arguments.programs);
+    if !programs.join("covalentd").is_file() {
+        bail!("no programs in {}\n  cure: make build", programs.display());
+    }
+    let stock = Stock::open(place, false)?;
+    let mut outcomes = Vec::new();
+    for job in &jobs {
+        println!("{}", job.name());
+        let outcome = run::job(place, &stock, &programs, job)?;
+        if !run::is_well(&outcome) {
+            println!("{}", machine::tail(&run::console(place, job)));
+        }
+        if !arguments.try_only {
+            outcome.keep(&place.results())?;
+        }
+        outcomes.push(outcome);
+    }
+    println!("{}", table(&outcomes));
+    Ok(ExitCode::from(u8::from(!outcomes.iter().all(run::is_well))))
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new());
+    table.set_header(["job", "kernel", "outcome", "s", "what it told"]);
+    for outcome in outcomes {
+        let facts: Vec<String> = outcome
+            .facts
+            .keys()
+            .map(|name| format!("{name} {}", outcome.fact(name)))
+            .collect();
+        table.add_row([
+            outcome.job.clone(),
+            outcome.kernel.clone(),
+            format!("{:?}", outcome.verdict).to_lowercase(),
+            outcome.seconds.to_string(),
+            facts.join("; "),
+        ]);
+    }
+    table
+}

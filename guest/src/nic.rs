@@ -1,0 +1,102 @@
+//! The emulated NICs: two pairs in each guest, each pair joined by a hub, each NIC behind a root port of its own so that it can be unplugged.
+
+use serde::{Deserialize, Serialize};
+
+/// Ends of the two cables. A job finds its interfaces under these names, and the monitor its devices.
+pub const ENDS: [[&str; 2]; 2] = [["near0", "far0"], ["near1", "far1"]];
+
+/// A model of NIC that QEMU emulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Nic {
+    /// virtio-net.
+    Virtio,
+    /// Intel 82576.
+    Igb,
+    /// Intel 82574.
+    E1000e,
+    /// VMware's.
+    Vmxnet3,
+}
+
+impl Nic {
+    /// The kernel's driver for it, and the module that has it.
+    pub fn driver(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio_net",
+            Self::Igb => "igb",
+            Self::E1000e => "e1000e",
+            Self::Vmxnet3 => "vmxnet3",
+        }
+    }
+
+    /// QEMU's name and settings.
+    fn device(self) -> &'static str {
+        match self {
+            // The modern interface, and addresses that go through an IOMMU if there is one: both are what zero-copy takes.
+            Self::Virtio => "virtio-net-pci,disable-legacy=on,iommu_platform=on",
+            Self::Igb => "igb",
+            Self::E1000e => "e1000e",
+            Self::Vmxnet3 => "vmxnet3",
+        }
+    }
+
+    /// QEMU's arguments for both pairs.
+    pub fn arguments(self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        for (cable, ends) in ENDS.iter().enumerate() {
+            for (side, end) in ends.iter().enumerate() {
+                let slot = 1 + cable * 2 + side;
+                let mac = mac(cable, side);
+                arguments.extend([
+                    "-netdev".to_owned(),
+                    format!("hubport,id=hub-{end},hubid={cable}"),
+                    "-device".to_owned(),
+                    format!("pcie-root-port,id=port-{end},chassis={slot},slot={slot}"),
+                    "-device".to_owned(),
+                    format!(
+                        "{},id={end},bus=port-{end},netdev=hub-{end},mac={mac},romfile=",
+                        self.device()
+                    ),
+                ]);
+            }
+        }
+        arguments
+    }
+}
+
+/// The address by which a job tells the ends apart.
+pub fn mac(cable: usize, side: usize) -> String {
+    format!("52:54:00:00:{cable:02x}:{side:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_has_a_place_and_an_address_of_its_own() {
+        let arguments = Nic::Igb.arguments();
+        let devices: Vec<_> = arguments
+            .iter()
+            .filter(|argument| argument.starts_with("igb,"))
+            .collect();
+        assert_eq!(devices.len(), 4);
+        for end in ENDS.concat() {
+            assert_eq!(
+                devices
+                    .iter()
+                    .filter(|device| device
+                        .contains(&format!("id={end},bus=port-{end},netdev=hub-{end},")))
+                    .count(),
+                1,
+                "{end}"
+            );
+        }
+        let mut macs: Vec<_> = (0..2)
+            .flat_map(|cable| (0..2).map(move |side| mac(cable, side)))
+            .collect();
+        macs.dedup();
+        assert_eq!(macs.len(), 4);
+    }
+}

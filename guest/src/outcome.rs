@@ -1,0 +1,153 @@
+//! How a job went: read from what it left in its folder, kept as one JSON file.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{machine::Ending, nic::Nic, stock::Line};
+
+/// Status of a job that found out that it cannot be run here.
+const SKIPPED: &str = "77";
+
+/// What is kept of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The job's name.
+    pub job: String,
+    /// The script that it ran.
+    pub script: String,
+    /// Where the kernel came from.
+    pub line: Line,
+    /// What `uname -r` told.
+    pub kernel: String,
+    /// The NIC's model.
+    pub nic: Option<Nic>,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What it found out, by name.
+    pub facts: BTreeMap<String, Value>,
+    /// How long it took, the boot included, in seconds of an emulated machine.
+    pub seconds: u64,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Everything held.
+    Passed,
+    /// It cannot be run on this kernel or NIC; a fact says why.
+    Skipped,
+    /// Something did not hold.
+    Failed,
+    /// It was not done at its deadline.
+    Overdue,
+}
+
+/// What a job left behind in `folder`.
+pub fn read(folder: &Path, ending: Ending) -> (Verdict, BTreeMap<String, Value>) {
+    let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+    let verdict = match (ending, status.trim()) {
+        (Ending::Overdue, _) => Verdict::Overdue,
+        (Ending::Off, "0") => Verdict::Passed,
+        (Ending::Off, SKIPPED) => Verdict::Skipped,
+        // Without a status the guest never came as far as the job's end.
+        (Ending::Off, _) => Verdict::Failed,
+    };
+    let facts = fs::read_to_string(folder.join("facts")).unwrap_or_default();
+    (verdict, parse_facts(&facts))
+}
+
+/// Lines `NAME VALUE`; a value that is a number is kept as one. The last of a name counts.
+fn parse_facts(text: &str) -> BTreeMap<String, Value> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, value)| {
+            let value = match value.parse::<serde_json::Number>() {
+                Ok(number) => Value::Number(number),
+                Err(_) => Value::String(value.to_owned()),
+            };
+            (name.to_owned(), value)
+        })
+        .collect()
+}
+
+impl Outcome {
+    /// Writes it into the folder of results, in place of the one of before.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep(&self, results: &Path) -> Result<()> {
+        fs::create_dir_all(results)
+            .with_context(|| format!("cannot make {}", results.display()))?;
+        let file = results.join(format!("{}.json", self.job));
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// A fact as words; empty when the job told none of that name.
+    pub fn fact(&self, name: &str) -> String {
+        match self.facts.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        }
+    }
+}
+
+/// All results that are kept, by name.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn kept(results: &Path) -> Result<Vec<Outcome>> {
+    let entries =
+        fs::read_dir(results).with_context(|| format!("cannot read {}", results.display()))?;
+    let mut outcomes = Vec::new();
+    for entry in entries {
+        let file = entry?.path();
+        if file.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let outcome: Outcome = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no result", file.display()))?;
+        outcomes.push(outcome);
+    }
+    outcomes.sort_by(|one, other| one.job.cmp(&other.job));
+    Ok(outcomes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_passes_only_with_its_own_word() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let verdict = |status: Option<&str>, ending| {
+            let file = folder.path().join("status");
+            match status {
+                Some(status) => fs::write(&file, status).expect("written"),
+                None => drop(fs::remove_file(&file)),
+            }
+            read(folder.path(), ending).0
+        };
+        assert_eq!(verdict(Some("0\n"), Ending::Off), Verdict::Passed);
+        assert_eq!(verdict(Some("77\n"), Ending::Off), Verdict::Skipped);
+        assert_eq!(verdict(Some("1\n"), Ending::Off), Verdict::Failed);
+        assert_eq!(verdict(Some("0\n"), Ending::Overdue), Verdict::Overdue);
+        assert_eq!(verdict(None, Ending::Off), Verdict::Failed, "it crashed");
+    }
+
+    #[test]
+    fn facts_are_numbers_where_they_look_like_it() {
+        let facts = parse_facts("mode zero-copy\nframes 100000\np50_us 1.25\nframes 7\nodd\n");
+        assert_eq!(facts.len(), 3);
+        assert_eq!(facts["frames"], 7);
+        assert_eq!(facts["p50_us"], 1.25);
+        assert_eq!(facts["mode"], "zero-copy");
+    }
+}

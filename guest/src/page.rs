@@ -1,0 +1,63 @@
+//! `docs/supported-kernels.md`: what was run on which kernel and driver, as the results that are kept tell it.
+
+use std::fmt::Write;
+
+use crate::outcome::{Outcome, Verdict};
+
+const HEAD: &str = "# Supported kernels\n\n\
+`make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in them that were built on the host. This page is made of the\n\
+results that it keeps in `guest/results` (`covalent-guest page`); nothing here was written by hand. An emulated processor says nothing about speed on a\n\
+real one, so figures stand only beside a peer that was measured in the same guest.\n";
+
+/// The page.
+pub fn of(outcomes: &[Outcome]) -> String {
+    let mut page = HEAD.to_owned();
+    page +=
+        "\n## What was run\n\n| kernel | driver | job | mode | outcome |\n|---|---|---|---|---|\n";
+    let mut rows: Vec<_> = outcomes.iter().collect();
+    rows.sort_by_key(|outcome| (outcome.line, outcome.nic, &outcome.script, &outcome.job));
+    for outcome in rows {
+        let driver = outcome.nic.map_or("–", |nic| nic.driver());
+        let mode = outcome.fact("mode");
+        let _ = writeln!(
+            page,
+            "| {} | {driver} | {} | {} | {} |",
+            outcome.kernel,
+            outcome.script,
+            if mode.is_empty() { "–" } else { &mode },
+            verdict(outcome)
+        );
+    }
+    page
+}
+
+fn verdict(outcome: &Outcome) -> String {
+    match outcome.verdict {
+        Verdict::Passed => "passed".to_owned(),
+        Verdict::Skipped => format!("not run: {}", outcome.fact("skipped")),
+        Verdict::Failed => "**failed**".to_owned(),
+        Verdict::Overdue => "**not done in time**".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::{outcome::kept, place::Place};
+
+    #[test]
+    fn the_page_is_that_of_the_results() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("the repository");
+        let place = Place::at(root);
+        let page = fs::read_to_string(place.page()).expect("the page");
+        let made = of(&kept(&place.results()).expect("results"));
+        assert!(
+            page == made,
+            "docs/supported-kernels.md is not what guest/results makes: run `covalent-guest page`"
+        );
+    }
+}

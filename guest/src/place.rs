@@ -1,0 +1,63 @@
+//! Where things are: below the repository, nothing elsewhere.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The folders of the lab.
+#[derive(Debug, Clone)]
+pub struct Place {
+    repository: PathBuf,
+}
+
+impl Place {
+    /// The repository around the current directory.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find() -> Result<Self> {
+        let here = std::env::current_dir().context("cannot tell the current directory")?;
+        match here
+            .ancestors()
+            .find(|folder| folder.join("guest/jobs/prelude.sh").is_file())
+        {
+            Some(repository) => Ok(Self::at(repository)),
+            None => bail!(
+                "`{}` is not in Covalent's repository\n  cure: change into the repository; `make guest-test` does",
+                here.display()
+            ),
+        }
+    }
+
+    /// The repository at this path.
+    pub fn at(repository: &Path) -> Self {
+        Self {
+            repository: repository.to_owned(),
+        }
+    }
+
+    /// The repository itself.
+    pub fn repository(&self) -> &Path {
+        &self.repository
+    }
+
+    /// What was downloaded and made: `make clean` removes it.
+    pub fn target(&self) -> PathBuf {
+        self.repository.join("target/guest")
+    }
+
+    /// The scripts that run in a guest.
+    pub fn scripts(&self) -> PathBuf {
+        self.repository.join("guest")
+    }
+
+    /// The results that are kept.
+    pub fn results(&self) -> PathBuf {
+        self.repository.join("guest/results")
+    }
+
+    /// The page that is made of them.
+    pub fn page(&self) -> PathBuf {
+        self.repository.join("docs/supported-kernels.md")
+    }
+}

@@ -1,0 +1,50 @@
+//! The programs that a guest runs: built on the host, by cargo.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Result, anyhow};
+use serde_json::Value;
+
+use crate::{command::output, place::Place};
+
+/// Builds a program of tests and tells where it is.
+///
+/// # Errors
+/// The compiler's words.
+pub fn tests(place: &Place, package: &str, name: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let messages = output(
+        Command::new(cargo)
+            .args([
+                "test", "--locked", "--no-run", "-p", package, "--test", name,
+            ])
+            .args(["--message-format", "json-render-diagnostics"])
+            .current_dir(place.repository()),
+    )?;
+    executable(&messages, name)
+        .ok_or_else(|| anyhow!("cargo built no program of the tests `{name}` of {package}"))
+}
+
+/// What cargo's messages tell of the target called `name`.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_that_of_the_target() {
+        let messages = "not json\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/a\"}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"ports\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"ports\"},\"executable\":\"/b\"}\n";
+        assert_eq!(executable(messages, "ports"), Some("/b".into()));
+        assert_eq!(executable(messages, "none"), None);
+    }
+}

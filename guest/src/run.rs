@@ -1,0 +1,110 @@
+//! Running one job: its folder, its environment, its machine, its outcome.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    job::Job,
+    machine::Machine,
+    outcome::{self, Outcome, Verdict},
+    place::Place,
+    programs,
+    stock::Stock,
+};
+
+/// Memory of a guest: its writable layer is in it too.
+const MEMORY_MIB: u32 = 3072;
+
+/// Runs a job. `programs` is the folder with Covalent's programs.
+///
+/// # Errors
+/// When it could not be run; a job that ran and failed is no error.
+pub fn job(place: &Place, stock: &Stock, programs: &Path, job: &Job) -> Result<Outcome> {
+    let folder = place.target().join("runs").join(job.name());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove the run of before")?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let copy = |from: PathBuf, to: &str| {
+        fs::copy(&from, folder.join(to))
+            .map(|_| ())
+            .with_context(|| format!("cannot copy {}", from.display()))
+    };
+    let scripts = place.scripts();
+    copy(scripts.join("init/start.sh"), "start.sh")?;
+    copy(scripts.join("jobs/prelude.sh"), "prelude.sh")?;
+    copy(
+        scripts.join("jobs").join(job.script).with_extension("sh"),
+        "job.sh",
+    )?;
+    let tests = job
+        .tests()
+        .map(|(package, name)| programs::tests(place, package, name))
+        .transpose()?;
+    let environment = environment(stock, programs, tests.as_deref(), job)?;
+    fs::write(folder.join("environment.sh"), environment)
+        .context("cannot write a job's environment")?;
+
+    let kernel = stock.kernel(job.line)?;
+    let machine = Machine {
+        kernel: &kernel,
+        nic: job.nic,
+        iommu: job.iommu,
+        memory_mib: MEMORY_MIB,
+    };
+    let began = Instant::now();
+    let ending = machine.run(stock, &folder, job.deadline)?;
+    let (verdict, facts) = outcome::read(&folder, ending);
+    Ok(Outcome {
+        job: job.name(),
+        script: job.script.to_owned(),
+        line: job.line,
+        kernel: kernel.release().to_owned(),
+        nic: job.nic,
+        verdict,
+        facts,
+        seconds: began.elapsed().as_secs(),
+    })
+}
+
+/// Where the console of a job's last run is.
+pub fn console(place: &Place, job: &Job) -> PathBuf {
+    place
+        .target()
+        .join("runs")
+        .join(job.name())
+        .join("console.log")
+}
+
+/// Whether an outcome is one to be content with.
+pub fn is_well(outcome: &Outcome) -> bool {
+    matches!(outcome.verdict, Verdict::Passed | Verdict::Skipped)
+}
+
+/// Variables that a job's script reads.
+fn environment(stock: &Stock, programs: &Path, tests: Option<&Path>, job: &Job) -> Result<String> {
+    let tools = stock.tools();
+    let mut text = String::new();
+    for (name, value) in [
+        ("PROGRAMS", programs.display().to_string()),
+        ("TOOLS", tools.display().to_string()),
+        (
+            "TESTS",
+            tests.unwrap_or(Path::new("")).display().to_string(),
+        ),
+        ("DRIVER", job.nic.map_or("", |nic| nic.driver()).to_owned()),
+        ("XDP", job.xdp.to_owned()),
+        ("COPY", job.copy.to_owned()),
+    ] {
+        if value.contains('\'') {
+            bail!("`{value}` has a quote in it, which a job's environment cannot hold");
+        }
+        text += &format!("{name}='{value}'\n");
+    }
+    Ok(text)
+}
