@@ -87,7 +87,7 @@ DPDK_TARGET = target/dpdk
 
 dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, and a short demonstration over them
 	@scripts/install-packages build dpdk
-	@$(CARGO) clippy -p covalent-dpdk-sys -p covalent-dataplane -p covalent-bench --features dpdk --all-targets --locked --target-dir $(DPDK_TARGET) -- -D warnings
+	@$(CARGO) clippy -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --all-targets --locked --target-dir $(DPDK_TARGET) -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet --target-dir $(DPDK_TARGET)
 	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked --target-dir $(DPDK_TARGET)
 	@$(CARGO) build --workspace --features dpdk --locked --target-dir $(DPDK_TARGET)
