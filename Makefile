@@ -122,7 +122,7 @@ guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on driver
 	@target/release/covalent-guest page
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, bare AF_XDP; results in bench/results (as root)
+bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench latency --results bench/results || status=$$?; \
@@ -139,7 +139,7 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, b
 bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
 	@target/release/covalent-bench page
 
-# iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
+# iceoryx2 and Aeron take minutes to build, and UCX and libfabric want Debian's packages, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
 bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
 	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked

@@ -54,7 +54,7 @@ pub enum Action {
     Idle(Wire),
     /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
     All(Wire),
-    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
+    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
     Pipes(Pipes),
     /// Writes docs/performance.md and its plots from a result of `pipes` and the last ones of the other measurements beside it.
     Page(Page),

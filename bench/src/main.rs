@@ -19,6 +19,7 @@ mod lane_port;
 mod latency;
 mod link_end;
 mod loss;
+mod messenger;
 mod node;
 mod perftest;
 mod pipes;

@@ -72,6 +72,8 @@ const WARM_UP: Duration = Duration::from_millis(100);
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
 const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
+/// Each message by itself, many under way: batches are the library's affair.
+const PACKETS_AND_STREAMS: &[Test] = &[Test::Echo, Test::OneWay, Test::Stream, Test::RoundTrip];
 const EVERYTHING: &[Test] = &[
     Test::Echo,
     Test::OneWay,
@@ -187,8 +189,6 @@ fn ours<'a>(
             name,
             means,
             tests,
-            // Aeron's media driver.
-            with_aid: means == Means::Aeron,
             description,
             company,
             part,
@@ -249,25 +249,25 @@ fn ours<'a>(
             "iceoryx2",
             Means::Iceoryx,
             PACKETS,
-            peers::iceoryx_version().and_then(|version| {
-                described(
-                    "iceoryx2, publish and subscribe with loaned samples",
-                    &version,
-                    &peers::iceoryx_tuning(),
-                )
-            }),
+            peers::described(Means::Iceoryx),
         ),
         contestant(
             "aeron",
             Means::Aeron,
             PACKETS,
-            peers::aeron_version().and_then(|version| {
-                described(
-                    "Aeron IPC, C driver and client",
-                    &version,
-                    &peers::aeron_tuning(),
-                )
-            }),
+            peers::described(Means::Aeron),
+        ),
+        contestant(
+            "ucx",
+            Means::Ucx,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Ucx),
+        ),
+        contestant(
+            "libfabric",
+            Means::Libfabric,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Libfabric),
         ),
         contestant(
             "unix",

@@ -80,28 +80,19 @@ impl Company {
     }
 
     /// Measures once, and removes what the processes leave behind: `part` is the near side's, from which the others' are made.
-    pub fn measure(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
+    pub fn measure(&self, part: &Part, far_core: usize) -> Result<Tallies> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let part = Part {
             folder: pair_folder.path().to_owned(),
             ..part.clone()
         };
-        let tallies = self.measure_in(&part, far_core, with_aid);
+        let tallies = self.measure_in(&part, far_core);
         remove_shared_memory(&part.shared_memory_prefix());
         tallies
     }
 
-    fn measure_in(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
-        let mut aid = with_aid
-            .then(|| {
-                let aid = Part {
-                    side: Side::Aid,
-                    core: None,
-                    ..part.clone()
-                };
-                self.start_part(&aid, &[])
-            })
-            .transpose()?;
+    fn measure_in(&self, part: &Part, far_core: usize) -> Result<Tallies> {
+        let mut aid = self.start_aid(part)?;
         let mut near = self.start_part(part, &[])?;
         let far_part = Part {
             side: Side::Far,
@@ -125,6 +116,19 @@ impl Company {
         };
         let aid = aid.map(|mut aid| aid.end()).transpose()?;
         Ok(Tallies { near, far, aid })
+    }
+
+    /// The process that makes the others possible, where there is one.
+    fn start_aid(&self, part: &Part) -> Result<Option<Player>> {
+        let start = || {
+            let aid = Part {
+                side: Side::Aid,
+                core: None,
+                ..part.clone()
+            };
+            self.start_part(&aid, &[])
+        };
+        part.means.has_aid().then(start).transpose()
     }
 
     /// Plays a measurement with many rings: `part` is the near side's, from which the other is made. Its trials, and the shares of their cores

@@ -30,6 +30,17 @@ pub enum Means {
     Iceoryx,
     /// Aeron, IPC.
     Aeron,
+    /// UCX over shared memory.
+    Ucx,
+    /// libfabric's provider `shm`.
+    Libfabric,
+}
+
+impl Means {
+    /// Whether a third process makes it possible: Aeron's media driver.
+    pub fn has_aid(self) -> bool {
+        self == Self::Aeron
+    }
 }
 
 /// Which process it is.

@@ -18,7 +18,7 @@ use crate::pipes::{
     part::{Part, Side},
     peers::{BURST, TRIPS_PER_LOOK},
     role::{Act, Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -57,35 +57,19 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
     if part.side == Side::Aid {
         return driver(folder);
     }
-    let aeron =
-        Aeron::connect_dir(folder).map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
-    let channel = CString::new(CHANNEL)?;
-    let [there, back] = STREAMS;
-    let (out, from) = if part.side == Side::Near {
-        (there, back)
-    } else {
-        (back, there)
-    };
-    let out = aeron
-        .async_add_exclusive_publication(&channel, out)
-        .and_then(|adding| adding.poll_blocking(PATIENCE))
-        .map_err(|error| anyhow!("adding an Aeron publication: {error:?}"))?;
-    let from = aeron
-        .async_add_subscription(&channel, from, Handlers::NONE, Handlers::NONE)
-        .and_then(|adding| adding.poll_blocking(PATIENCE))
-        .map_err(|error| anyhow!("adding an Aeron subscription: {error:?}"))?;
-    let mut source = source(part)?;
+    let Ends { aeron, out, from } = Ends::open(part, folder)?;
     let test = part.case.test;
     let near = part.side == Side::Near;
+    let mut source = near.then(|| source(part)).transpose()?;
     let act: Act = Box::new(move |stage| {
         let _aeron = aeron;
         wait_until_connected(&out)?;
-        match (near, test) {
-            (true, Test::Echo) => send_and_take_back(&out, &from, &mut source, stage),
-            (true, Test::OneWay) => send(&out, &mut source, stage),
-            (true, Test::RoundTrip) => ask(&out, &from, &mut source, stage),
-            (false, Test::Echo | Test::RoundTrip) => echo(&from, &out, stage),
-            (false, Test::OneWay) => receive(&from, stage),
+        match (&mut source, test) {
+            (Some(source), Test::Echo) => send_and_take_back(&out, &from, source, stage),
+            (Some(source), Test::OneWay) => send(&out, source, stage),
+            (Some(source), Test::RoundTrip) => ask(&out, &from, source, stage),
+            (None, Test::Echo | Test::RoundTrip) => echo(&from, &out, stage),
+            (None, Test::OneWay) => receive(&from, stage),
             _ => bail!("Aeron has no such part here"),
         }
     });
@@ -94,6 +78,37 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
         fds: Vec::new(),
         act,
     })
+}
+
+/// What both sides open.
+struct Ends {
+    /// Must not end before the others.
+    aeron: Aeron,
+    out: AeronExclusivePublication,
+    from: AeronSubscription,
+}
+
+impl Ends {
+    fn open(part: &Part, folder: &str) -> Result<Self> {
+        let aeron = Aeron::connect_dir(folder)
+            .map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
+        let channel = CString::new(CHANNEL)?;
+        let [there, back] = STREAMS;
+        let (out, from) = if part.side == Side::Near {
+            (there, back)
+        } else {
+            (back, there)
+        };
+        let out = aeron
+            .async_add_exclusive_publication(&channel, out)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(|error| anyhow!("adding an Aeron publication: {error:?}"))?;
+        let from = aeron
+            .async_add_subscription(&channel, from, Handlers::NONE, Handlers::NONE)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(|error| anyhow!("adding an Aeron subscription: {error:?}"))?;
+        Ok(Self { aeron, out, from })
+    }
 }
 
 /// The media driver, until it is told to stop.
@@ -241,7 +256,7 @@ fn echo(
             loop {
                 let sent = put(back, packet.len(), |room| {
                     room.copy_from_slice(packet);
-                    room[TOUCHED] = room[TOUCHED].wrapping_add(1);
+                    touch(room);
                 });
                 match sent {
                     Ok(true) => break,

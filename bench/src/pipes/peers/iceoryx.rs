@@ -17,7 +17,7 @@ use crate::pipes::{
     part::{Part, Side},
     peers::{BURST, TRIPS_PER_LOOK},
     role::{Act, Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -26,6 +26,9 @@ const QUEUE: usize = 1024;
 
 /// Longest packet, in bytes.
 const PACKET_BYTES_MAX: usize = 2048;
+
+/// Names of the services, from the daemon's side and back.
+const WAYS: (&str, &str) = ("there", "back");
 
 /// The tuning, for people.
 pub fn tuning() -> String {
@@ -40,7 +43,7 @@ type In = Subscriber<ipc::Service, [u8], ()>;
 /// Gets one side ready.
 pub fn prepare(part: &Part) -> Result<Prepared> {
     let node = node(part)?;
-    let (there, back) = ("there", "back");
+    let (there, back) = WAYS;
     let test = part.case.test;
     match part.side {
         Side::Near => {
@@ -220,8 +223,7 @@ fn echo(there: &In, back: &Out, mut stage: Stage<'_>) -> Result<Tally> {
                     .loan_slice_uninit(packet.len())
                     .map_err(|error| anyhow!("loaning from iceoryx2: {error:?}"))?;
                 let mut sample = sample.write_from_slice(packet);
-                let changed = &mut sample.payload_mut()[TOUCHED];
-                *changed = changed.wrapping_add(1);
+                touch(sample.payload_mut());
                 sample
                     .send()
                     .map_err(|error| anyhow!("sending with iceoryx2: {error:?}"))?;

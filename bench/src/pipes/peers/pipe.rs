@@ -19,7 +19,7 @@ use crate::pipes::{
         messages::{Messages, Received, Sending},
     },
     role::{Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -55,22 +55,7 @@ fn capacity_bytes(part: &Part) -> Result<u64> {
 }
 
 fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepared> {
-    let memory = PipeMemory::create(&PipeSpec {
-        direction,
-        capacity_bytes,
-        pages: if part.huge_pages {
-            PagePolicy::Require
-        } else {
-            PagePolicy::Never
-        },
-    })
-    .context("making a pipe")?;
-    let mut fds = Vec::new();
-    for fd in memory.fds() {
-        fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
-    }
-    let mut nic = NicPipe::new(memory);
-    let mut bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
+    let (Ends { mut nic, mut bells }, fds) = create(part, direction, capacity_bytes)?;
     let part = part.clone();
     let act: crate::pipes::role::Act = match part.case.test {
         Test::Echo => {
@@ -98,6 +83,32 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         fds,
         act,
     })
+}
+
+/// The daemon's half.
+struct Ends {
+    nic: NicPipe,
+    bells: NearBells,
+}
+
+fn create(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<(Ends, Vec<OwnedFd>)> {
+    let memory = PipeMemory::create(&PipeSpec {
+        direction,
+        capacity_bytes,
+        pages: if part.huge_pages {
+            PagePolicy::Require
+        } else {
+            PagePolicy::Never
+        },
+    })
+    .context("making a pipe")?;
+    let mut fds = Vec::new();
+    for fd in memory.fds() {
+        fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
+    }
+    let nic = NicPipe::new(memory);
+    let bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
+    Ok((Ends { nic, bells }, fds))
 }
 
 fn far(
@@ -216,7 +227,7 @@ fn echo(pipe: &mut RxTxPipe, bells: &mut FarBells, mut stage: Stage<'_>) -> Resu
         while packets < BURST
             && let Some(mut packet) = batch.next_packet()
         {
-            packet[TOUCHED] = packet[TOUCHED].wrapping_add(1);
+            touch(&mut packet);
             bytes += packet.len() as u64;
             packets += 1;
         }
