@@ -12,7 +12,7 @@ pub fn table(results: &Results) -> String {
     let _ = writeln!(
         out,
         "loss: {} bytes there and back on a cable that loses frames; {} (µs)\n  \
-         {:<9}{:<26}{:>10}{:>10}{:>10}{:>12}{:>12}{:>8}{:>22}",
+         {:<9}{:<26}{:>10}{:>10}{:>10}{:>12}{:>12}{:>8}{:>25}",
         setup.bytes,
         setup.pacing,
         "loss",
@@ -33,7 +33,7 @@ pub fn table(results: &Results) -> String {
             let times = &one.figures.times_us;
             let _ = writeln!(
                 out,
-                "  {:<9}{:<26}{:>10.1}{:>10.1}{:>10.1}{:>12.1}{:>12.1}{:>8}{:>22}{}",
+                "  {:<9}{:<26}{:>10.1}{:>10.1}{:>10.1}{:>12.1}{:>12.1}{:>8}{:>25}{}",
                 one.percent(),
                 side,
                 times.typical,
