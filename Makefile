@@ -21,7 +21,7 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit dpdk-test ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -63,7 +63,7 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
-test: lint ebpf-check loom spec-bounded instructions unit ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test
+test: lint ebpf-check loom spec-bounded instructions unit dpdk-test ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test, DPDK ports
 
 # The link machine needs no operating system: it is checked for a target without one, where that is installed.
 BARE_TARGET := x86_64-unknown-none
@@ -81,6 +81,17 @@ unit:            ## Every test; those of the command line drive the binaries bui
 	@$(CARGO) build --workspace --locked
 	@$(CARGO) test -p covalent-protocol --features arbitrary-state --locked --quiet
 	@scripts/test
+
+# In a target folder of its own: binaries with DPDK inside never take the place of those that `unit` tests.
+DPDK_TARGET = target/dpdk
+
+dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, and a short demonstration over them
+	@scripts/install-packages build dpdk
+	@$(CARGO) clippy -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --all-targets --locked --target-dir $(DPDK_TARGET) -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet --target-dir $(DPDK_TARGET)
+	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked --target-dir $(DPDK_TARGET)
+	@$(CARGO) build --workspace --features dpdk --locked --target-dir $(DPDK_TARGET)
+	@$(DPDK_TARGET)/debug/covalent demo --port dpdk --quick
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf
@@ -126,6 +137,7 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, s
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
 	target/release/covalent-bench latency --results bench/results || status=$$?; \
+	target/release/covalent-bench loss --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
 	target/release/covalent-bench redis --results bench/results || status=$$?; \

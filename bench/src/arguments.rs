@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{latency::Latency, receive::Rx};
+use crate::{latency::Latency, loss::Loss, perftest::Perftest, receive::Rx};
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
@@ -36,6 +36,10 @@ pub enum Action {
     Rx(Rx),
     /// Round trips of requests that are due at fixed times, in perftest's columns, beside UDP, TCP and others (as root).
     Latency(Latency),
+    /// Round trips and recovery beside TCP on one cable that loses frames and is cut (as root).
+    Loss(Loss),
+    /// Reads what perftest printed on hardware of your own, and tells it in the same columns as ours.
+    Perftest(Perftest),
     /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
     Rtt(Wire),
     /// Pipelined additions to a counter at another node: at least 5 times the rate of Redis' INCR (as root).

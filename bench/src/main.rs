@@ -18,8 +18,10 @@ mod kept;
 mod lane_port;
 mod latency;
 mod link_end;
+mod loss;
 mod messenger;
 mod node;
+mod perftest;
 mod pipes;
 mod plot_files;
 mod receive;
@@ -74,6 +76,11 @@ fn run(action: &Action) -> Result<bool> {
             prepare_root(&options.output)?;
             latency::measure(options)
         }
+        Action::Loss(options) => {
+            prepare_root(&options.output)?;
+            loss::measure(options)
+        }
+        Action::Perftest(options) => perftest::read(options),
         Action::Rtt(wire) => {
             prepare_wire(wire)?;
             Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))

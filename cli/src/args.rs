@@ -95,6 +95,7 @@ pub enum Format {
 #[command(after_help = "Examples:\n  \
     sudo covalent demo                     the whole, over AF_XDP\n  \
     covalent demo --port cable             without privilege, over shared memory\n  \
+    covalent demo --port dpdk              the same over DPDK's shared memory (net_memif); wants a build with `--features dpdk`\n  \
     sudo covalent demo --keep-going        leave the two nodes running for a look around\n  \
     covalent demo --format json | jq .checks")]
 pub struct DemoArgs {
@@ -137,6 +138,8 @@ pub enum PortChoice {
     AfXdp,
     /// Shared memory between the two daemons.
     Cable,
+    /// DPDK ports on `net_memif`, shared memory between the two daemons. For daemons that were built with the feature `dpdk`.
+    Dpdk,
 }
 
 /// `covalent up`

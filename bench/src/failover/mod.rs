@@ -30,9 +30,8 @@ use anyhow::{Context, Result, ensure};
 use covalent_api::event::EventKind;
 use covalent_verbs::{Client, Device, Mode, Rights};
 
-pub use self::section::section;
+pub use self::{carrier::Interfaces, section::section};
 use self::{
-    carrier::Interfaces,
     gap::{Span, gap},
     load::{Order, REGION, Watch},
     results::{Cut, Results, Setup},

@@ -75,7 +75,8 @@ impl Latency {
     }
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+/// Requests a second: 1 to 5000000.
+pub fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (1.0..=5e6).contains(&rate) => Ok(rate),
         _ => Err("expected 1 to 5000000".to_owned()),

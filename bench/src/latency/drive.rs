@@ -5,7 +5,7 @@
 //! requests that a stall hits: coordinated omission.) Whatever is not answered in time counts as lost, and in the quantiles with the time
 //! that it was waited for.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{collections::VecDeque, sync::OnceLock, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
@@ -42,19 +42,15 @@ pub trait Clock {
     fn now_ns(&self) -> u64;
 }
 
-/// The time since it was made.
-pub struct Stopwatch(Instant);
+/// The time since this process first asked for it: the same to all its threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Monotonic;
 
-impl Stopwatch {
-    /// Begins at 0.
-    pub fn start() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for Stopwatch {
+impl Clock for Monotonic {
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        static BEGAN: OnceLock<Instant> = OnceLock::new();
+        let began = BEGAN.get_or_init(Instant::now);
+        u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -82,14 +78,14 @@ pub struct Repeat {
     pub lost: u64,
     /// From the first request to the last answer, in nanoseconds.
     pub length_ns: u64,
-    /// When each answer came and how long its request took, in nanoseconds from the first request that was due. Kept by [`Keep::Everything`] only.
+    /// Each request that was answered. Kept by [`Keep::Everything`] only.
     pub trace: Vec<Traced>,
 }
 
 /// One request that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traced {
-    /// When it was due, in nanoseconds.
+    /// When it was due, in nanoseconds of the clock.
     pub due_ns: u64,
     /// How long it took from then on.
     pub took_ns: u64,
@@ -304,7 +300,6 @@ impl Run<'_> {
             under_way,
             repeat,
             keep,
-            begin_ns,
             next,
             ..
         } = self;
@@ -325,7 +320,7 @@ impl Run<'_> {
             repeat.answered += 1;
             if *keep == Keep::Everything {
                 repeat.trace.push(Traced {
-                    due_ns: found.due_ns - *begin_ns,
+                    due_ns: found.due_ns,
                     took_ns,
                 });
             }

@@ -23,12 +23,23 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-pub use self::{arguments::Latency, section::section};
-use self::{
-    drive::Keep,
-    peer::{Load, Medium, Peer, Scene},
-    results::{Figures, Gathered, Results, Setup},
+use self::results::Setup;
+// What other measurements of round trips have in common with this one.
+pub use self::{
+    arguments::{Latency, rate},
+    drive::{Clock, Keep, Monotonic, Plan, Repeat, Traced},
+    pacing::Pacing,
+    peer::{Load, Medium, Peer, Scene, all, chosen},
+    results::{Figures, Gathered, Results, Times},
+    section::section,
+    table::HEADER,
 };
+#[cfg(test)]
+pub fn example_table() -> String {
+    table::table(&results::example::results())
+}
+#[cfg(test)]
+pub use self::{results::example::results as example_results, sockets::give_addresses};
 use crate::{
     arguments::Format,
     cores::Cores,
@@ -38,11 +49,11 @@ use crate::{
     stage::Stage,
     stop::{self, Stopped},
     summary::Summary,
-    watch::Watch,
+    watch::{Watch, Watched},
 };
 
 /// One side of the comparison in this run.
-struct Player {
+pub struct Player {
     peer: Box<dyn Peer>,
     entry: Entry,
     /// What it took, by size.
@@ -51,7 +62,7 @@ struct Player {
 
 /// Measures all sides in turn and tells them. Whether the spread is within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
-    let peers = peer::chosen(peer::all(), &arguments.against)?;
+    let peers = chosen(all(), &arguments.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -125,7 +136,7 @@ fn medians(players: &[Player]) -> Vec<Summary> {
 
 impl Player {
     /// Asks whether it is ready.
-    fn prepare(mut peer: Box<dyn Peer>, scene: &Scene<'_>) -> Result<Self> {
+    pub fn prepare(mut peer: Box<dyn Peer>, scene: &Scene<'_>) -> Result<Self> {
         let (description, absent) = match peer.prepare(scene) {
             Ok(description) => (description, None),
             Err(problem) if problem.is::<Stopped>() => return Err(problem),
@@ -143,11 +154,21 @@ impl Player {
         })
     }
 
-    /// One repeat, if it can.
-    fn play(&mut self, scene: &Scene<'_>, load: &Load) -> Result<()> {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// What there is to say of it.
+    pub fn into_entry(self) -> Entry {
+        self.entry
+    }
+
+    /// One repeat, and what the machine did meanwhile; `None` if it cannot, or failed, which is written down.
+    pub fn measure(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Option<(Repeat, Watched)>> {
         stop::check()?;
         if self.entry.absent.is_some() || self.peer.refuses(load).is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let watch = Watch::begin()?;
         let repeat = match self.peer.repeat(scene, load) {
@@ -157,10 +178,17 @@ impl Player {
                 self.entry
                     .failures
                     .push(format!("{} bytes: {problem:#}", load.bytes));
-                return Ok(());
+                return Ok(None);
             }
         };
-        let watched = watch.end()?;
+        Ok(Some((repeat, watch.end()?)))
+    }
+
+    /// One repeat, added to those before.
+    fn play(&mut self, scene: &Scene<'_>, load: &Load) -> Result<()> {
+        let Some((repeat, watched)) = self.measure(scene, load)? else {
+            return Ok(());
+        };
         let at = match self
             .gathered
             .iter()

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::{
     covalent,
-    drive::{Client, Keep, Plan, Repeat, Stopwatch, drive},
+    drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
     memory, sockets,
 };
 use crate::{cores::Cores, pipes::Description, stage::Stage};
@@ -62,7 +62,7 @@ impl Load {
     /// # Errors
     /// As [`drive`].
     pub fn ask(&self, client: &mut dyn Client) -> Result<Repeat> {
-        drive(client, &Stopwatch::start(), &self.plan, self.keep)
+        drive(client, &Monotonic, &self.plan, self.keep)
     }
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //! One thread at either end, with a core each. What differs is how both wait: asleep in `recv`, as programs do (`udp`, `tcp`); by calling it again and again
 //! (`-spin`), which burns a core as a polling lane does; or in the kernel, which then polls the interface itself (`-busy`: `SO_BUSY_POLL` and
-//! `SO_PREFER_BUSY_POLL`, with interrupts put off, as Documentation/networking/napi.rst describes it).
+//! `SO_PREFER_BUSY_POLL`, with interrupts put off, as Documentation/networking/napi.rst describes it). `tcp-rto` is `tcp` with a shorter least time to a retransmission.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -45,6 +45,9 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 1);
 /// The server's.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 87, 0, 2)), 7);
 
+/// The network of both.
+const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 0);
+
 /// How long a thread stays asleep in a call before it looks whether all is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -53,6 +56,9 @@ const DATAGRAM_BYTES_MAX: usize = 1500 - 20 - 8;
 
 /// Largest request over TCP.
 const STREAM_BYTES_MAX: usize = 64 << 10;
+
+/// Least time to a retransmission over a cable: round trips take far less, and a tick of the kernel's clock no more.
+const RTO_MIN_MS: u32 = 5;
 
 /// Answers that are taken at a time.
 const ANSWERS_MAX: usize = 64;
@@ -75,14 +81,16 @@ pub enum Waiting {
     BusyPoll,
 }
 
-/// One of the six.
+/// One of them.
 struct Sockets {
     name: &'static str,
     protocol: Protocol,
     waiting: Waiting,
+    /// Least time to a retransmission, where it is not the kernel's own.
+    rto_min_ms: Option<u32>,
 }
 
-/// All six.
+/// All of them.
 pub fn peers() -> Vec<Box<dyn Peer>> {
     use Protocol::{Tcp, Udp};
     use Waiting::{Asleep, BusyPoll, Spinning};
@@ -93,6 +101,7 @@ pub fn peers() -> Vec<Box<dyn Peer>> {
         ("tcp", Tcp, Asleep),
         ("tcp-spin", Tcp, Spinning),
         ("tcp-busy", Tcp, BusyPoll),
+        ("tcp-rto", Tcp, Asleep),
     ]
     .into_iter()
     .map(|(name, protocol, waiting)| {
@@ -100,6 +109,7 @@ pub fn peers() -> Vec<Box<dyn Peer>> {
             name,
             protocol,
             waiting,
+            rto_min_ms: (name == "tcp-rto").then_some(RTO_MIN_MS),
         }) as Box<dyn Peer>
     })
     .collect()
@@ -147,10 +157,13 @@ impl Peer for Sockets {
             Waiting::Spinning => "both ends call recv again and again, busy polling off".to_owned(),
             Waiting::BusyPoll => busy_poll::words(),
         };
+        let rto = self.rto_min_ms.map_or_else(String::new, |ms| {
+            format!("; rto_min {ms} ms on the route (`ip route change`; the kernel's own is 200)")
+        });
         Ok(Description {
             what: format!("kernel {protocol}"),
             version: format!("Linux {}", Host::look().kernel),
-            tuning: waiting,
+            tuning: waiting + &rto,
             commands: Vec::new(),
         })
     }
@@ -169,6 +182,10 @@ impl Peer for Sockets {
             Waiting::BusyPoll => Some(BusyPolling::on(stage)?),
             _ => None,
         };
+        let _rto = self
+            .rto_min_ms
+            .map(|ms| RtoMin::set(stage, ms))
+            .transpose()?;
         exchange(
             self.protocol,
             self.waiting,
@@ -177,6 +194,39 @@ impl Peer for Sockets {
             scene,
             load,
         )
+    }
+}
+
+/// A least time to retransmissions at both ends, for as long as it lives.
+struct RtoMin<'a>(&'a Stage);
+
+impl<'a> RtoMin<'a> {
+    fn set(stage: &'a Stage, ms: u32) -> Result<Self> {
+        let this = Self(stage);
+        this.change(&["rto_min", &format!("{ms}ms")])?;
+        Ok(this)
+    }
+
+    fn change(&self, metric: &[&str]) -> Result<()> {
+        let (client, server) = (CLIENT.to_string(), SERVER.ip().to_string());
+        for (namespace, address, interface) in
+            [(&self.0.a, client, "a0"), (&self.0.b, server, "b0")]
+        {
+            let network = format!("{NETWORK}/24");
+            let route = ["route", "change", &network, "dev", interface];
+            let own = ["proto", "kernel", "scope", "link", "src", &address];
+            namespace.within(|| ip(&[&route[..], &own, metric].concat()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RtoMin<'_> {
+    fn drop(&mut self) {
+        // The namespaces go with this process; until then a later side would have it too, so it is told.
+        if let Err(problem) = self.change(&[]) {
+            let _ = writeln!(io::stderr(), "covalent-bench: rto_min stays: {problem:#}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::results::{Figures, Results};
 
 /// perftest's header, as `ib_send_lat` prints it; what it does not have follows.
-const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
+pub const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
 
 /// The whole run.
 pub fn table(results: &Results) -> String {

@@ -172,6 +172,8 @@ pub fn write_page(page: &Page) -> Result<()> {
         + &crate::exchanges::section(&page.results)?
         + &crate::redis::section(&page.results)?
         + &crate::failover::section(&page.results)?
+        + &crate::loss::section(&page.results, &page.out)?
+        + &crate::perftest::section(&page.results)?
         + &crate::system_calls::section(&page.results)?
         + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)

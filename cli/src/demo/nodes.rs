@@ -12,8 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, JournalConfig,
-        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
+        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, HugePages, Idle,
+        JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RxChecksum,
+        TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule},
     status::NodeStatus,
@@ -79,7 +80,7 @@ impl Nodes {
                 let (a, b) = join_namespaces()?;
                 (Some(a), Some(b))
             }
-            Medium::Cable => (None, None),
+            Medium::Cable | Medium::Dpdk => (None, None),
         };
         let cores = first_cores();
         let metrics = metrics_addresses(medium)?;
@@ -438,6 +439,16 @@ fn metrics_addresses(medium: Medium) -> Result<[SocketAddr; 2]> {
     Ok([one.local_addr()?, other.local_addr()?])
 }
 
+/// One end of a memif: node b calls, node a answers.
+fn memif(node: &str, port: &str, socket: &Path) -> String {
+    let role = if node == "a" { "server" } else { "client" };
+    let ring_bits = RING_SLOTS.ilog2();
+    format!(
+        "net_memif_{port},role={role},socket={},socket-abstract=no,rsize={ring_bits}",
+        socket.display()
+    )
+}
+
 fn configuration(
     name: &str,
     workplace: &Path,
@@ -462,6 +473,13 @@ fn configuration(
                 path: workplace.join(format!("{port}.sock")),
                 ring_slots: RING_SLOTS,
             },
+            Medium::Dpdk => PortKind::Dpdk {
+                device: memif(name, port, &workplace.join(format!("{port}.memif"))),
+                queues: 1,
+                ring_slots: RING_SLOTS,
+                rx_checksum: RxChecksum::Ignore,
+                tx_checksum: TxChecksum::Keep,
+            },
         },
         faults: None,
     };
@@ -483,9 +501,10 @@ fn configuration(
         },
         lane: vec![LaneConfig { core }],
         port: PORTS.into_iter().map(port).collect(),
+        dpdk: DpdkConfig::default(),
         link: LinkConfig::default(),
         journal: JournalConfig::default(),
-        // The rule is about a kernel below the port; a cable has none.
+        // The rule is about a kernel below the port; shared memory has none.
         steer: kernel
             .into_iter()
             .filter(|_| medium == Medium::AfXdp)
@@ -504,7 +523,7 @@ mod tests {
     #[test]
     fn the_configurations_are_those_that_a_file_could_hold() {
         let base = Path::new("/tmp/covalent-demo-1-2");
-        for medium in [Medium::AfXdp, Medium::Cable] {
+        for medium in [Medium::AfXdp, Medium::Cable, Medium::Dpdk] {
             let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
             let config = configuration("a", base, &base.join("a"), medium, Some(0), metrics);
             config.check().expect("valid");

@@ -13,3 +13,5 @@ mod namespace;
 mod pair;
 mod pcap;
 mod suite;
+#[cfg(not(feature = "dpdk"))]
+mod without_dpdk;
