@@ -82,16 +82,14 @@ unit:            ## Every test; those of the command line drive the binaries bui
 	@$(CARGO) test -p covalent-protocol --features arbitrary-state --locked --quiet
 	@scripts/test
 
-# In a target folder of its own: binaries with DPDK inside never take the place of those that `unit` tests.
-DPDK_TARGET = target/dpdk
-
+# Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
 dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, and a short demonstration over them
 	@scripts/install-packages build dpdk
-	@$(CARGO) clippy -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --all-targets --locked --target-dir $(DPDK_TARGET) -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet --target-dir $(DPDK_TARGET)
-	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked --target-dir $(DPDK_TARGET)
-	@$(CARGO) build --workspace --features dpdk --locked --target-dir $(DPDK_TARGET)
-	@$(DPDK_TARGET)/debug/covalent demo --port dpdk --quick
+	@$(CARGO) clippy --workspace --features dpdk --all-targets --locked -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet
+	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked
+	@$(CARGO) build --workspace --features dpdk --locked
+	@target/debug/covalent demo --port dpdk --quick
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf
