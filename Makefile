@@ -21,7 +21,7 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 
-.PHONY: help run test build install uninstall lint unit ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit dpdk-test ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -63,7 +63,7 @@ uninstall:       ## Removes what `make install` installed; configuration and sta
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
-test: lint ebpf-check loom spec-bounded instructions unit ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test
+test: lint ebpf-check loom spec-bounded instructions unit dpdk-test ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test, DPDK ports
 
 # The link machine needs no operating system: it is checked for a target without one, where that is installed.
 BARE_TARGET := x86_64-unknown-none
@@ -81,6 +81,15 @@ unit:            ## Every test; those of the command line drive the binaries bui
 	@$(CARGO) build --workspace --locked
 	@$(CARGO) test -p covalent-protocol --features arbitrary-state --locked --quiet
 	@scripts/test
+
+# Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
+dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, and a short demonstration over them
+	@scripts/install-packages build dpdk
+	@$(CARGO) clippy --workspace --features dpdk --all-targets --locked -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet
+	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked
+	@$(CARGO) build --workspace --features dpdk --locked
+	@target/debug/covalent demo --port dpdk --quick
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf
@@ -122,9 +131,11 @@ guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on driver
 	@target/release/covalent-guest page
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, bare AF_XDP; results in bench/results (as root)
+bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
 	target/release/covalent-bench all --results bench/results || status=$$?; \
+	target/release/covalent-bench latency --results bench/results || status=$$?; \
+	target/release/covalent-bench loss --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
 	target/release/covalent-bench redis --results bench/results || status=$$?; \
@@ -137,7 +148,7 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, sockets, Redis, b
 bench-page:      ## Makes docs/performance.md and its plots from the last results in bench/results
 	@target/release/covalent-bench page
 
-# iceoryx2 and Aeron take minutes to build, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
+# iceoryx2 and Aeron take minutes to build, and UCX and libfabric want Debian's packages, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
 bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
 	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked

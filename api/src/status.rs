@@ -160,7 +160,7 @@ pub struct JournalStatus {
 pub struct PortStatus {
     /// Configured name.
     pub name: String,
-    /// `af_xdp`, `cable` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,
@@ -189,7 +189,17 @@ pub struct PortStatus {
     /// What `[port.faults]` did to its frames; empty for a port without. Frames that it lost are among the drops too, as `fault_injected`.
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub faults: Causes,
+    /// What the port's device counts itself, by its driver's names; empty for a port whose device keeps no such counts. At most
+    /// [`DEVICE_COUNTS_MAX`].
+    #[serde(default, skip_serializing_if = "Causes::is_empty")]
+    pub device_counts: Causes,
+    /// What the device told by itself, by event; empty for a port whose device tells nothing.
+    #[serde(default, skip_serializing_if = "Causes::is_empty")]
+    pub device_events: Causes,
 }
+
+/// Most counts of one device that are told: some keep thousands, and a status is one datagram.
+pub const DEVICE_COUNTS_MAX: usize = 64;
 
 /// How a port moves frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

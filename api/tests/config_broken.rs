@@ -75,6 +75,47 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
             "`corrupt_per_100k`",
         ],
     ),
+    (
+        "[[port]]\nname = \"d\"\nkind = \"dpdk\"\ndevice = \"eth1\"",
+        &[
+            ":10:10: `port[1].device`",
+            "\"eth1\" is no device of DPDK's",
+            "net_memif0",
+        ],
+    ),
+    (
+        "[[port]]\nname = \"d\"\nkind = \"dpdk\"",
+        &["`port[1].device`", "missing", "PCI address"],
+    ),
+    (
+        "[[port]]\nname = \"d\"\nkind = \"dpdk\"\ndevice = \"net_af_xdp0,iface=eth1\"",
+        &[
+            "`port[1].device`",
+            "interface `eth1` belongs to port 0 already",
+        ],
+    ),
+    (
+        "[[port]]\nname = \"d\"\nkind = \"dpdk\"\ndevice = \"net_ring0\"\n[[port]]\nname = \"e\"\nkind = \"dpdk\"\ndevice = \"net_ring0,x=y\"",
+        &[
+            "`port[2].device`",
+            "device `net_ring0` belongs to port 1 already",
+        ],
+    ),
+    (
+        "[dpdk]\nmemory_mib = 63",
+        &[":8:14: `dpdk.memory_mib`", "DPDK itself needs 64"],
+    ),
+    (
+        "[dpdk]\neal_arguments = [\"--proc-type=secondary\"]",
+        &[
+            "`dpdk.eal_arguments`",
+            "`--proc-type` is the daemon's to set",
+        ],
+    ),
+    (
+        "[dpdk]\neal_arguments = \"-n4\"",
+        &["`dpdk.eal_arguments`", "found the text \"-n4\"", "a list"],
+    ),
     // Unknown keys.
     (
         "[dataplane]\nspin_use = 50",
@@ -348,7 +389,7 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         &[
             ":7:1: `port[1].kind`",
             "missing",
-            "\"af_xdp\", \"cable\", \"pcap\"",
+            "\"af_xdp\", \"cable\", \"dpdk\", \"pcap\"",
         ],
     ),
     (

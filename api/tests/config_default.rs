@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, FaultRates, FaultsConfig,
-        HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind,
-        RssKey, XdpMode,
+        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, DpdkConfig, FaultRates,
+        FaultsConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig,
+        PortConfig, PortKind, RssKey, RxChecksum, TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -44,6 +44,10 @@ fn documented() -> Config {
             },
             faults: None,
         }],
+        dpdk: DpdkConfig {
+            memory_mib: 0,
+            eal_arguments: Vec::new(),
+        },
         link: LinkConfig {
             ethertype: 0x88b5,
             slots: 64,
@@ -97,13 +101,14 @@ fn the_examples_in_the_shipped_file_are_right() {
     let all =
         Config::parse(&everything_on(), "everything").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(all.lane[0].core, Some(2));
-    assert_eq!(all.port.len(), 3);
+    assert_eq!(all.port.len(), 4);
     let faults = all.port[0].faults.expect("the first port's");
     assert_eq!(
         (faults.rx.drop_per_100k, faults.rx.corrupt_per_100k),
         (1000, 100)
     );
-    assert!(!all.port[2].link, "a pcap port has nobody to link with");
+    assert!(all.port[2].link, "a DPDK port's cable leads to a node");
+    assert!(!all.port[3].link, "a pcap port has nobody to link with");
     assert_eq!(all.steer.len(), 7, "one example for each kind of match");
 }
 
@@ -212,6 +217,18 @@ fn every_kind() -> Config {
                 },
             ),
             port(
+                "d",
+                1,
+                false,
+                PortKind::Dpdk {
+                    device: "0000:03:00.0,rx_burst_size=64".into(),
+                    queues: 64,
+                    ring_slots: 4096,
+                    rx_checksum: RxChecksum::Drop,
+                    tx_checksum: TxChecksum::Fill,
+                },
+            ),
+            port(
                 "n",
                 0,
                 false,
@@ -221,6 +238,10 @@ fn every_kind() -> Config {
                 },
             ),
         ],
+        dpdk: DpdkConfig {
+            memory_mib: 1 << 20,
+            eal_arguments: vec!["--log-level=pmd:debug".into(), "-n4".into()],
+        },
         link: LinkConfig {
             ethertype: 0xffff,
             slots: 255,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::receive::Rx;
+use crate::{latency::Latency, loss::Loss, perftest::Perftest, receive::Rx};
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
@@ -16,6 +16,7 @@ use crate::receive::Rx;
     version,
     after_help = "Examples:\n  \
         sudo covalent-bench all --results bench/results\n  \
+        sudo covalent-bench latency --against udp,tcp-busy --rate 20000 --spread-max 0.05\n  \
         sudo covalent-bench rtt --seconds 10 --format json\n  \
         sudo covalent-bench rx --peers --results bench/results\n  \
         sudo covalent-bench pipes --only pipe,ring --tests echo,one-way\n  \
@@ -33,6 +34,12 @@ pub enum Action {
     /// One lane receives frames into an application's pipe: at least 0.90 of a bare receiver's rate; with --peers against DPDK and the
     /// kernel too (as root).
     Rx(Rx),
+    /// Round trips of requests that are due at fixed times, in perftest's columns, beside UDP, TCP and others (as root).
+    Latency(Latency),
+    /// Round trips and recovery beside TCP on one cable that loses frames and is cut (as root).
+    Loss(Loss),
+    /// Reads what perftest printed on hardware of your own, and tells it in the same columns as ours.
+    Perftest(Perftest),
     /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
     Rtt(Wire),
     /// Pipelined additions to a counter at another node: at least 5 times the rate of Redis' INCR (as root).
@@ -47,7 +54,7 @@ pub enum Action {
     Idle(Wire),
     /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
     All(Wire),
-    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, sockets and a bare ring.
+    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
     Pipes(Pipes),
     /// Writes docs/performance.md and its plots from a result of `pipes` and the last ones of the other measurements beside it.
     Page(Page),
@@ -230,14 +237,16 @@ pub enum Format {
     Table,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// A time in seconds: 0.1 to 3600.
+pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("expected 0.1 to 3600".to_owned()),
     }
 }
 
-fn ring_slots(text: &str) -> Result<u32, String> {
+/// Descriptors of a ring: a power of two, 64 to 32768.
+pub fn ring_slots(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(slots) if (64..=32_768).contains(&slots) && slots.is_power_of_two() => Ok(slots),
         _ => Err("expected a power of two from 64 to 32768".to_owned()),

@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::watch::{Watch, Watched};
+
 /// The machine and its state at the start of the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Kernel release.
     pub kernel: String,
@@ -21,6 +24,9 @@ pub struct Host {
     pub version: String,
     /// This program's command line.
     pub command: Vec<String>,
+    /// What else it did meanwhile; absent in results of before this was watched.
+    #[serde(default)]
+    pub watched: Option<Watched>,
 }
 
 impl Host {
@@ -42,7 +48,29 @@ impl Host {
                 .to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command: std::env::args().collect(),
+            watched: None,
         }
+    }
+
+    /// The same, with what `watch` has seen.
+    pub fn seen_by(mut self, watch: Watch) -> Result<Self> {
+        self.watched = Some(watch.end()?);
+        Ok(self)
+    }
+
+    /// The machine, and what else it did.
+    pub fn words(&self) -> String {
+        let Self {
+            cpu,
+            cores,
+            kernel,
+            load_average,
+            ..
+        } = self;
+        let watched = self
+            .watched
+            .map_or_else(String::new, |watched| format!("; {}", watched.words()));
+        format!("{cpu} ({cores} cores), Linux {kernel}, load {load_average} before{watched}")
     }
 }
 

@@ -19,6 +19,7 @@ use crate::{
     report::{Report, Setup},
     stage::Stage,
     stop,
+    watch::Watch,
 };
 
 /// How long the daemons may settle after their links are up.
@@ -46,7 +47,7 @@ impl Rest {
 /// Measures both daemons at once.
 pub fn measure(arguments: &Wire) -> Result<Report> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let host = Host::look();
+    let (host, watch) = (Host::look(), Watch::begin()?);
     let stage = Stage::build(2, 2)?;
     let start = |name, namespace, interfaces: &[&str]| {
         let plan = Plan {
@@ -125,7 +126,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
             cores: "lanes float".to_owned(),
             daemons: vec![a.command(), b.command()],
         },
-        host,
+        host: host.seen_by(watch)?,
     })
 }
 

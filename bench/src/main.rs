@@ -16,11 +16,17 @@ mod idle;
 mod instructions;
 mod kept;
 mod lane_port;
+mod latency;
 mod link_end;
+mod loss;
+mod messenger;
 mod node;
+mod perftest;
 mod pipes;
+mod plot_files;
 mod receive;
 mod redis;
+mod repeats;
 mod report;
 mod rtt;
 mod rx;
@@ -30,6 +36,7 @@ mod summary;
 mod system_calls;
 mod trips;
 mod udp_echo;
+mod watch;
 
 use std::{io::Write, process::ExitCode};
 
@@ -65,6 +72,15 @@ fn run(action: &Action) -> Result<bool> {
             receive::measure(rx)
         }
         Action::Rx(rx) => on_the_wire(rx::measure, &rx.wire),
+        Action::Latency(options) => {
+            prepare_root(&options.output)?;
+            latency::measure(options)
+        }
+        Action::Loss(options) => {
+            prepare_root(&options.output)?;
+            loss::measure(options)
+        }
+        Action::Perftest(options) => perftest::read(options),
         Action::Rtt(wire) => {
             prepare_wire(wire)?;
             Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))

@@ -34,7 +34,7 @@ pub struct Plan<'a> {
     pub idle: &'a str,
     /// Core of its one lane; `None` lets it float.
     pub core: Option<usize>,
-    /// Interfaces, each a port of the same name.
+    /// Interfaces, each a port of the same name; without any the node is alone.
     pub interfaces: &'a [&'a str],
     /// Whether the ports run the link protocol.
     pub link: bool,
@@ -67,6 +67,12 @@ impl Plan<'_> {
             .collect();
         let faults = if *faulty { "[port.faults]\n" } else { "" };
         let place = place.display();
+        // A daemon wants a port; on a cable that nobody else joins nothing happens.
+        let cable = if self.interfaces.is_empty() {
+            format!("[[port]]\nname = \"none\"\nkind = \"cable\"\npath = \"{place}/cable.sock\"\n")
+        } else {
+            String::new()
+        };
         let ports: String = self
             .interfaces
             .iter()
@@ -79,7 +85,7 @@ impl Plan<'_> {
             .collect();
         format!(
             "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
-             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}"
+             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}{cable}"
         )
     }
 }
@@ -104,6 +110,7 @@ pub fn find_daemon(told: Option<&Path>) -> Result<PathBuf> {
 /// A running daemon. It ends with this value, and with this process.
 #[derive(Debug)]
 pub struct Node {
+    name: String,
     child: Child,
     directory: TempDir,
     command: Vec<String>,
@@ -148,6 +155,7 @@ impl Node {
                 .with_context(|| format!("starting {}", program.display()))
         })?;
         let mut node = Self {
+            name: plan.name.to_owned(),
             child,
             command: vec![
                 program.file_name().map_or_else(
@@ -204,6 +212,11 @@ impl Node {
         let mut client =
             Client::connect(self.socket(), "bench").context("connecting to covalentd")?;
         client.status().context("asking covalentd for its status")
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its socket.
@@ -277,11 +290,19 @@ mod tests {
             (2, 255, 8)
         );
         assert!(config.port.iter().all(|port| port.faults.is_some()));
+        let alone = Plan {
+            interfaces: &[],
+            link_settings: &[],
+            ..plan
+        };
+        let config = covalent_api::config::Config::parse(&alone.toml(Path::new("/tmp/x")), "plan")
+            .expect("a good file");
+        assert_eq!(config.port.len(), 1);
         let floating = Plan {
             core: None,
-            link_settings: &[],
+            interfaces: &["a0"],
             faulty: false,
-            ..plan
+            ..alone
         };
         assert!(
             covalent_api::config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")

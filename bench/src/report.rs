@@ -145,11 +145,7 @@ impl Report {
             );
         }
         let _ = writeln!(out, "  lanes {}; {}", self.setup.idle, self.setup.cores);
-        let _ = writeln!(
-            out,
-            "  {} ({} cores), Linux {}, load {}",
-            self.host.cpu, self.host.cores, self.host.kernel, self.host.load_average
-        );
+        let _ = writeln!(out, "  {}", self.host.words());
         out
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     report::{Report, Setup},
     stage::Stage,
     summary::Summary,
+    watch::Watch,
 };
 
 const GOAL: f64 = 0.90;
@@ -26,7 +27,7 @@ const GOAL: f64 = 0.90;
 /// Measures both sides in turn.
 pub fn measure(arguments: &Wire) -> Result<Report> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let host = Host::look();
+    let (host, watch) = (Host::look(), Watch::begin()?);
     let cores = Cores::choose()?;
     let stage = Stage::build(1, 1)?;
     let turn = Turn {
@@ -83,7 +84,7 @@ pub fn measure(arguments: &Wire) -> Result<Report> {
             ),
             daemons: vec![running.command],
         },
-        host,
+        host: host.seen_by(watch)?,
     })
 }
 

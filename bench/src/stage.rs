@@ -34,7 +34,8 @@ impl Namespace {
             .unwrap_or_else(|_| bail!("the thread that makes a network namespace failed"))
     }
 
-    fn current() -> Result<Self> {
+    /// The calling thread's.
+    pub fn current() -> Result<Self> {
         let file =
             File::open("/proc/thread-self/ns/net").context("opening the network namespace")?;
         Ok(Self(file.into()))
@@ -103,6 +104,35 @@ impl Stage {
             })?;
         }
         Ok(stage)
+    }
+}
+
+impl Stage {
+    /// Two nodes' namespaces with one between them: `a0` is joined to the first of `middle`, `b0` to the second, all with one queue and up.
+    pub fn build_with_middle(middle: [&str; 2]) -> Result<(Self, Namespace)> {
+        let (stage, between) = (
+            Self {
+                a: Namespace::new()?,
+                b: Namespace::new()?,
+            },
+            Namespace::new()?,
+        );
+        between.within(be_quiet)?;
+        let there = between.path();
+        for (namespace, near, far) in [(&stage.a, "a0", middle[0]), (&stage.b, "b0", middle[1])] {
+            namespace.within(|| {
+                be_quiet()?;
+                let queues = ["numrxqueues", "1", "numtxqueues", "1"];
+                let near_end = ["link", "add", near];
+                let far_end = ["type", "veth", "peer", "name", far];
+                ip(&[&near_end[..], &queues, &far_end, &queues].concat())?;
+                ip(&["link", "set", far, "netns", &there])?;
+                ip(&["link", "set", near, "up"])
+            })?;
+            between.within(|| ip(&["link", "set", far, "up"]))?;
+            namespace.within(|| wait_for_carrier(near))?;
+        }
+        Ok((stage, between))
     }
 }
 

@@ -96,6 +96,61 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
 }
 
 #[test]
+fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
+    if !has_two_cores() {
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    // Each with how many of the tests below it takes part in: streams are of messages of two sizes.
+    let peers = [("iceoryx2", 3), ("aeron", 3), ("ucx", 5), ("libfabric", 5)];
+    let options = [
+        "--only",
+        &peers.map(|(name, _)| name).join(","),
+        "--tests",
+        "echo,one-way,stream,round-trip",
+        // A machine that is busy with something else may take a core away for as long as one round lasts, hardly for all of them.
+        "--rounds",
+        "3",
+        "--slice-ms",
+        "200",
+        "--sizes",
+        "64,65536",
+    ];
+    let output = bench(temporary.path(), &options).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{errors}");
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = results["figures"].as_array().unwrap();
+    for (name, tests) in peers {
+        let contestants = results["contestants"].as_array().unwrap();
+        let entry = contestants
+            .iter()
+            .find(|entry| entry["name"] == name)
+            .unwrap();
+        assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
+        let of_it: Vec<_> = figures
+            .iter()
+            .filter(|figure| figure["contestant"] == name)
+            .collect();
+        if let Some(absent) = entry["absent"].as_str() {
+            eprintln!("skipped: {name}: {absent}");
+            assert!(
+                absent.contains("feature `peers`") || absent.contains("apt-get install"),
+                "{absent}"
+            );
+            assert!(of_it.is_empty(), "{of_it:?}");
+            continue;
+        }
+        assert_eq!(of_it.len(), tests, "{of_it:?}");
+        for figure in of_it {
+            let best = figure["figure"]["max"].as_f64();
+            assert!(best.is_some_and(|best| best > 0.0), "{figure}");
+        }
+    }
+    assert_eq!(entries(temporary.path()), Vec::<String>::new());
+}
+
+#[test]
 fn many_pipes_and_every_load_are_measured_and_told() {
     if !has_two_cores() {
         return;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covalent_sim::{
@@ -49,8 +49,23 @@ pub enum Command {
     /// Prints or checks a configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Measures Covalent beside its peers: runs `covalent-bench` with everything that follows (`covalent bench --help`).
+    #[command(disable_help_flag = true)]
+    Bench(BenchArgs),
     /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
     Sim(SimArgs),
+}
+
+/// `covalent bench`
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What `covalent-bench` is told.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 /// Which configuration.
@@ -80,6 +95,7 @@ pub enum Format {
 #[command(after_help = "Examples:\n  \
     sudo covalent demo                     the whole, over AF_XDP\n  \
     covalent demo --port cable             without privilege, over shared memory\n  \
+    covalent demo --port dpdk              the same over DPDK's shared memory (net_memif); wants a build with `--features dpdk`\n  \
     sudo covalent demo --keep-going        leave the two nodes running for a look around\n  \
     sudo covalent demo --no-bench --interfaces eth1,eth3 --interfaces eth2,eth4   over two cables of this machine\n  \
     covalent demo --format json | jq .checks")]
@@ -132,6 +148,8 @@ pub enum PortChoice {
     AfXdp,
     /// Shared memory between the two daemons.
     Cable,
+    /// DPDK ports on `net_memif`, shared memory between the two daemons. For daemons that were built with the feature `dpdk`.
+    Dpdk,
 }
 
 /// `covalent up`

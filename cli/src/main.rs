@@ -1,6 +1,7 @@
 //! `covalent`: the operator's front door.
 
 mod args;
+mod bench;
 mod client;
 mod config_command;
 mod cores;
@@ -59,6 +60,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),
+        Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args, &interrupt),
     }
 }

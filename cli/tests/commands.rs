@@ -258,3 +258,33 @@ fn scopeguard(work: impl FnOnce()) -> impl Drop {
     }
     Guard(Some(work))
 }
+
+#[test]
+fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
+    let place = tempfile::tempdir().unwrap();
+    let own = place.path().join("covalent");
+    fs::copy(env!("CARGO_BIN_EXE_covalent"), &own).unwrap();
+    let alone = Command::new(&own)
+        .args(["bench", "latency", "--help"])
+        .env("PATH", place.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&alone.stderr);
+    assert!(!alone.status.success());
+    assert!(
+        told.contains("`covalent-bench` is neither in") && told.contains("cure: "),
+        "{told}"
+    );
+    let other = place.path().join("covalent-bench");
+    fs::write(&other, "#!/bin/sh\necho \"$@\"; exit 7\n").unwrap();
+    fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let both = Command::new(&own)
+        .args(["bench", "latency", "--against", "udp", "--help"])
+        .output()
+        .unwrap();
+    assert_eq!(both.status.code(), Some(7));
+    assert_eq!(
+        String::from_utf8_lossy(&both.stdout),
+        "latency --against udp --help\n"
+    );
+}

@@ -8,7 +8,7 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, ConfigError, PortKind},
+    config::{Config, ConfigError},
     guid::Guid,
     request::PortBrief,
 };
@@ -319,6 +319,7 @@ pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> 
             port: port.name.clone(),
         });
     }
+    port::check(&config.port)?;
     Admission::new(&config.node.group)?;
     check_journals(config)?;
     let available: Vec<usize> = core_affinity::get_core_ids()
@@ -382,7 +383,7 @@ type LanePorts = Vec<(u16, Box<dyn Port>)>;
 fn open_ports(config: &Config) -> Result<Vec<LanePorts>, StartError> {
     let mut lanes: Vec<LanePorts> = config.lane.iter().map(|_| Vec::new()).collect();
     for (lane, ports) in (0..).zip(&mut lanes) {
-        let mut memory = LaneMemory::for_lane(&config.port, lane)?;
+        let mut memory = LaneMemory::for_lane(&config.port, lane)?.with_dpdk(&config.dpdk);
         for (index, port_config) in (0_u16..)
             .zip(&config.port)
             .filter(|(_, port)| port.lane == lane)
@@ -426,7 +427,7 @@ fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
     if !config
         .port
         .iter()
-        .any(|port| matches!(port.kind, PortKind::AfXdp { .. }))
+        .any(|port| port.kind.kernel_interface().is_some())
     {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::Hash, ops::Range, path::Path};
 
 use toml::de::DeTable;
 
-use super::{Config, Idle, PortKind, error::Problems};
+use super::{Config, Idle, PortKind, dpdk_device, error::Problems};
 use crate::rule::Match;
 
 /// Notes every contradiction between parts of `config`, which was read from `document`.
@@ -61,15 +61,29 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
         .port
         .iter()
         .enumerate()
-        .filter_map(|(index, port)| match &port.kind {
-            PortKind::AfXdp { interface, .. } => Some((index, interface)),
-            PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
-        });
+        .filter_map(|(index, port)| Some((index, port.kind.kernel_interface()?)));
     for (index, first, interface) in repeated(interfaces) {
         let message = format!(
             "interface `{interface}` belongs to port {first} already; one port serves all queues of an interface (`queues`)"
         );
-        places.refuse("port", index, "interface", message);
+        let key = match config.port[index].kind {
+            PortKind::Dpdk { .. } => "device",
+            _ => "interface",
+        };
+        places.refuse("port", index, key, message);
+    }
+    let devices = config
+        .port
+        .iter()
+        .enumerate()
+        .filter_map(|(index, port)| match &port.kind {
+            PortKind::Dpdk { device, .. } => Some((index, dpdk_device::name(device))),
+            _ => None,
+        });
+    for (index, first, device) in repeated(devices) {
+        let message =
+            format!("device `{device}` belongs to port {first} already; names must differ");
+        places.refuse("port", index, "device", message);
     }
     check_files(config, places);
 }
@@ -115,7 +129,7 @@ fn check_files(config: &Config, places: &mut Places<'_, '_, '_>) {
                     places.refuse("port", index, "output", message);
                 }
             }
-            PortKind::AfXdp { .. } | PortKind::Pcap { .. } => {}
+            PortKind::AfXdp { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => {}
         }
     }
 }

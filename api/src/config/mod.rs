@@ -6,6 +6,8 @@
 mod control;
 mod cross;
 mod dataplane;
+mod dpdk;
+mod dpdk_device;
 mod error;
 mod faults;
 mod journal;
@@ -30,6 +32,7 @@ use toml::de::DeTable;
 pub use self::{
     control::ControlConfig,
     dataplane::{DataplaneConfig, HugePages, Idle},
+    dpdk::DpdkConfig,
     error::{ConfigError, Problem},
     faults::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
     journal::JournalConfig,
@@ -40,7 +43,7 @@ pub use self::{
         CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, MTU_BYTES_MAX, QUEUES_MAX,
         packet_memory_bytes,
     },
-    port::{CopyMode, PORTS_MAX, PortConfig, PortKind, XdpMode},
+    port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},
     rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};
@@ -65,6 +68,8 @@ pub struct Config {
     pub lane: Vec<LaneConfig>,
     /// Where frames come and go, 1 to [`PORTS_MAX`].
     pub port: Vec<PortConfig>,
+    /// What all DPDK ports share.
+    pub dpdk: DpdkConfig,
     /// What all links share.
     pub link: LinkConfig,
     /// What keeps durable regions.
@@ -160,6 +165,7 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .into_iter()
             .flatten()
             .collect(),
+        dpdk: table.table("dpdk", DpdkConfig::read).unwrap_or_default(),
         link: table.table("link", LinkConfig::read).unwrap_or_default(),
         journal: table
             .table("journal", JournalConfig::read)

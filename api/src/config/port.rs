@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    dpdk_device,
     faults::FaultsConfig,
     node::{check_socket_path, read_name},
     packet_memory::QUEUES_MAX,
@@ -61,6 +62,20 @@ pub enum PortKind {
         /// Frames that fit in each direction: a power of two, 64 to 32768. Default 2048.
         ring_slots: u32,
     },
+    /// A device that a poll-mode driver of DPDK drives. Needs a daemon that was built with the feature `dpdk`.
+    Dpdk {
+        /// The device as DPDK's own tools name it, 1 to 1024 bytes: a virtual one (`net_memif0,role=server,socket=/run/a-b.memif`) or the
+        /// address of one on PCI (`0000:03:00.0`), with its arguments behind commas. One port only may have it.
+        device: String,
+        /// Receive queues to use, from queue 0, 1 to [`QUEUES_MAX`]. Default 1.
+        queues: u32,
+        /// Descriptors wanted in each ring of each queue: a power of two, 64 to 32768. Default 2048. The device may have fewer.
+        ring_slots: u32,
+        /// What becomes of a frame whose checksum the device found wrong. Default [`RxChecksum::Ignore`].
+        rx_checksum: RxChecksum,
+        /// Whether the device computes the checksums of what is sent. Default [`TxChecksum::Keep`].
+        tx_checksum: TxChecksum,
+    },
     /// Reads frames from one capture file and writes sent frames to another.
     Pcap {
         /// File to read; absent for nothing to receive.
@@ -98,11 +113,46 @@ pub enum CopyMode {
     Copy,
 }
 
+/// What becomes of a received frame whose IP, TCP or UDP checksum the device found wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RxChecksum {
+    /// It is received like any other; the device is not asked.
+    #[default]
+    Ignore,
+    /// It is dropped (`rx_bad_checksum`). A device that cannot tell is refused at start.
+    Drop,
+}
+
+/// Whether the device computes the checksums of what is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TxChecksum {
+    /// Frames leave as the application wrote them.
+    #[default]
+    Keep,
+    /// IPv4 header, TCP and UDP checksums are computed by the device, whatever stands there. One that cannot is refused at start.
+    Fill,
+}
+
+impl PortKind {
+    /// The interface of the kernel that the port sits on, by name; its carrier is the port's. `None` where there is none.
+    #[must_use]
+    pub fn kernel_interface(&self) -> Option<&str> {
+        match self {
+            Self::AfXdp { interface, .. } => Some(interface),
+            Self::Dpdk { device, .. } => dpdk_device::kernel_interface(device),
+            Self::Cable { .. } | Self::Pcap { .. } => None,
+        }
+    }
+}
+
 /// The value of `kind`, before the keys that belong to it are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     AfXdp,
     Cable,
+    Dpdk,
     Pcap,
 }
 
@@ -176,6 +226,19 @@ impl Kind {
                     ring_slots: read_ring_slots(table),
                 }
             }
+            Self::Dpdk => {
+                let device = table.required_text("device", dpdk_device::EXPECTED);
+                if let Some(Err(message)) = device.map(dpdk_device::check) {
+                    table.refuse("device", message);
+                }
+                PortKind::Dpdk {
+                    device: device.unwrap_or_default().to_owned(),
+                    queues: table.integer("queues", 1..=QUEUES_MAX, "").unwrap_or(1),
+                    ring_slots: read_ring_slots(table),
+                    rx_checksum: table.choice("rx_checksum").unwrap_or_default(),
+                    tx_checksum: table.choice("tx_checksum").unwrap_or_default(),
+                }
+            }
             Self::Pcap => PortKind::Pcap {
                 input: table.path("input"),
                 output: table.path("output"),
@@ -225,8 +288,18 @@ impl Choice for Kind {
     const CHOICES: &'static [(&'static str, Self)] = &[
         ("af_xdp", Self::AfXdp),
         ("cable", Self::Cable),
+        ("dpdk", Self::Dpdk),
         ("pcap", Self::Pcap),
     ];
+}
+
+impl Choice for RxChecksum {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("ignore", Self::Ignore), ("drop", Self::Drop)];
+}
+
+impl Choice for TxChecksum {
+    const CHOICES: &'static [(&'static str, Self)] = &[("keep", Self::Keep), ("fill", Self::Fill)];
 }
 
 impl Choice for XdpMode {

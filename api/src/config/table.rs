@@ -151,6 +151,24 @@ impl<'a, 't> Table<'a, 't> {
         text
     }
 
+    /// A list of texts in quotes; `expected` says what each is.
+    pub(super) fn texts(&mut self, key: &'static str, expected: &str) -> Option<Vec<String>> {
+        let value = self.get(key)?;
+        let texts: Option<Vec<String>> = value.get_ref().as_array().and_then(|list| {
+            list.iter()
+                .map(|item| item.get_ref().as_str().map(str::to_owned))
+                .collect()
+        });
+        if texts.is_none() {
+            self.wrong(
+                key,
+                value,
+                format_args!("a list, each item {expected}, in quotes: [\"...\", \"...\"]"),
+            );
+        }
+        texts
+    }
+
     /// Text that must be there.
     pub(super) fn required_text(&mut self, key: &'static str, expected: &str) -> Option<&'a str> {
         if !self.has(key) {

@@ -93,6 +93,8 @@ pub fn status() -> NodeStatus {
             drops: causes(),
             refusals: causes(),
             faults: causes(),
+            device_counts: causes(),
+            device_events: causes(),
         }],
         links: vec![LinkStatus {
             port: "p0".into(),

@@ -35,6 +35,7 @@ use crate::{
     cores::Cores,
     host::Host,
     summary::Summary,
+    watch::Watch,
 };
 
 /// Measures all sides in turn and tells them. Whether every goal is met.
@@ -42,7 +43,7 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let span = arguments.slice();
     let mut sides: Vec<(SideName, Vec<Slice>)> = SideName::all()
         .into_iter()
@@ -58,7 +59,7 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(watch)?,
         setup: Setup {
             rounds: arguments.repeats,
             slice_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),

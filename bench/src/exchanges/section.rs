@@ -69,15 +69,12 @@ fn text(results: Option<&Results>) -> String {
         "\n| | |\n|---|---|\n\
          | cores | one end on core {}, the other on core {} |\n\
          | cable | at least {} of the longest frames each way |\n\
-         | machine | {}, {} cores, Linux {}, load {} |\n\
+         | machine | {} |\n\
          | measured | `{}` |",
         setup.near_core,
         setup.far_core,
         setup.ring_slots,
-        host.cpu,
-        host.cores,
-        host.kernel,
-        host.load_average,
+        host.words(),
         told_command(&host.command)
     );
     out

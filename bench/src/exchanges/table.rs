@@ -40,15 +40,12 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  ends on cores {} and {}, cable of {} frames, {} ms a slice\n  {} ({} cores), Linux {}, load {}",
+        "  ends on cores {} and {}, cable of {} frames, {} ms a slice\n  {}",
         setup.near_core,
         setup.far_core,
         setup.ring_slots,
         setup.slice_ms,
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average
+        results.host.words()
     );
     out
 }

@@ -30,9 +30,8 @@ use anyhow::{Context, Result, ensure};
 use covalent_api::event::EventKind;
 use covalent_verbs::{Client, Device, Mode, Rights};
 
-pub use self::section::section;
+pub use self::{carrier::Interfaces, section::section};
 use self::{
-    carrier::Interfaces,
     gap::{Span, gap},
     load::{Order, REGION, Watch},
     results::{Cut, Results, Setup},
@@ -45,7 +44,7 @@ use crate::{
     host::Host,
     node::{Node, Plan, find_daemon},
     stage::Stage,
-    stop,
+    stop, watch,
 };
 
 /// The links' ports at either end.
@@ -70,7 +69,7 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, machine, cores) = (Host::look(), watch::Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(2, 1)?;
     let (a, b) = start(&stage, cores, arguments, &daemon)?;
     let owner = Device::attach(b.socket(), "bench-region").context("attaching to covalentd b")?;
@@ -101,7 +100,7 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(machine)?,
         setup: Setup {
             open: arguments.open,
             ring_slots: arguments.ring_slots,

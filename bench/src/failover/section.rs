@@ -71,15 +71,12 @@ fn text(results: Option<&Results>) -> String {
          | verbs | {}, each executed once; {others} failures of links that were not cut |\n\
          | mode | {} |\n\
          | cores | {} |\n\
-         | machine | {}, {} cores, Linux {}, load {} |\n\
+         | machine | {} |\n\
          | measured | `{}` |",
         results.verbs,
         setup.words(),
         setup.core_words(),
-        host.cpu,
-        host.cores,
-        host.kernel,
-        host.load_average,
+        host.words(),
         told_command(&host.command)
     );
     for daemon in &setup.daemons {

@@ -65,15 +65,12 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  {} verbs, each executed once; round trip of one at a time {:.1} µs\n  {}\n  {}\n  {} ({} cores), Linux {}, load {}",
+        "  {} verbs, each executed once; round trip of one at a time {:.1} µs\n  {}\n  {}\n  {}",
         results.verbs,
         results.round_trip_ns as f64 / 1e3,
         results.setup.words(),
         results.setup.core_words(),
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average
+        results.host.words()
     );
     out
 }

@@ -61,8 +61,6 @@ pub struct Ours<'a> {
     pub means: Means,
     /// The tests that it can do.
     pub tests: &'static [Test],
-    /// Whether it needs a third process.
-    pub with_aid: bool,
     /// What it is, or why it is not there.
     pub description: Result<Description, String>,
     /// Where its processes meet.
@@ -92,7 +90,7 @@ impl Contestant for Ours<'_> {
             means: self.means,
             ..self.part.clone()
         };
-        let tallies = self.company.measure(&part, self.far_core, self.with_aid)?;
+        let tallies = self.company.measure(&part, self.far_core)?;
         Ok(outcome(case.test, &tallies))
     }
 }

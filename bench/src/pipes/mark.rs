@@ -3,7 +3,8 @@
 use plotters::{
     backend::SVGBackend,
     element::{
-        Circle, Cross, DynElement, EmptyElement, IntoDynElement, Polygon, Rectangle, TriangleMarker,
+        Circle, Cross, DynElement, EmptyElement, IntoDynElement, PathElement, Polygon, Rectangle,
+        TriangleMarker,
     },
     style::{Color, RGBColor, ShapeStyle},
 };
@@ -11,8 +12,8 @@ use plotters::{
 /// The font of plots.
 pub const FONT: &str = "sans-serif";
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito), each with its own shape.
-pub const MARKS: [Mark; 8] = [
+/// Colours that people with any colour vision tell apart (Okabe and Ito, and two darker ones), each with its own shape.
+pub const MARKS: [Mark; 10] = [
     Mark::new(RGBColor(0, 0, 0), Shape::Square),
     Mark::new(RGBColor(213, 94, 0), Shape::Circle),
     Mark::new(RGBColor(0, 114, 178), Shape::Triangle),
@@ -21,6 +22,8 @@ pub const MARKS: [Mark; 8] = [
     Mark::new(RGBColor(86, 180, 233), Shape::OpenCircle),
     Mark::new(RGBColor(230, 159, 0), Shape::OpenSquare),
     Mark::new(RGBColor(110, 110, 110), Shape::OpenTriangle),
+    Mark::new(RGBColor(128, 64, 0), Shape::OpenDiamond),
+    Mark::new(RGBColor(170, 160, 0), Shape::Bar),
 ];
 
 /// A colour and a shape.
@@ -41,6 +44,8 @@ enum Shape {
     OpenCircle,
     OpenSquare,
     OpenTriangle,
+    OpenDiamond,
+    Bar,
 }
 
 impl Mark {
@@ -61,6 +66,8 @@ impl Mark {
                 (centre + TriangleMarker::new((0, 0), 5, filled)).into_dyn()
             }
             Shape::Diamond => (centre + diamond(filled)).into_dyn(),
+            Shape::OpenDiamond => (centre + PathElement::new(diamond_ends(), open)).into_dyn(),
+            Shape::Bar => (centre + Rectangle::new([(-5, -2), (5, 2)], filled)).into_dyn(),
             Shape::Cross => (centre + Cross::new((0, 0), 4, open)).into_dyn(),
         }
     }
@@ -71,5 +78,10 @@ fn square(style: ShapeStyle) -> Rectangle<(i32, i32)> {
 }
 
 fn diamond(style: ShapeStyle) -> Polygon<(i32, i32)> {
-    Polygon::new(vec![(0, -5), (5, 0), (0, 5), (-5, 0)], style)
+    Polygon::new(diamond_ends(), style)
+}
+
+/// Its corners, the first at the end again.
+fn diamond_ends() -> Vec<(i32, i32)> {
+    vec![(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)]
 }

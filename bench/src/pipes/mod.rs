@@ -43,11 +43,11 @@ use crate::{
     instructions, receive,
     stop::{self, Stopped},
     summary::Summary,
+    watch::Watch,
 };
 use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
-use pair::Company;
-use part::{Means, Part, Side};
+use part::Side;
 use progress::Progress;
 use results::{Figure, Results, Setup};
 use sweeps::Sweeps;
@@ -57,7 +57,12 @@ use testpmd::{Join, TestpmdPair};
 pub use case::Size;
 pub use contestant::Description;
 pub use huge_pages::HugePages;
+pub use mark::{FONT, MARKS};
 pub use page::{told_command, without_places};
+pub use pair::Company;
+pub use part::{Means, Part};
+pub use peers::{described, near::NearEnd};
+pub use plot::{Drawn, steps_around, tick};
 pub use results::Entry;
 pub use role::play;
 pub use source::Mix;
@@ -69,6 +74,8 @@ const WARM_UP: Duration = Duration::from_millis(100);
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
 const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
+/// Each message by itself, many under way: batches are the library's affair.
+const PACKETS_AND_STREAMS: &[Test] = &[Test::Echo, Test::OneWay, Test::Stream, Test::RoundTrip];
 const EVERYTHING: &[Test] = &[
     Test::Echo,
     Test::OneWay,
@@ -91,7 +98,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
         options.ring_kib
     );
     let cores = Cores::choose()?;
-    let host = Host::look();
+    let (host, watch) = (Host::look(), Watch::begin()?);
     let began = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -147,6 +154,7 @@ pub fn measure(options: &Pipes) -> Result<bool> {
     field.play(&cases, options.rounds)?;
     let mut results = field.results(began, host, setup);
     (results.loads, results.counts) = sweeps.measure(&company, &part, cores.far, options.rounds)?;
+    results.host = results.host.seen_by(watch)?;
     results.goals = goals::judge(&results);
     tell(&results, options)?;
     Ok(results
@@ -159,10 +167,13 @@ pub fn measure(options: &Pipes) -> Result<bool> {
 pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
     let sections = receive::section(&page.results, &page.out)?
+        + &crate::latency::section(&page.results, &page.out)?
         + &crate::rtt::section(&page.results)?
         + &crate::exchanges::section(&page.results)?
         + &crate::redis::section(&page.results)?
         + &crate::failover::section(&page.results)?
+        + &crate::loss::section(&page.results, &page.out)?
+        + &crate::perftest::section(&page.results)?
         + &crate::system_calls::section(&page.results)?
         + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)
@@ -180,15 +191,13 @@ fn ours<'a>(
             name,
             means,
             tests,
-            // Aeron's media driver.
-            with_aid: means == Means::Aeron,
             description,
             company,
             part,
             far_core,
         }) as Box<dyn Contestant>
     };
-    let described = |what: &str, version: &str, tuning: &str| {
+    let as_told = |what: &str, version: &str, tuning: &str| {
         Ok(Description {
             what: what.to_owned(),
             version: version.to_owned(),
@@ -211,7 +220,7 @@ fn ours<'a>(
             goals::LIMIT,
             Means::Ring,
             PACKETS,
-            described(
+            as_told(
                 "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing else: the machine's limit",
                 version,
                 &ring,
@@ -221,7 +230,7 @@ fn ours<'a>(
             goals::OURS,
             Means::Pipe,
             EVERYTHING,
-            described(
+            as_told(
                 "Covalent's pipes with the notifications and doorbells of a session, as covalentd and its applications have them: an RX/TX pipe for echo \
                  and round trip, an RX pipe for one way, a pipe of bytes for streams",
                 version,
@@ -232,7 +241,7 @@ fn ours<'a>(
             goals::OURS_ALONE,
             Means::PipeAlone,
             EVERYTHING,
-            described(
+            as_told(
                 "the same pipes without a session: both ends look at the pipe all the time, nobody notifies and nobody rings",
                 version,
                 &pipe,
@@ -242,39 +251,39 @@ fn ours<'a>(
             "iceoryx2",
             Means::Iceoryx,
             PACKETS,
-            peers::iceoryx_version().and_then(|version| {
-                described(
-                    "iceoryx2, publish and subscribe with loaned samples",
-                    &version,
-                    &peers::iceoryx_tuning(),
-                )
-            }),
+            peers::described(Means::Iceoryx),
         ),
         contestant(
             "aeron",
             Means::Aeron,
             PACKETS,
-            peers::aeron_version().and_then(|version| {
-                described(
-                    "Aeron IPC, C driver and client",
-                    &version,
-                    &peers::aeron_tuning(),
-                )
-            }),
+            peers::described(Means::Aeron),
+        ),
+        contestant(
+            "ucx",
+            Means::Ucx,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Ucx),
+        ),
+        contestant(
+            "libfabric",
+            Means::Libfabric,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Libfabric),
         ),
         contestant(
             "unix",
             Means::Unix,
             MESSAGES,
             peers::socket_tuning(Means::Unix)
-                .and_then(|tuning| described("Unix stream socket", &kernel, &tuning)),
+                .and_then(|tuning| as_told("Unix stream socket", &kernel, &tuning)),
         ),
         contestant(
             "tcp",
             Means::Tcp,
             MESSAGES,
             peers::socket_tuning(Means::Tcp)
-                .and_then(|tuning| described("TCP over the loopback interface", &kernel, &tuning)),
+                .and_then(|tuning| as_told("TCP over the loopback interface", &kernel, &tuning)),
         ),
     ]
 }

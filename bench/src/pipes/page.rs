@@ -104,6 +104,11 @@ fn head(out: &mut String, results: &Results) {
         ("frequency governor", governor.to_owned()),
         ("load before the run", host.load_average.clone()),
         (
+            "meanwhile",
+            host.watched
+                .map_or_else(|| "not watched".to_owned(), |watched| watched.words()),
+        ),
+        (
             "cores",
             format!(
                 "daemon's side on core {}, application's side on core {}",

@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::{
     pipes::{
         part::{MESSAGE_BYTES_MAX, Order, Part, Side, Word},
+        peers::{self, near::NearEnd},
         session::{SessionPart, Trial},
         tally::Tally,
     },
@@ -80,28 +81,19 @@ impl Company {
     }
 
     /// Measures once, and removes what the processes leave behind: `part` is the near side's, from which the others' are made.
-    pub fn measure(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
+    pub fn measure(&self, part: &Part, far_core: usize) -> Result<Tallies> {
         let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
         let part = Part {
             folder: pair_folder.path().to_owned(),
             ..part.clone()
         };
-        let tallies = self.measure_in(&part, far_core, with_aid);
+        let tallies = self.measure_in(&part, far_core);
         remove_shared_memory(&part.shared_memory_prefix());
         tallies
     }
 
-    fn measure_in(&self, part: &Part, far_core: usize, with_aid: bool) -> Result<Tallies> {
-        let mut aid = with_aid
-            .then(|| {
-                let aid = Part {
-                    side: Side::Aid,
-                    core: None,
-                    ..part.clone()
-                };
-                self.start_part(&aid, &[])
-            })
-            .transpose()?;
+    fn measure_in(&self, part: &Part, far_core: usize) -> Result<Tallies> {
+        let mut aid = self.start_aid(part)?;
         let mut near = self.start_part(part, &[])?;
         let far_part = Part {
             side: Side::Far,
@@ -125,6 +117,63 @@ impl Company {
         };
         let aid = aid.map(|mut aid| aid.end()).transpose()?;
         Ok(Tallies { near, far, aid })
+    }
+
+    /// Starts the far side of an echo, and lets `ask` be the near one, in this thread. Removes what the processes leave behind.
+    pub fn accompany<T>(
+        &self,
+        part: &Part,
+        far_core: usize,
+        ask: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
+    ) -> Result<T> {
+        let pair_folder = tempfile::tempdir_in(self.folder.path()).context("making a folder")?;
+        let part = Part {
+            folder: pair_folder.path().to_owned(),
+            ..part.clone()
+        };
+        let asked = self.accompany_in(&part, far_core, ask);
+        remove_shared_memory(&part.shared_memory_prefix());
+        asked
+    }
+
+    fn accompany_in<T>(
+        &self,
+        part: &Part,
+        far_core: usize,
+        ask: impl FnOnce(&mut dyn NearEnd) -> Result<T>,
+    ) -> Result<T> {
+        let mut aid = self.start_aid(part)?;
+        let mut near = peers::near(part)?;
+        let far_part = Part {
+            side: Side::Far,
+            core: Some(far_core),
+            note: near.note.clone(),
+            ..part.clone()
+        };
+        let mut far = self.start_part(&far_part, &near.fds)?;
+        near.fds.clear();
+        for player in aid.iter_mut().chain([&mut far]) {
+            player.order(&Order::Go)?;
+        }
+        let asked = wait_until_met(near.end.as_mut()).and_then(|()| ask(near.end.as_mut()));
+        // One that failed says why there were no answers.
+        far.end()?;
+        drop(near);
+        aid.map(|mut aid| aid.end()).transpose()?;
+        asked
+    }
+
+    /// The process that makes the others possible, where there is one.
+    fn start_aid(&self, part: &Part) -> Result<Option<Player>> {
+        let start = || {
+            let aid = Part {
+                side: Side::Aid,
+                core: None,
+                ..part.clone()
+            };
+            self.start_part(&aid, &[])
+        };
+        part.means.has_aid().then(start).transpose()
     }
 
     /// Plays a measurement with many rings: `part` is the near side's, from which the other is made. Its trials, and the shares of their cores
@@ -230,6 +279,18 @@ impl Company {
             (word, _) => bail!("{} said {word:?} instead of being ready", player.name),
         }
     }
+}
+
+fn wait_until_met(near: &mut dyn NearEnd) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !near.meet()? {
+        stop::check()?;
+        ensure!(
+            Instant::now() < deadline,
+            "the far side does not come within {PATIENCE:?}"
+        );
+    }
+    Ok(())
 }
 
 /// Removes shared memory whose name begins with `prefix`: some peers leave some behind by design.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::pipes::{
-    case::Case,
+    case::{Case, Size, Test},
     session::{SessionPart, Trial},
     tally::Tally,
 };
@@ -30,6 +30,17 @@ pub enum Means {
     Iceoryx,
     /// Aeron, IPC.
     Aeron,
+    /// UCX over shared memory.
+    Ucx,
+    /// libfabric's provider `shm`.
+    Libfabric,
+}
+
+impl Means {
+    /// Whether a third process makes it possible: Aeron's media driver.
+    pub fn has_aid(self) -> bool {
+        self == Self::Aeron
+    }
 }
 
 /// Which process it is.
@@ -71,6 +82,26 @@ pub struct Part {
 }
 
 impl Part {
+    /// The near side of an echo of messages of so many bytes for about so long, for [`Company::accompany`](super::pair::Company::accompany).
+    pub fn echo(means: Means, bytes: usize, ring_bytes: u64, slice: Duration) -> Self {
+        Self {
+            means,
+            side: Side::Near,
+            case: Case {
+                test: Test::Echo,
+                size: Size::Bytes(u32::try_from(bytes).unwrap_or(u32::MAX)),
+            },
+            core: None,
+            warm_up: Duration::ZERO,
+            slice,
+            ring_bytes,
+            huge_pages: false,
+            mix: PathBuf::new(),
+            folder: PathBuf::new(),
+            note: String::new(),
+        }
+    }
+
     /// How the names of this pair's shared memory begin, if it has names.
     pub fn shared_memory_prefix(&self) -> String {
         let name = self.folder.file_name().unwrap_or_default();

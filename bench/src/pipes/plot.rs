@@ -160,7 +160,7 @@ fn legend(
 
 /// The same contestant looks the same in every plot.
 fn mark_of(name: &str, otherwise: usize) -> Mark {
-    const ORDER: [&str; 8] = [
+    const ORDER: [&str; 10] = [
         LIMIT,
         OURS,
         "memif",
@@ -169,6 +169,8 @@ fn mark_of(name: &str, otherwise: usize) -> Mark {
         "iceoryx2",
         "aeron",
         OURS_ALONE,
+        "ucx",
+        "libfabric",
     ];
     let at = match name {
         // Never in the same plot as DPDK.
@@ -281,8 +283,10 @@ mod tests {
             "iceoryx2",
             "aeron",
             OURS_ALONE,
+            "ucx",
+            "libfabric",
         ];
-        let streams = [OURS, OURS_ALONE, "unix", "tcp"];
+        let streams = [OURS, OURS_ALONE, "unix", "tcp", "ucx", "libfabric"];
         for plot in [&packets[..], &streams] {
             for (at, one) in plot.iter().enumerate() {
                 for other in &plot[at + 1..] {

@@ -228,6 +228,7 @@ pub fn example() -> Results {
             load_average: "0.10".to_owned(),
             version: "0.1.0".to_owned(),
             command: vec!["covalent-bench".to_owned(), "pipes".to_owned()],
+            watched: None,
         },
         setup: Setup {
             rounds: 3,

@@ -28,6 +28,14 @@ pub const BEFORE: u8 = 1;
 /// What it is when it comes back.
 pub const AFTER: u8 = 2;
 
+/// What the application does to each packet before it goes back. A message too short for that goes back as it came.
+#[inline]
+pub fn touch(packet: &mut [u8]) {
+    if let Some(byte) = packet.get_mut(TOUCHED) {
+        *byte = byte.wrapping_add(1);
+    }
+}
+
 /// Bytes of a quantum.
 const QUANTUM_BYTES: usize = 64;
 

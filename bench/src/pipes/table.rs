@@ -86,11 +86,8 @@ pub fn table(results: &Results) -> String {
     let _ = writeln!(out, "{}", count(&results.goals));
     let _ = writeln!(
         out,
-        "  {} ({} cores), Linux {}, load {}; rings of {} KiB in pages of {} bytes; mix: {}",
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average,
+        "  {}; rings of {} KiB in pages of {} bytes; mix: {}",
+        results.host.words(),
         results.setup.ring_kib,
         results.setup.page_bytes,
         results.setup.mix

@@ -40,6 +40,7 @@ use crate::{
     pipes::{Description, Entry, Mix, Size},
     stage::Stage,
     stop::{self, Stopped},
+    watch::Watch,
 };
 use contestant::{ALL, Contestant};
 use lane::Running;
@@ -57,7 +58,7 @@ pub fn measure(options: &Rx) -> Result<bool> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let (loads, mix) = loads(options)?;
     let stage = Stage::build(1, 1)?;
     let turns: Vec<Turn<'_>> = loads
@@ -93,7 +94,7 @@ pub fn measure(options: &Rx) -> Result<bool> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(watch)?,
         setup: Setup {
             rounds: wire.repeats,
             slice_ms: u64::try_from(wire.slice().as_millis()).unwrap_or(u64::MAX),

@@ -90,11 +90,7 @@ fn head(out: &mut String, results: &Results) {
         },
     );
     let rows = [
-        (
-            "processor",
-            format!("{}, {} cores, Linux {}", host.cpu, host.cores, host.kernel),
-        ),
-        ("load before the run", host.load_average.clone()),
+        ("machine", host.words()),
         ("mode of the AF_XDP sockets", mode),
         (
             "rings",

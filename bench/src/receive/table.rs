@@ -62,16 +62,13 @@ pub fn table(results: &Results) -> String {
     let _ = writeln!(
         out,
         "  rings of {}, bursts of {}; sender on core {}, receiver or lane on core {}, application on core {}{shared}\n  \
-         {} ({} cores), Linux {}, load {}; mix: {}",
+         {}; mix: {}",
         setup.ring_slots,
         setup.burst,
         setup.sender_core,
         setup.receiver_core,
         setup.application_core,
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average,
+        results.host.words(),
         setup.mix
     );
     out

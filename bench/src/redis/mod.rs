@@ -41,6 +41,7 @@ use crate::{
     stage::Stage,
     summary::Summary,
     udp_echo,
+    watch::Watch,
 };
 
 /// Requests that are on their way at a time on one connection of Redis.
@@ -56,7 +57,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
     let mut loads = CONNECTIONS.map(|connections| Load::new(connections, PIPELINE));
@@ -95,7 +96,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(watch)?,
         setup: Setup {
             rounds: arguments.repeats,
             slice_ms: u64::try_from(arguments.slice().as_millis()).unwrap_or(u64::MAX),

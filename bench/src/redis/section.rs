@@ -64,15 +64,12 @@ fn text(results: Option<&Results>) -> String {
          | mode | {} |\n\
          | cores | {} |\n\
          | Redis | {} |\n\
-         | machine | {}, {} cores, Linux {}, load {} |\n\
+         | machine | {} |\n\
          | measured | `{}` |",
         setup.words(),
         setup.core_words(),
         setup.redis,
-        host.cpu,
-        host.cores,
-        host.kernel,
-        host.load_average,
+        host.words(),
         told_command(&host.command)
     );
     for side in &results.sides {

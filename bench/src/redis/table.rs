@@ -44,13 +44,10 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  {}\n  {}\n  {} ({} cores), Linux {}, load {}",
+        "  {}\n  {}\n  {}",
         setup.words(),
         setup.core_words(),
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average
+        results.host.words()
     );
     out
 }

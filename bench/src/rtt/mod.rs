@@ -43,6 +43,7 @@ use crate::{
     stage::Stage,
     trips::{Side, Slice},
     udp_echo::{self, Waiting},
+    watch::Watch,
 };
 use covalent_verbs::Mode;
 
@@ -55,7 +56,7 @@ pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
     let mut sides: Vec<(SideName, Side)> = Vec::new();
@@ -118,7 +119,7 @@ pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(watch)?,
         setup: Setup {
             rounds: arguments.repeats,
             slice_ms: u64::try_from(arguments.slice().as_millis()).unwrap_or(u64::MAX),

@@ -73,16 +73,7 @@ fn text(results: Option<&Results>) -> String {
                 setup.near_core, setup.far_core
             ),
         ),
-        (
-            "machine",
-            format!(
-                "{}, {} cores, Linux {}, load {}",
-                results.host.cpu,
-                results.host.cores,
-                results.host.kernel,
-                results.host.load_average
-            ),
-        ),
+        ("machine", results.host.words()),
         (
             "measured",
             format!("`{}`", told_command(&results.host.command)),

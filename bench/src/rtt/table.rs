@@ -46,14 +46,11 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  {}; {:.3} frames sent for one exchange in a lane's thread\n  {}\n  {} ({} cores), Linux {}, load {}",
+        "  {}; {:.3} frames sent for one exchange in a lane's thread\n  {}\n  {}",
         setup.words(),
         setup.frames_per_exchange,
         setup.core_words(),
-        results.host.cpu,
-        results.host.cores,
-        results.host.kernel,
-        results.host.load_average
+        results.host.words()
     );
     out
 }

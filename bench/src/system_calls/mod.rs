@@ -34,6 +34,7 @@ use crate::{
     host::Host,
     node::{Node, Plan, find_daemon},
     stage::Stage,
+    watch::Watch,
 };
 
 /// The thread of a daemon's only lane.
@@ -48,7 +49,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
-    let (host, cores) = (Host::look(), Cores::choose()?);
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     let start = |name, namespace, core, interface| {
         let plan = Plan {
@@ -86,7 +87,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let mut results = Results {
         name: results::NAME.to_owned(),
         began_unix_ms,
-        host,
+        host: host.seen_by(watch)?,
         setup: Setup {
             idle: "poll".to_owned(),
             ring_slots: arguments.ring_slots,

@@ -61,11 +61,9 @@ fn text(results: Option<&Results>) -> String {
     let host = &results.host;
     let _ = writeln!(
         out,
-        "\nCounted with `{}` on {}, {} cores, Linux {}.",
+        "\nCounted with `{}` on {}.",
         told_command(&host.command),
-        host.cpu,
-        host.cores,
-        host.kernel
+        host.words()
     );
     out
 }

@@ -66,8 +66,9 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  lanes {}; {} ({} cores), Linux {}",
-        results.setup.idle, results.host.cpu, results.host.cores, results.host.kernel
+        "  lanes {}; {}",
+        results.setup.idle,
+        results.host.words()
     );
     out
 }

@@ -16,6 +16,8 @@ pub enum Medium {
     AfXdp,
     /// Cables in shared memory.
     Cable,
+    /// DPDK's `net_memif` devices, in shared memory too.
+    Dpdk,
 }
 
 impl fmt::Display for Medium {
@@ -23,6 +25,7 @@ impl fmt::Display for Medium {
         f.write_str(match self {
             Self::AfXdp => "AF_XDP",
             Self::Cable => "cable",
+            Self::Dpdk => "DPDK",
         })
     }
 }
@@ -78,6 +81,11 @@ pub fn choose(wanted: PortChoice, given: bool, privilege: &Privilege) -> Choice 
             medium: Medium::Cable,
             told: format!("As asked (--port cable), {CABLE}."),
         },
+        (PortChoice::Dpdk, _) => Choice {
+            medium: Medium::Dpdk,
+            told: "As asked (--port dpdk), nodes a and b are joined by two memif devices of DPDK instead of AF_XDP."
+                .to_owned(),
+        },
         (PortChoice::Auto, Privilege::NotRoot) => Choice {
             medium: Medium::Cable,
             told: format!("Not root, so {CABLE}; `sudo covalent demo` shows the real ports."),
@@ -111,6 +119,10 @@ mod tests {
         );
         let given = choose(PortChoice::Auto, true, &Privilege::NotRoot);
         assert_eq!(given.medium, Medium::AfXdp, "named interfaces are meant");
+        assert_eq!(
+            choose(PortChoice::Dpdk, false, &Privilege::NotRoot).medium,
+            Medium::Dpdk
+        );
         for (privilege, wanted) in [
             (Privilege::NotRoot, "Not root"),
             (Privilege::Confined, "CAP_SYS_ADMIN"),

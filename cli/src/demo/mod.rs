@@ -213,7 +213,7 @@ impl Demonstration<'_> {
             .transpose()?;
         if transfer.is_none() {
             self.narrator
-                .say("kernel TCP: not applicable: no kernel interface under the cable")?;
+                .say("kernel TCP: not applicable: no kernel interface under these ports")?;
         }
         let start = Figures::fetch(nodes)?;
         let mut pipe_drops = PipeDrops::default();
@@ -281,7 +281,7 @@ impl Demonstration<'_> {
     fn goals(&self, medium: Medium) -> Result<Option<Result<Vec<Goal>>>> {
         let reason = match medium {
             _ if self.args.no_bench => return Ok(None),
-            Medium::Cable => "they are about AF_XDP",
+            Medium::Cable | Medium::Dpdk => "they are about AF_XDP",
             Medium::AfXdp if cfg!(debug_assertions) => "this is a debug build",
             Medium::AfXdp => {
                 let measured = goals::measure(

@@ -12,8 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, HugePages, Idle, JournalConfig,
-        LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, XdpMode,
+        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, HugePages, Idle,
+        JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RxChecksum,
+        TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule},
     status::NodeStatus,
@@ -96,7 +97,7 @@ impl Nodes {
                 let (a, b) = join_namespaces(interfaces)?;
                 (Some(a), Some(b))
             }
-            Medium::Cable => (None, None),
+            Medium::Cable | Medium::Dpdk => (None, None),
         };
         let cores = first_cores();
         let metrics = metrics_addresses(medium)?;
@@ -496,6 +497,16 @@ fn metrics_addresses(medium: Medium) -> Result<[SocketAddr; 2]> {
     Ok([one.local_addr()?, other.local_addr()?])
 }
 
+/// One end of a memif: node b calls, node a answers.
+fn memif(node: &str, port: &str, socket: &Path) -> String {
+    let role = if node == "a" { "server" } else { "client" };
+    let ring_bits = RING_SLOTS.ilog2();
+    format!(
+        "net_memif_{port},role={role},socket={},socket-abstract=no,rsize={ring_bits}",
+        socket.display()
+    )
+}
+
 fn configuration(
     name: &str,
     workplace: &Path,
@@ -521,6 +532,13 @@ fn configuration(
                 path: workplace.join(format!("{port}.sock")),
                 ring_slots: RING_SLOTS,
             },
+            Medium::Dpdk => PortKind::Dpdk {
+                device: memif(name, port, &workplace.join(format!("{port}.memif"))),
+                queues: 1,
+                ring_slots: RING_SLOTS,
+                rx_checksum: RxChecksum::Ignore,
+                tx_checksum: TxChecksum::Keep,
+            },
         },
         faults: None,
     };
@@ -542,9 +560,10 @@ fn configuration(
         },
         lane: vec![LaneConfig { core }],
         port: PORTS.into_iter().zip(interfaces).map(port).collect(),
+        dpdk: DpdkConfig::default(),
         link: patient_link(),
         journal: JournalConfig::default(),
-        // The rule is about a kernel below the port; a cable has none.
+        // The rule is about a kernel below the port; shared memory has none.
         steer: kernel
             .into_iter()
             .filter(|_| medium == Medium::AfXdp)
@@ -575,7 +594,7 @@ mod tests {
     #[test]
     fn the_configurations_are_those_that_a_file_could_hold() {
         let base = Path::new("/tmp/covalent-demo-1-2");
-        for medium in [Medium::AfXdp, Medium::Cable] {
+        for medium in [Medium::AfXdp, Medium::Cable, Medium::Dpdk] {
             let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
             let [interfaces, _] = interface_names(&[]).expect("usual names");
             let config = configuration(

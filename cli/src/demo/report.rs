@@ -161,7 +161,7 @@ impl Report {
             ),
             None => (
                 "not applicable".into(),
-                "no kernel interface under the cable".into(),
+                "no kernel interface under these ports".into(),
             ),
         };
         vec![

@@ -142,7 +142,7 @@ impl Named {
             .iter()
             .filter_map(|port| match &port.kind {
                 PortKind::AfXdp { interface, .. } => Some((port, interface)),
-                PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
+                PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => None,
             })
             .map(|(port, name)| -> Result<NamedInterface> {
                 let found = known

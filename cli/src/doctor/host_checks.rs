@@ -105,7 +105,7 @@ fn lanes_bytes(config: &Config) -> impl Iterator<Item = u64> {
                 PortKind::AfXdp {
                     queues, ring_slots, ..
                 } => packet_memory_bytes(queues.max(1), ring_slots),
-                PortKind::Cable { .. } | PortKind::Pcap { .. } => 0,
+                PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => 0,
             })
             .sum()
     })

@@ -338,6 +338,11 @@ fn losses(theme: Theme, status: &NodeStatus) -> Table {
             "damaged on purpose",
             &port.faults,
         );
+        add(
+            format!("port {}", port.name),
+            "told by the device",
+            &port.device_events,
+        );
     }
     for link in &status.links {
         add(format!("link {}", link.port), "failed", &link.failures);
@@ -458,6 +463,8 @@ mod tests {
                 drops: causes(&[("runt", 0), ("no_pipe", 17)]),
                 refusals: causes(&[("too_long", 5)]),
                 faults: causes(&[("rx_corrupted", 3)]),
+                device_counts: Causes::new(),
+                device_events: causes(&[("removed", 1)]),
             }],
             links: vec![LinkStatus {
                 port: "p0".into(),

@@ -1,9 +1,6 @@
 //! What is known of the interfaces, and what follows from news of them. No I/O here.
 
-use covalent_api::{
-    config::{PortConfig, PortKind},
-    control::InterfaceStatus,
-};
+use covalent_api::{config::PortConfig, control::InterfaceStatus};
 
 /// The interfaces of a node's AF_XDP ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,10 +43,9 @@ impl Interfaces {
     /// The interfaces that `ports` name, none of them seen yet.
     #[must_use]
     pub fn of(ports: &[PortConfig]) -> Self {
-        let entries = ports.iter().filter_map(|port| match &port.kind {
-            PortKind::AfXdp { interface, .. } => Some(unseen(&port.name, interface)),
-            PortKind::Cable { .. } | PortKind::Pcap { .. } => None,
-        });
+        let entries = ports
+            .iter()
+            .filter_map(|port| Some(unseen(&port.name, port.kind.kernel_interface()?)));
         Self {
             entries: entries.collect(),
         }

@@ -85,5 +85,17 @@ pub(super) const PORT: Object<PortStatus> = Object {
             "Frames that the port damaged on purpose, by what was done to them.",
             |it| &it.faults,
         ),
+        Series::counts_by(
+            "covalent_port_device_counts_total",
+            "What the port's DPDK device counts itself, by its driver's names (xstats).",
+            "count",
+            |it| &it.device_counts,
+        ),
+        Series::counts_by(
+            "covalent_port_device_events_total",
+            "What the port's DPDK device told by itself, by event.",
+            "event",
+            |it| &it.device_events,
+        ),
     ],
 };

@@ -181,3 +181,29 @@ pub(super) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error)
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn files_that_somebody_still_writes_are_waited_for() {
+        let home = tempfile::tempdir().unwrap();
+        let path = file_path(home.path(), 0);
+        let writer = File::create(&path).unwrap();
+        let refused = wait_for_writers(&path, Instant::now());
+        assert!(matches!(refused, Err(OpenError::Written(_))), "{refused:?}");
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                sleep(10 * LOOK_AGAIN);
+                drop(writer);
+            });
+            Directory::take(home.path()).unwrap();
+        });
+        wait_for_writers(&path, Instant::now()).unwrap();
+    }
+}

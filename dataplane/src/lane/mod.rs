@@ -73,6 +73,9 @@ const TRANSACTIONS_MAX: usize = 2048;
 /// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
 const HANDSHAKE_FRAMES: u32 = 16;
 
+/// Frames that the ring of any DPDK device holds which was asked for as many: the shortest default among its drivers (`net_af_packet`).
+const DPDK_RING_FRAMES: u32 = 512;
+
 /// What a lane is told once.
 #[derive(Debug)]
 pub struct LaneSettings {
@@ -342,10 +345,13 @@ impl LaneSettings {
 }
 
 /// Records that a neighbour may have under way to a port, so that its frames have room though each holds a single one; `None`
-/// where no ring limits them. Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length.
+/// where no ring limits them. Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be
+/// shorter than was asked for.
 fn window_records(kind: &PortKind) -> Option<u16> {
-    let (PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. }) = kind else {
-        return None;
+    let ring_slots = match kind {
+        PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. } => *ring_slots,
+        PortKind::Dpdk { ring_slots, .. } => (*ring_slots).min(DPDK_RING_FRAMES),
+        PortKind::Pcap { .. } => return None,
     };
     let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
     Some(u16::try_from(records).unwrap_or(u16::MAX))

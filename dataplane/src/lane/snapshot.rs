@@ -133,6 +133,8 @@ impl Lane {
             drops,
             refusals,
             faults: causes(counters.faults),
+            device_counts: counters.device_counts.into_iter().collect(),
+            device_events: causes(counters.device_events),
         }
     }
 

@@ -25,6 +25,10 @@ pub struct PortCounters {
     /// Frames damaged on purpose, by what was done to them; empty for a port that does nothing of the kind. Those that it lost are among
     /// the drops too.
     pub faults: Vec<(&'static str, u64)>,
+    /// What the device counts itself, by its driver's names; empty for a port whose device keeps no such counts.
+    pub device_counts: Vec<(String, u64)>,
+    /// What the device told by itself, by event; empty for a port whose device tells nothing.
+    pub device_events: Vec<(&'static str, u64)>,
 }
 
 /// The counters that every port keeps itself, plain integers of one thread.
@@ -81,6 +85,8 @@ impl Tally {
                 ("down", self.refused_down),
             ],
             faults: Vec::new(),
+            device_counts: Vec::new(),
+            device_events: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The packet memory of one lane.
 
-use covalent_api::config::{HugePages, PortConfig, PortKind};
+use covalent_api::config::{DpdkConfig, HugePages, PortConfig, PortKind};
 
 use super::{
     PortError,
@@ -8,15 +8,18 @@ use super::{
         preflight,
         umem::{PacketMemory, Plan},
     },
+    dpdk,
 };
 
-/// The packet memory that the AF_XDP ports of one lane share. Lanes share nothing, so each lane has its own.
+/// The packet memory that the AF_XDP ports of one lane share, and what DPDK is to have. Lanes share nothing, so each lane has its own; DPDK's
+/// memory is the process's.
 ///
 /// Made once for a lane, before its ports are opened. The ports keep what they need of it: it may be dropped after that.
 #[derive(Debug, Default)]
 pub struct LaneMemory {
     plan: Plan,
     packets: Option<PacketMemory>,
+    dpdk: dpdk::Plan,
 }
 
 impl LaneMemory {
@@ -46,7 +49,21 @@ impl LaneMemory {
         Ok(Self {
             plan,
             packets: None,
+            dpdk: dpdk::Plan::of(ports),
         })
+    }
+
+    /// The same with what the file says about DPDK, which is set up once for the process: the ports of all lanes must be among those of
+    /// [`LaneMemory::for_lane`].
+    #[must_use]
+    pub fn with_dpdk(mut self, config: &DpdkConfig) -> Self {
+        self.dpdk = self.dpdk.with(config);
+        self
+    }
+
+    /// What DPDK is to be set up with.
+    pub(super) fn dpdk(&self) -> &dpdk::Plan {
+        &self.dpdk
     }
 
     /// Resident bytes that the AF_XDP ports of the lane take together once they are open.

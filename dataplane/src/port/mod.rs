@@ -1,8 +1,8 @@
 //! Ports: where frames come from and go to.
 //!
 //! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
-//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), shared memory between
-//! two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); one conformance
+//! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), DPDK's drivers ([`dpdk`]), shared memory
+//! between two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); one conformance
 //! suite (`tests/ports.rs`) holds all of them to it.
 //!
 //! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
@@ -11,6 +11,7 @@
 pub mod af_xdp;
 pub mod cable;
 mod counters;
+pub mod dpdk;
 mod error;
 pub mod faulty;
 mod mac;
@@ -40,7 +41,7 @@ pub const ETHERNET_HEADER_BYTES: usize = 14;
 pub struct PortInfo {
     /// Configured name.
     pub name: String,
-    /// `af_xdp`, `cable` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
     pub kind: &'static str,
     /// Network interface, where there is one.
     pub interface: Option<String>,
@@ -61,7 +62,8 @@ pub trait Port: Send {
 
     /// Receives up to `max` frames and shows each to `visit`, oldest first; returns how many. 0 means none are waiting.
     ///
-    /// A frame is borrowed from the port's memory for the visit only; that memory goes back to the port before this returns.
+    /// A frame is borrowed from the port's memory for the visit only; that memory goes back to the port before this returns. Nothing is said about what
+    /// lies beside it: a device that places packets back to back (multi-packet receive) may show frames that are neighbours in one large buffer.
     ///
     /// # Errors
     /// [`PortError::Gone`] when nothing will ever arrive again. A port that is merely down receives nothing and says so in
@@ -133,6 +135,17 @@ pub trait Port: Send {
     fn carrier(&self) -> bool;
 }
 
+/// Whether this build has the kinds of port that `ports` name.
+///
+/// # Errors
+/// [`PortError::Setup`] for the first that it has not.
+pub fn check(ports: &[PortConfig]) -> Result<(), PortError> {
+    ports
+        .iter()
+        .filter(|port| matches!(port.kind, PortKind::Dpdk { .. }))
+        .try_for_each(|port| dpdk::check(&port.name))
+}
+
 /// Opens the port that `config` describes, behind the damage that `[port.faults]` asks for.
 ///
 /// Everything that can be checked is checked before anything is changed on the host. `memory` is the packet memory of the lane
@@ -179,6 +192,24 @@ fn open_sound(
             Ok(Box::new(af_xdp::AfXdpPort::open(
                 &wanted, dataplane, link, memory,
             )?))
+        }
+        PortKind::Dpdk {
+            device,
+            queues,
+            ring_slots,
+            rx_checksum,
+            tx_checksum,
+        } => {
+            let wanted = dpdk::Wanted {
+                port: &config.name,
+                device,
+                interface: config.kind.kernel_interface(),
+                queues: *queues,
+                ring_slots: *ring_slots,
+                rx_checksum: *rx_checksum,
+                tx_checksum: *tx_checksum,
+            };
+            dpdk::open(&wanted, dataplane, memory.dpdk())
         }
         PortKind::Cable { path, ring_slots } => Ok(Box::new(cable::CablePort::open(
             &config.name,

@@ -31,7 +31,7 @@ use std::{
 
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
-    config::{Config, PortKind},
+    config::Config,
     event::EventKind,
     guid::Guid,
     request::{PortBrief, Reply},
@@ -509,7 +509,7 @@ impl Server {
             };
             let ports: Vec<u16> = (0..)
                 .zip(&self.config.port)
-                .filter(|(_, port)| matches!(&port.kind, PortKind::AfXdp { interface, .. } if interface == name))
+                .filter(|(_, port)| port.kind.kernel_interface() == Some(name.as_str()))
                 .map(|(index, _)| index)
                 .collect();
             for port in ports {

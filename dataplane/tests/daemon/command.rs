@@ -34,13 +34,32 @@ pub fn run(arguments: &[&str]) -> (bool, String) {
     (status.success(), String::from_utf8(stderr).expect("text"))
 }
 
+/// A daemon that is killed when this goes, also because the test failed.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Kills it, without a chance to clean up, and waits for its end.
+    pub fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts the program, without a word.
-pub fn start(arguments: &[&str]) -> Child {
-    covalentd(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("covalentd runs")
+pub fn start(arguments: &[&str]) -> Running {
+    Running(
+        covalentd(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("covalentd runs"),
+    )
 }
 
 /// Writes the node's configuration to a file and gives its path.
@@ -87,16 +106,6 @@ fn help_teaches() {
         "RUST_LOG",
     ] {
         assert!(help.contains(word), "no {word} in {help}");
-    }
-}
-
-/// A daemon that is killed if the test fails.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -15,3 +15,5 @@ mod namespace;
 mod pair;
 mod pcap;
 mod suite;
+#[cfg(not(feature = "dpdk"))]
+mod without_dpdk;

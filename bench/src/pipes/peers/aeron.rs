@@ -16,9 +16,12 @@ use rusteron_media_driver::{AeronDriver, AeronDriverContext, bindings::aeron_thr
 use crate::pipes::{
     case::Test,
     part::{Part, Side},
-    peers::{BURST, TRIPS_PER_LOOK},
+    peers::{
+        BURST, TRIPS_PER_LOOK,
+        near::{NearEnd, Opened},
+    },
     role::{Act, Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -57,35 +60,19 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
     if part.side == Side::Aid {
         return driver(folder);
     }
-    let aeron =
-        Aeron::connect_dir(folder).map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
-    let channel = CString::new(CHANNEL)?;
-    let [there, back] = STREAMS;
-    let (out, from) = if part.side == Side::Near {
-        (there, back)
-    } else {
-        (back, there)
-    };
-    let out = aeron
-        .async_add_exclusive_publication(&channel, out)
-        .and_then(|adding| adding.poll_blocking(PATIENCE))
-        .map_err(|error| anyhow!("adding an Aeron publication: {error:?}"))?;
-    let from = aeron
-        .async_add_subscription(&channel, from, Handlers::NONE, Handlers::NONE)
-        .and_then(|adding| adding.poll_blocking(PATIENCE))
-        .map_err(|error| anyhow!("adding an Aeron subscription: {error:?}"))?;
-    let mut source = source(part)?;
+    let Ends { aeron, out, from } = Ends::open(part, folder)?;
     let test = part.case.test;
     let near = part.side == Side::Near;
+    let mut source = near.then(|| source(part)).transpose()?;
     let act: Act = Box::new(move |stage| {
         let _aeron = aeron;
         wait_until_connected(&out)?;
-        match (near, test) {
-            (true, Test::Echo) => send_and_take_back(&out, &from, &mut source, stage),
-            (true, Test::OneWay) => send(&out, &mut source, stage),
-            (true, Test::RoundTrip) => ask(&out, &from, &mut source, stage),
-            (false, Test::Echo | Test::RoundTrip) => echo(&from, &out, stage),
-            (false, Test::OneWay) => receive(&from, stage),
+        match (&mut source, test) {
+            (Some(source), Test::Echo) => send_and_take_back(&out, &from, source, stage),
+            (Some(source), Test::OneWay) => send(&out, source, stage),
+            (Some(source), Test::RoundTrip) => ask(&out, &from, source, stage),
+            (None, Test::Echo | Test::RoundTrip) => echo(&from, &out, stage),
+            (None, Test::OneWay) => receive(&from, stage),
             _ => bail!("Aeron has no such part here"),
         }
     });
@@ -94,6 +81,58 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
         fds: Vec::new(),
         act,
     })
+}
+
+/// What both sides open.
+struct Ends {
+    /// Must not end before the others.
+    aeron: Aeron,
+    out: AeronExclusivePublication,
+    from: AeronSubscription,
+}
+
+impl Ends {
+    fn open(part: &Part, folder: &str) -> Result<Self> {
+        let aeron = Aeron::connect_dir(folder)
+            .map_err(|error| anyhow!("connecting to Aeron: {error:?}"))?;
+        let channel = CString::new(CHANNEL)?;
+        let [there, back] = STREAMS;
+        let (out, from) = if part.side == Side::Near {
+            (there, back)
+        } else {
+            (back, there)
+        };
+        let out = aeron
+            .async_add_exclusive_publication(&channel, out)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(|error| anyhow!("adding an Aeron publication: {error:?}"))?;
+        let from = aeron
+            .async_add_subscription(&channel, from, Handlers::NONE, Handlers::NONE)
+            .and_then(|adding| adding.poll_blocking(PATIENCE))
+            .map_err(|error| anyhow!("adding an Aeron subscription: {error:?}"))?;
+        Ok(Self { aeron, out, from })
+    }
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<Opened> {
+    let folder = part.folder.join("aeron");
+    let folder = folder.to_str().context("a folder's name is UTF-8")?;
+    Ok(Opened::plain(Ends::open(part, folder)?))
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(self.out.is_connected())
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        put(&self.out, message.len(), copy(message))
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        poll(&self.from, each).map(|_| ())
+    }
 }
 
 /// The media driver, until it is told to stop.
@@ -241,7 +280,7 @@ fn echo(
             loop {
                 let sent = put(back, packet.len(), |room| {
                     room.copy_from_slice(packet);
-                    room[TOUCHED] = room[TOUCHED].wrapping_add(1);
+                    touch(room);
                 });
                 match sent {
                     Ok(true) => break,

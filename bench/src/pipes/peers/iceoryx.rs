@@ -15,9 +15,12 @@ use iceoryx2::{
 use crate::pipes::{
     case::Test,
     part::{Part, Side},
-    peers::{BURST, TRIPS_PER_LOOK},
+    peers::{
+        BURST, TRIPS_PER_LOOK,
+        near::{NearEnd, Opened},
+    },
     role::{Act, Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -26,6 +29,9 @@ const QUEUE: usize = 1024;
 
 /// Longest packet, in bytes.
 const PACKET_BYTES_MAX: usize = 2048;
+
+/// Names of the services, from the daemon's side and back.
+const WAYS: (&str, &str) = ("there", "back");
 
 /// The tuning, for people.
 pub fn tuning() -> String {
@@ -40,7 +46,7 @@ type In = Subscriber<ipc::Service, [u8], ()>;
 /// Gets one side ready.
 pub fn prepare(part: &Part) -> Result<Prepared> {
     let node = node(part)?;
-    let (there, back) = ("there", "back");
+    let (there, back) = WAYS;
     let test = part.case.test;
     match part.side {
         Side::Near => {
@@ -81,6 +87,38 @@ pub fn prepare(part: &Part) -> Result<Prepared> {
             }))
         }
         Side::Aid => bail!("iceoryx2 needs no third process"),
+    }
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn near(part: &Part) -> Result<Opened> {
+    let node = node(part)?;
+    let (there, back) = WAYS;
+    Ok(Opened::plain(Ends {
+        out: publisher(&node, there)?,
+        back: subscriber(&node, back)?,
+        _node: node,
+    }))
+}
+
+struct Ends {
+    out: Out,
+    back: In,
+    _node: Node<ipc::Service>,
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        put(&self.out, message)
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        while take(&self.back, &mut *each)?.is_some() {}
+        Ok(())
     }
 }
 
@@ -220,8 +258,7 @@ fn echo(there: &In, back: &Out, mut stage: Stage<'_>) -> Result<Tally> {
                     .loan_slice_uninit(packet.len())
                     .map_err(|error| anyhow!("loaning from iceoryx2: {error:?}"))?;
                 let mut sample = sample.write_from_slice(packet);
-                let changed = &mut sample.payload_mut()[TOUCHED];
-                *changed = changed.wrapping_add(1);
+                touch(sample.payload_mut());
                 sample
                     .send()
                     .map_err(|error| anyhow!("sending with iceoryx2: {error:?}"))?;

@@ -56,34 +56,57 @@ const LINE_BYTES: usize = 64;
 /// Messages to be sent, over and over.
 #[derive(Debug)]
 pub struct Messages {
-    pool: Vec<u8>,
+    pool: Box<[u8]>,
+    places: Places,
+}
+
+/// Where messages lie in a pool, one after the other and over again.
+#[derive(Debug)]
+pub struct Places {
+    pool_bytes: usize,
     first: usize,
     message_bytes: usize,
     next: usize,
 }
 
-impl Messages {
-    /// Messages of so many bytes each.
-    pub fn new(message_bytes: usize) -> Self {
-        let pool = vec![1; POOL_BYTES.max(message_bytes) + LINE_BYTES];
-        let first = pool.as_ptr().align_offset(LINE_BYTES);
-        Self {
-            pool,
-            first,
-            message_bytes,
-            next: first,
-        }
-    }
-
+impl Places {
     /// Where the next one lies, without its prefix.
     #[inline]
     pub fn next_place(&mut self) -> Range<usize> {
-        if self.next + self.message_bytes > self.pool.len() {
+        if self.next + self.message_bytes > self.pool_bytes {
             self.next = self.first;
         }
         let start = self.next;
         self.next += self.message_bytes.next_multiple_of(LINE_BYTES);
         start..start + self.message_bytes
+    }
+}
+
+impl Messages {
+    /// Messages of so many bytes each.
+    pub fn new(message_bytes: usize) -> Self {
+        let pool = vec![1; POOL_BYTES.max(message_bytes) + LINE_BYTES].into_boxed_slice();
+        let first = pool.as_ptr().align_offset(LINE_BYTES);
+        Self {
+            places: Places {
+                pool_bytes: pool.len(),
+                first,
+                message_bytes,
+                next: first,
+            },
+            pool,
+        }
+    }
+
+    /// The places, and the pool that they are in.
+    pub fn split(self) -> (Places, Box<[u8]>) {
+        (self.places, self.pool)
+    }
+
+    /// Where the next one lies, without its prefix.
+    #[inline]
+    pub fn next_place(&mut self) -> Range<usize> {
+        self.places.next_place()
     }
 
     /// The bytes at a place.
@@ -94,14 +117,14 @@ impl Messages {
 
     /// Its prefix.
     pub const fn prefix(&self) -> [u8; PREFIX_BYTES] {
-        (self.message_bytes as u32).to_le_bytes()
+        (self.places.message_bytes as u32).to_le_bytes()
     }
 
     /// Writes messages back to back until `target` is full. It holds a whole number of them.
     #[inline]
     pub fn fill(&mut self, target: &mut [u8]) {
         let prefix = self.prefix();
-        for room in target.chunks_exact_mut(PREFIX_BYTES + self.message_bytes) {
+        for room in target.chunks_exact_mut(PREFIX_BYTES + self.places.message_bytes) {
             let (head, body) = room.split_at_mut(PREFIX_BYTES);
             head.copy_from_slice(&prefix);
             let place = self.next_place();

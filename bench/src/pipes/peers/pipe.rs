@@ -17,9 +17,10 @@ use crate::pipes::{
         BURST, TRIPS_PER_LOOK,
         bells::{FarBells, NearBells},
         messages::{Messages, Received, Sending},
+        near::{NearEnd, Opened},
     },
     role::{Prepared, Stage, source},
-    source::{AFTER, Source, TOUCHED},
+    source::{AFTER, Source, TOUCHED, touch},
     tally::Tally,
 };
 
@@ -55,22 +56,7 @@ fn capacity_bytes(part: &Part) -> Result<u64> {
 }
 
 fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepared> {
-    let memory = PipeMemory::create(&PipeSpec {
-        direction,
-        capacity_bytes,
-        pages: if part.huge_pages {
-            PagePolicy::Require
-        } else {
-            PagePolicy::Never
-        },
-    })
-    .context("making a pipe")?;
-    let mut fds = Vec::new();
-    for fd in memory.fds() {
-        fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
-    }
-    let mut nic = NicPipe::new(memory);
-    let mut bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
+    let (Ends { mut nic, mut bells }, fds) = create(part, direction, capacity_bytes)?;
     let part = part.clone();
     let act: crate::pipes::role::Act = match part.case.test {
         Test::Echo => {
@@ -98,6 +84,65 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
         fds,
         act,
     })
+}
+
+/// The daemon's half.
+struct Ends {
+    nic: NicPipe,
+    bells: NearBells,
+}
+
+fn create(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<(Ends, Vec<OwnedFd>)> {
+    let memory = PipeMemory::create(&PipeSpec {
+        direction,
+        capacity_bytes,
+        pages: if part.huge_pages {
+            PagePolicy::Require
+        } else {
+            PagePolicy::Never
+        },
+    })
+    .context("making a pipe")?;
+    let mut fds = Vec::new();
+    for fd in memory.fds() {
+        fds.push(fd.try_clone_to_owned().context("handing a pipe over")?);
+    }
+    let nic = NicPipe::new(memory);
+    let bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
+    Ok((Ends { nic, bells }, fds))
+}
+
+/// The near side, for a measurement that plays it itself.
+pub fn open_near(part: &Part) -> Result<Opened> {
+    let (ends, fds) = create(part, Direction::RxTx, part.ring_bytes)?;
+    Ok(Opened {
+        fds,
+        ..Opened::plain(ends)
+    })
+}
+
+impl NearEnd for Ends {
+    fn meet(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        if self.nic.push(message).is_err() {
+            return Ok(false);
+        }
+        self.bells.publish(&mut self.nic)?;
+        Ok(true)
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.bells.answer(&mut self.nic)?;
+        self.nic.take_tx(usize::MAX, |packet| {
+            each(packet);
+            true
+        })?;
+        self.nic.complete_tx();
+        Ok(())
+    }
 }
 
 fn far(
@@ -216,7 +261,7 @@ fn echo(pipe: &mut RxTxPipe, bells: &mut FarBells, mut stage: Stage<'_>) -> Resu
         while packets < BURST
             && let Some(mut packet) = batch.next_packet()
         {
-            packet[TOUCHED] = packet[TOUCHED].wrapping_add(1);
+            touch(&mut packet);
             bytes += packet.len() as u64;
             packets += 1;
         }

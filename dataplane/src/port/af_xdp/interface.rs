@@ -19,19 +19,19 @@ const ETHTOOL_GDRVINFO: u32 = 0x3;
 
 /// An interface as it was when it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Interface {
+pub(in crate::port) struct Interface {
     /// Its name.
-    pub(super) name: String,
+    pub(in crate::port) name: String,
     /// Its index in this network namespace.
-    pub(super) index: u32,
+    pub(in crate::port) index: u32,
     /// Its hardware address.
-    pub(super) mac: [u8; 6],
+    pub(in crate::port) mac: [u8; 6],
     /// Its MTU in bytes: the longest frame without the Ethernet header.
-    pub(super) mtu_bytes: u32,
+    pub(in crate::port) mtu_bytes: u32,
     /// Whether it is up and has a carrier.
-    pub(super) carrier: bool,
+    pub(in crate::port) carrier: bool,
     /// Receive queues in use by the driver; 1 where the driver does not tell.
-    pub(super) rx_queues: u32,
+    pub(in crate::port) rx_queues: u32,
     /// Name of its driver; empty where it does not tell.
     pub(super) driver: String,
 }

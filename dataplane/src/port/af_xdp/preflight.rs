@@ -27,7 +27,7 @@ pub(super) fn refuse(
 }
 
 /// The interface called `name`, which must exist here.
-pub(super) fn interface(port: &str, name: &str) -> Result<Interface, PortError> {
+pub(in crate::port) fn interface(port: &str, name: &str) -> Result<Interface, PortError> {
     Interface::inspect(name).map_err(|error| match error.raw_os_error() {
         Some(libc::ENODEV) => refuse(
             port,

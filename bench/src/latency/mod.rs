@@ -1,0 +1,225 @@
+//! Round trips of requests that are due at fixed times, of our applications and of peers, and all that is to be said about them.
+//!
+//! [`pacing`] says when requests are due and [`drive`] makes them and writes down how long each took; [`peer`] is what a side is, ours or another; [`results`],
+//! [`table`], [`plot`] and [`mod@section`] tell. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
+
+mod arguments;
+mod busy_poll;
+mod covalent;
+mod drive;
+mod memory;
+mod pacing;
+mod peer;
+mod plot;
+mod results;
+mod section;
+mod sockets;
+mod table;
+
+use std::{
+    io::Write,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use self::results::Setup;
+// What other measurements of round trips have in common with this one.
+pub use self::{
+    arguments::{Latency, rate},
+    drive::{Clock, Keep, Monotonic, Plan, Repeat, Traced},
+    pacing::Pacing,
+    peer::{Load, Medium, Peer, Scene, all, chosen},
+    results::{Figures, Gathered, Results, Times},
+    section::section,
+    table::HEADER,
+};
+#[cfg(test)]
+pub fn example_table() -> String {
+    table::table(&results::example::results())
+}
+#[cfg(test)]
+pub use self::{results::example::results as example_results, sockets::give_addresses};
+use crate::{
+    arguments::Format,
+    cores::Cores,
+    host::Host,
+    node::find_daemon,
+    pipes::{Description, Entry},
+    stage::Stage,
+    stop::{self, Stopped},
+    summary::Summary,
+    watch::{Watch, Watched},
+};
+
+/// One side of the comparison in this run.
+pub struct Player {
+    peer: Box<dyn Peer>,
+    entry: Entry,
+    /// What it took, by size.
+    gathered: Vec<(usize, Gathered)>,
+}
+
+/// Measures all sides in turn and tells them. Whether the spread is within its bound.
+pub fn measure(arguments: &Latency) -> Result<bool> {
+    let peers = chosen(all(), &arguments.against)?;
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let began_unix_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let on_the_wire = peers.iter().any(|peer| peer.medium() == Medium::Wire);
+    let stage = on_the_wire.then(|| Stage::build(1, 1)).transpose()?;
+    let scene = Scene {
+        stage: stage.as_ref(),
+        cores,
+        ring_slots: arguments.ring_slots,
+        daemon: &daemon,
+    };
+    let plan = arguments.plan();
+    let loads: Vec<Load> = arguments
+        .sizes
+        .iter()
+        .map(|&bytes| Load {
+            bytes: bytes as usize,
+            plan,
+            keep: Keep::Histogram,
+        })
+        .collect();
+    let mut players = peers
+        .into_iter()
+        .map(|peer| Player::prepare(peer, &scene))
+        .collect::<Result<Vec<_>>>()?;
+    let mut repeats = 0;
+    while arguments.repeats.goes_on(repeats, medians(&players).iter()) {
+        for load in &loads {
+            for player in &mut players {
+                player.play(&scene, load)?;
+            }
+        }
+        repeats += 1;
+    }
+    let settled = arguments.repeats.settled(repeats, medians(&players).iter());
+    let figures: Vec<Figures> = players.iter().flat_map(Player::figures).collect();
+    let results = Results {
+        name: results::NAME.to_owned(),
+        began_unix_ms,
+        host: host.seen_by(watch)?,
+        setup: Setup {
+            pacing: plan.pacing,
+            slice_ms: plan.slice_ns / 1_000_000,
+            warm_up: plan.warm_up,
+            patience_ms: plan.patience_ns / 1_000_000,
+            near_core: cores.near,
+            far_core: cores.far,
+        },
+        contestants: players.into_iter().map(|player| player.entry).collect(),
+        figures,
+        settled,
+    };
+    tell(&results, arguments)?;
+    ensure!(
+        !results.figures.is_empty(),
+        "nothing was measured: the lines above say why"
+    );
+    Ok(settled.is_within())
+}
+
+/// The median of each side at each size.
+fn medians(players: &[Player]) -> Vec<Summary> {
+    players
+        .iter()
+        .flat_map(|player| &player.gathered)
+        .filter_map(|(_, gathered)| gathered.p50_us())
+        .collect()
+}
+
+impl Player {
+    /// Asks whether it is ready.
+    pub fn prepare(mut peer: Box<dyn Peer>, scene: &Scene<'_>) -> Result<Self> {
+        let (description, absent) = match peer.prepare(scene) {
+            Ok(description) => (description, None),
+            Err(problem) if problem.is::<Stopped>() => return Err(problem),
+            Err(problem) => (Description::default(), Some(format!("{problem:#}"))),
+        };
+        Ok(Self {
+            entry: Entry {
+                name: peer.name().to_owned(),
+                description,
+                absent,
+                failures: Vec::new(),
+            },
+            peer,
+            gathered: Vec::new(),
+        })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// What there is to say of it.
+    pub fn into_entry(self) -> Entry {
+        self.entry
+    }
+
+    /// One repeat, and what the machine did meanwhile; `None` if it cannot, or failed, which is written down.
+    pub fn measure(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Option<(Repeat, Watched)>> {
+        stop::check()?;
+        if self.entry.absent.is_some() || self.peer.refuses(load).is_some() {
+            return Ok(None);
+        }
+        let watch = Watch::begin()?;
+        let repeat = match self.peer.repeat(scene, load) {
+            Ok(repeat) => repeat,
+            Err(problem) if problem.is::<Stopped>() => return Err(problem),
+            Err(problem) => {
+                self.entry
+                    .failures
+                    .push(format!("{} bytes: {problem:#}", load.bytes));
+                return Ok(None);
+            }
+        };
+        Ok(Some((repeat, watch.end()?)))
+    }
+
+    /// One repeat, added to those before.
+    fn play(&mut self, scene: &Scene<'_>, load: &Load) -> Result<()> {
+        let Some((repeat, watched)) = self.measure(scene, load)? else {
+            return Ok(());
+        };
+        let at = match self
+            .gathered
+            .iter()
+            .position(|(bytes, _)| *bytes == load.bytes)
+        {
+            Some(at) => at,
+            None => {
+                self.gathered.push((load.bytes, Gathered::new()?));
+                self.gathered.len() - 1
+            }
+        };
+        self.gathered[at].1.add(&repeat, watched)
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        self.gathered
+            .iter()
+            .filter_map(|(bytes, gathered)| gathered.figures(&self.entry.name, *bytes))
+            .collect()
+    }
+}
+
+fn tell(results: &Results, arguments: &Latency) -> Result<()> {
+    let output = &arguments.output;
+    if let Some(folder) = &output.results {
+        results.write_to(folder)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")
+}

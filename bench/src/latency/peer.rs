@@ -1,0 +1,196 @@
+//! Who takes part.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::{
+    covalent,
+    drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
+    memory, sockets,
+};
+use crate::{cores::Cores, pipes::Description, stage::Stage};
+
+/// Where a side's requests go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// Over a virtual cable between two network namespaces: from one node to another.
+    Wire,
+    /// Through memory that two processes of one node share.
+    Memory,
+}
+
+/// Where a repeat is made.
+pub struct Scene<'a> {
+    /// Two namespaces and the cable between them; absent if nobody who takes part needs them.
+    pub stage: Option<&'a Stage>,
+    /// Who asks is near, who answers far, on both sides of the comparison.
+    pub cores: Cores,
+    /// Descriptors in each AF_XDP ring.
+    pub ring_slots: u32,
+    /// The daemon's program.
+    pub daemon: &'a Path,
+}
+
+impl Scene<'_> {
+    /// The stage.
+    ///
+    /// # Errors
+    /// There is none: the side does not say that it is on the wire.
+    pub fn stage(&self) -> Result<&Stage> {
+        match self.stage {
+            Some(stage) => Ok(stage),
+            None => bail!("no cable was built for this side"),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Bytes of each request and of each answer, without headers; 8 at least.
+    pub bytes: usize,
+    /// When they leave, and for how long.
+    pub plan: Plan,
+    /// What is kept of it.
+    pub keep: Keep,
+}
+
+impl Load {
+    /// Drives `client` with it.
+    ///
+    /// # Errors
+    /// As [`drive`].
+    pub fn ask(&self, client: &mut dyn Client) -> Result<Repeat> {
+        drive(client, &Monotonic, &self.plan, self.keep)
+    }
+}
+
+/// One side of the comparison: ours or a peer.
+///
+/// A new peer says here what it is and what it can do, and makes its repeats by handing a [`Client`] to [`Load::ask`]: pacing,
+/// histograms and everything after them are the same for all. A program that measures itself gives a [`Repeat`] of what it told, and refuses what
+/// it cannot pace.
+pub trait Peer {
+    /// What `--against` calls it, and results.
+    fn name(&self) -> &'static str;
+
+    /// Where its requests go.
+    fn medium(&self) -> Medium;
+
+    /// Whether it is Covalent: then it takes part whatever the peers are, if one of them has its medium.
+    fn is_ours(&self) -> bool {
+        false
+    }
+
+    /// Gets ready, once. Its error is the reason why it takes no part.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description>;
+
+    /// Why it cannot do this; `None` if it can.
+    fn refuses(&self, load: &Load) -> Option<String>;
+
+    /// One repeat.
+    ///
+    /// # Errors
+    /// What went wrong. The run goes on with the others.
+    fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat>;
+}
+
+/// Everybody there is, ours first.
+pub fn all() -> Vec<Box<dyn Peer>> {
+    let mut all = covalent::sides();
+    all.extend(memory::peers());
+    all.extend(sockets::peers());
+    all
+}
+
+/// Those that `wanted` names, by their whole names, and ours where one of them goes.
+///
+/// # Errors
+/// A name that nobody has, with those that there are.
+pub fn chosen(mut all: Vec<Box<dyn Peer>>, wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
+    for name in wanted {
+        if !all.iter().any(|peer| peer.name() == name) {
+            let known: Vec<_> = all.iter().map(|peer| peer.name()).collect();
+            bail!(
+                "nobody is called `{name}`\n  cure: --against with some of {}",
+                known.join(",")
+            );
+        }
+    }
+    let is_wanted = |peer: &dyn Peer| wanted.iter().any(|name| name == peer.name());
+    let media: Vec<Medium> = all
+        .iter()
+        .filter(|peer| is_wanted(peer.as_ref()))
+        .map(|peer| peer.medium())
+        .collect();
+    // Who names sides of ours gets those and no others.
+    let ours_named = all
+        .iter()
+        .any(|peer| peer.is_ours() && is_wanted(peer.as_ref()));
+    all.retain(|peer| {
+        is_wanted(peer.as_ref())
+            || (peer.is_ours() && !ours_named && media.contains(&peer.medium()))
+    });
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(wanted: &[&str]) -> Vec<&'static str> {
+        let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+        let chosen = chosen(all(), &wanted).expect("known");
+        chosen.iter().map(|peer| peer.name()).collect()
+    }
+
+    #[test]
+    fn ours_takes_part_where_its_peers_are() {
+        assert_eq!(
+            names(&["udp"]),
+            [
+                "covalent-cas",
+                "covalent-cas-two-phase",
+                "covalent-message",
+                "udp"
+            ]
+        );
+        assert_eq!(names(&["udp", "covalent-cas"]), ["covalent-cas", "udp"]);
+        assert_eq!(
+            names(&["ucx", "libfabric", "aeron", "iceoryx2"]),
+            [
+                "covalent-local-cas",
+                "covalent-pipe",
+                "ucx",
+                "libfabric",
+                "aeron",
+                "iceoryx2"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_those_that_there_are() {
+        let problem = chosen(all(), &["upd".to_owned()])
+            .err()
+            .expect("unknown")
+            .to_string();
+        assert!(
+            problem.contains("`upd`") && problem.contains("udp,"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn no_two_have_one_name() {
+        let mut names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,379 @@
+//! What was measured, for programs, and to make a table, a plot and a section of the page from.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    drive::{Repeat, histogram},
+    pacing::Pacing,
+};
+use crate::{host::Host, kept, pipes::Entry, repeats::Settled, summary::Summary, watch::Watched};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "latency";
+
+/// The quantiles of a curve: half of what is above, again and again, and those that people ask for.
+const CURVE: [f64; 20] = [
+    0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999,
+    0.99995, 0.99998, 0.99999, 0.999_999, 1.0,
+];
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// Who took part, and who did not and why.
+    pub contestants: Vec<Entry>,
+    /// What each side took at each size.
+    pub figures: Vec<Figures>,
+    /// How well the medians are known.
+    pub settled: Settled,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// When requests left.
+    pub pacing: Pacing,
+    /// Milliseconds of each repeat.
+    pub slice_ms: u64,
+    /// Requests before each that do not count.
+    pub warm_up: u64,
+    /// Milliseconds after which an answer counts as lost.
+    pub patience_ms: u64,
+    /// Core of who asks.
+    pub near_core: usize,
+    /// Core of who answers.
+    pub far_core: usize,
+}
+
+/// What one side took for requests of one size. All times are of whole round trips.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Who.
+    pub side: String,
+    /// Bytes of each request and answer.
+    pub bytes: usize,
+    /// Requests that count, the lost ones included.
+    pub requests: u64,
+    /// Those that were not answered in time.
+    pub lost: u64,
+    /// Answers a second.
+    pub rate_per_s: f64,
+    /// Of all requests, in microseconds.
+    pub times_us: Times,
+    /// The median of each repeat, in microseconds.
+    pub p50_us: Summary,
+    /// The 99 % quantile of each repeat, in microseconds.
+    pub p99_us: Summary,
+    /// Quantiles, each with its time in microseconds, as far as there are ten requests beyond; and the longest.
+    pub curve: Vec<(f64, f64)>,
+    /// What else the machine did meanwhile.
+    pub watched: Watched,
+}
+
+/// How long requests took, in microseconds. The first seven are perftest's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The shortest.
+    pub min: f64,
+    /// The longest.
+    pub max: f64,
+    /// The median of the repeats' medians; perftest calls it typical.
+    pub typical: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub stdev: f64,
+    /// 90 % of all took no longer.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
+    /// 99.99 %.
+    pub p9999: f64,
+}
+
+/// The repeats of one side at one size, as they come.
+#[derive(Debug)]
+pub struct Gathered {
+    all_ns: Histogram<u64>,
+    p50_us: Vec<f64>,
+    p99_us: Vec<f64>,
+    rates_per_s: Vec<f64>,
+    answered: u64,
+    lost: u64,
+    watched: Option<Watched>,
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            all_ns: histogram()?,
+            p50_us: Vec::new(),
+            p99_us: Vec::new(),
+            rates_per_s: Vec::new(),
+            answered: 0,
+            lost: 0,
+            watched: None,
+        })
+    }
+
+    /// Adds a repeat, and what the machine did meanwhile.
+    pub fn add(&mut self, repeat: &Repeat, watched: Watched) -> Result<()> {
+        let quantile_us = |quantile| repeat.times_ns.value_at_quantile(quantile) as f64 / 1e3;
+        self.p50_us.push(quantile_us(0.5));
+        self.p99_us.push(quantile_us(0.99));
+        self.rates_per_s.push(repeat.rate_per_s());
+        self.all_ns
+            .add(&repeat.times_ns)
+            .context("adding up histograms")?;
+        self.answered += repeat.answered;
+        self.lost += repeat.lost;
+        self.watched = Some(self.watched.map_or(watched, |before| before.and(&watched)));
+        Ok(())
+    }
+
+    /// The medians so far; `None` before the first repeat.
+    pub fn p50_us(&self) -> Option<Summary> {
+        Summary::of(self.p50_us.clone())
+    }
+
+    /// What it came to; `None` if no repeat was made.
+    pub fn figures(&self, side: &str, bytes: usize) -> Option<Figures> {
+        let all = &self.all_ns;
+        let us = |ns: u64| ns as f64 / 1e3;
+        let quantile = |quantile| us(all.value_at_quantile(quantile));
+        let p50_us = self.p50_us()?;
+        let curve = CURVE
+            .into_iter()
+            .filter(|&at| at >= 1.0 || (1.0 - at) * all.len() as f64 >= 10.0)
+            .map(|at| (at, quantile(at)))
+            .collect();
+        Some(Figures {
+            side: side.to_owned(),
+            bytes,
+            requests: self.answered + self.lost,
+            lost: self.lost,
+            rate_per_s: Summary::of(self.rates_per_s.clone())?.median,
+            times_us: Times {
+                min: us(all.min()),
+                max: us(all.max()),
+                typical: p50_us.median,
+                mean: all.mean() / 1e3,
+                stdev: all.stdev() / 1e3,
+                p90: quantile(0.9),
+                p99: quantile(0.99),
+                p999: quantile(0.999),
+                p9999: quantile(0.9999),
+            },
+            p50_us,
+            p99_us: Summary::of(self.p99_us.clone())?,
+            curve,
+            watched: self.watched?,
+        })
+    }
+}
+
+impl Figures {
+    /// Whether as many answers a second came as requests were due, to within 2 %.
+    pub fn kept_up(&self, pacing: Pacing) -> bool {
+        match pacing {
+            Pacing::Open { rate_per_s } => self.rate_per_s >= 0.98 * rate_per_s,
+            Pacing::PingPong => true,
+        }
+    }
+}
+
+impl Results {
+    /// Sizes that were measured, the smallest first.
+    pub fn sizes(&self) -> Vec<usize> {
+        let mut sizes: Vec<usize> = self.figures.iter().map(|figures| figures.bytes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Those of one size.
+    pub fn of_size(&self, bytes: usize) -> impl Iterator<Item = &Figures> {
+        self.figures
+            .iter()
+            .filter(move |figures| figures.bytes == bytes)
+    }
+
+    /// Why figures are not to be trusted, for each side and size with trouble.
+    pub fn troubles(&self) -> Vec<String> {
+        self.figures
+            .iter()
+            .filter_map(|figures| {
+                let trouble = figures.watched.trouble()?;
+                Some(format!(
+                    "{}, {} bytes: {trouble}",
+                    figures.side, figures.bytes
+                ))
+            })
+            .collect()
+    }
+
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench latency")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+    use crate::pipes::Description;
+
+    /// Two sides at two sizes, on a quiet machine.
+    pub fn results() -> Results {
+        let watched = Watched {
+            seconds: 1.0,
+            others_cores: 0.01,
+            interrupts_cores: 0.2,
+            steal_cores: 0.0,
+            least_mhz: None,
+            most_mhz: None,
+        };
+        let figures = |side: &str, bytes: usize, base_us: u64| {
+            let mut gathered = Gathered::new().expect("a histogram");
+            for extra in [0, 100, 200] {
+                let mut times_ns = histogram().expect("a histogram");
+                for at in 0..10_000 {
+                    times_ns.saturating_record(base_us * 1000 + extra + at % 1000);
+                }
+                let repeat = Repeat {
+                    times_ns,
+                    answered: 10_000,
+                    lost: 0,
+                    length_ns: 1_000_000_000,
+                    trace: Vec::new(),
+                };
+                gathered.add(&repeat, watched).expect("added");
+            }
+            gathered.figures(side, bytes).expect("measured")
+        };
+        let entry = |name: &str, absent: Option<&str>| Entry {
+            name: name.to_owned(),
+            description: Description {
+                what: format!("what {name} is"),
+                version: "1".to_owned(),
+                tuning: "as its manual says".to_owned(),
+                commands: vec![format!("{name} --go")],
+            },
+            absent: absent.map(str::to_owned),
+            failures: Vec::new(),
+        };
+        let figures = vec![
+            figures("covalent-message", 8, 10),
+            figures("udp", 8, 20),
+            figures("covalent-message", 64, 11),
+            figures("udp", 64, 22),
+        ];
+        Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: Host::look(),
+            setup: Setup {
+                pacing: Pacing::Open {
+                    rate_per_s: 10_000.0,
+                },
+                slice_ms: 1000,
+                warm_up: 200,
+                patience_ms: 500,
+                near_core: 0,
+                far_core: 1,
+            },
+            contestants: vec![
+                entry("covalent-message", None),
+                entry("udp", None),
+                entry("ucx", Some("it is not installed")),
+            ],
+            settled: Settled {
+                repeats: 3,
+                spread_max: None,
+                spread: 0.02,
+            },
+            figures,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_all_repeats_and_the_typical_one_of_their_medians() {
+        let results = example::results();
+        let figures = &results.figures[0];
+        assert_eq!((figures.requests, figures.lost), (30_000, 0));
+        assert_eq!(figures.p50_us.repeats.len(), 3);
+        assert!(
+            (figures.times_us.typical - 10.6).abs() < 0.02,
+            "{figures:?}"
+        );
+        assert!(figures.times_us.min <= 10.01 && figures.times_us.max >= 11.19);
+        assert!((figures.times_us.p99 - 11.1).abs() < 0.1, "{figures:?}");
+        assert!(
+            figures.times_us.p99 <= figures.times_us.p999
+                && figures.times_us.p999 <= figures.times_us.p9999
+        );
+        // Ten of thirty thousand are beyond 99.96 %.
+        let deepest = figures.curve.iter().rev().nth(1).expect("two points");
+        assert_eq!(deepest.0, 0.9995);
+    }
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path())
+            .expect("readable")
+            .expect("there");
+        assert_eq!(
+            (read.setup, read.contestants),
+            (results.setup, results.contestants)
+        );
+        assert_eq!(read.figures.len(), 4);
+    }
+
+    #[test]
+    fn who_cannot_keep_up_is_told_from_who_does() {
+        let figures = &example::results().figures[0];
+        assert!(figures.kept_up(Pacing::Open {
+            rate_per_s: 10_000.0
+        }));
+        assert!(!figures.kept_up(Pacing::Open {
+            rate_per_s: 20_000.0
+        }));
+        assert!(figures.kept_up(Pacing::PingPong));
+    }
+}

@@ -1,0 +1,161 @@
+//! The section of the page about performance.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::Result;
+
+use super::{plot, results::Results};
+use crate::pipes::told_command;
+
+/// The name of the plot of requests of `bytes`.
+fn file_of(bytes: usize) -> String {
+    format!("latency-{bytes}.svg")
+}
+
+/// The section from the last result beside `results`; it says so where there is none. Its plots are written into the folder of those of `page`.
+pub fn section(results: &Path, page: &Path) -> Result<String> {
+    let plots = page.with_extension("");
+    let results = Results::last_beside(results)?;
+    let folder = plots
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    if let Some(results) = &results {
+        for bytes in results.sizes() {
+            crate::plot_files::write(&plots.join(file_of(bytes)), &plot::curves(results, bytes)?)?;
+        }
+    }
+    Ok(text(results.as_ref(), &folder))
+}
+
+fn text(results: Option<&Results>, folder: &str) -> String {
+    let mut out = "\n## Latency\n\n".to_owned();
+    // Writing to a string cannot fail, here and below.
+    let Some(results) = results else {
+        let _ = writeln!(
+            out,
+            "Not measured: `covalent-bench latency --results bench/results` does, as root."
+        );
+        return out;
+    };
+    let setup = &results.setup;
+    let _ = writeln!(
+        out,
+        "Whole round trips of a request and its answer of the same size: {}. What was not answered within {} ms counts as lost, and in the quantiles\n\
+         with the time for which it was waited for. All sides took turns, {} ms each; {}. p50 is the median of the repeats' medians and the spread says how well it is known\n\
+         (the width of its 93 % interval); the other quantiles are of all requests.\n",
+        setup.pacing,
+        setup.patience_ms,
+        setup.slice_ms,
+        results.settled.words()
+    );
+    for bytes in results.sizes() {
+        let _ = writeln!(
+            out,
+            "![Latency of {bytes} bytes]({folder}/{})\n\n\
+             | {bytes} bytes | min µs | p50 | spread | p90 | p99 | p99.9 | p99.99 | max | mean | lost |\n\
+             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            file_of(bytes)
+        );
+        for figures in results.of_size(bytes) {
+            let times = &figures.times_us;
+            let name = if figures.side.starts_with("covalent") {
+                format!("**{}**", figures.side)
+            } else {
+                figures.side.clone()
+            };
+            let behind = if figures.kept_up(setup.pacing) {
+                String::new()
+            } else {
+                format!(" (did not keep up: {:.0}/s)", figures.rate_per_s)
+            };
+            let _ = writeln!(
+                out,
+                "| {name}{behind} | {:.1} | {:.1} | {:.1} % | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {} |",
+                times.min,
+                times.typical,
+                figures.p50_us.spread() * 100.0,
+                times.p90,
+                times.p99,
+                times.p999,
+                times.p9999,
+                times.max,
+                times.mean,
+                figures.lost
+            );
+        }
+        let _ = writeln!(out);
+    }
+    for entry in &results.contestants {
+        let description = &entry.description;
+        if let Some(reason) = &entry.absent {
+            let _ = writeln!(out, "- **{}** took no part: {reason}.", entry.name);
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "- **{}**: {}; {}. {}.",
+            entry.name, description.what, description.version, description.tuning
+        );
+        for command in &description.commands {
+            let _ = writeln!(out, "  - `{command}`");
+        }
+        if let Some(failure) = entry.failures.first() {
+            let _ = writeln!(
+                out,
+                "  - {} repeats failed, the first: {failure}",
+                entry.failures.len()
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n| | |\n|---|---|\n| cores | who asks on core {}, who answers on core {} |\n| machine | {} |\n| measured | `{}` |",
+        setup.near_core,
+        setup.far_core,
+        results.host.words(),
+        told_command(&results.host.command)
+    );
+    for trouble in results.troubles() {
+        let _ = writeln!(out, "| busy | {trouble} |");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::example, *};
+
+    #[test]
+    fn the_section_tells_both_sides_and_their_command_lines() {
+        let section = text(Some(&example::results()), "performance");
+        for words in [
+            "\n## Latency\n",
+            "![Latency of 64 bytes](performance/latency-64.svg)",
+            "| **covalent-message** | 10.0 | 10.6 |",
+            "| udp | 20.0 | 20.6 |",
+            "- **udp**: what udp is; 1. as its manual says.",
+            "  - `udp --go`",
+            "- **ucx** took no part: it is not installed.",
+            "open loop, 10000 requests/s",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn plots_are_written_beside_the_page() {
+        let place = tempfile::tempdir().expect("a directory");
+        example::results().write_to(place.path()).expect("written");
+        let page = place.path().join("performance.md");
+        let text = section(place.path(), &page).expect("made");
+        let plots = place.path().join("performance");
+        assert!(text.contains("performance/latency-8.svg"));
+        assert!(plots.join("latency-8.svg").exists() && plots.join("latency-64.svg").exists());
+    }
+
+    #[test]
+    fn without_a_result_the_section_says_how_to_get_one() {
+        assert!(text(None, "performance").contains("Not measured: `covalent-bench latency"));
+    }
+}

@@ -1,0 +1,131 @@
+//! A run for people at a terminal: perftest's columns, one table for each size.
+
+use std::fmt::Write as _;
+
+use super::results::{Figures, Results};
+
+/// perftest's header, as `ib_send_lat` prints it; what it does not have follows.
+pub const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
+
+/// The whole run.
+pub fn table(results: &Results) -> String {
+    let setup = &results.setup;
+    let mut out = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(
+        out,
+        "latency: whole round trips; {}\n{HEADER}   90%[usec]   99.99%[usec]   spread   lost  side",
+        setup.pacing
+    );
+    for bytes in results.sizes() {
+        for figures in results.of_size(bytes) {
+            let _ = writeln!(out, "{}", line(results, figures));
+        }
+    }
+    for entry in &results.contestants {
+        if let Some(reason) = &entry.absent {
+            let _ = writeln!(out, "# {} took no part: {reason}", entry.name);
+        }
+        if let Some(failure) = entry.failures.first() {
+            let _ = writeln!(
+                out,
+                "# {}: {} repeats failed, the first: {failure}",
+                entry.name,
+                entry.failures.len()
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "# {}; of {} ms after {} requests to warm up\n\
+         # who asks on core {}, who answers on core {}\n# {}",
+        results.settled.words(),
+        setup.slice_ms,
+        setup.warm_up,
+        setup.near_core,
+        setup.far_core,
+        results.host.words()
+    );
+    for trouble in results.troubles() {
+        let _ = writeln!(out, "# busy: {trouble}");
+    }
+    out
+}
+
+fn line(results: &Results, figures: &Figures) -> String {
+    let times = &figures.times_us;
+    let behind = if figures.kept_up(results.setup.pacing) {
+        String::new()
+    } else {
+        format!("  (DID NOT KEEP UP: {:.0} answers/s)", figures.rate_per_s)
+    };
+    format!(
+        " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} {:<12.2} {:>6.1} % {:>6}  {}{behind}",
+        figures.bytes,
+        figures.requests,
+        times.min,
+        times.max,
+        times.typical,
+        times.mean,
+        times.stdev,
+        times.p99,
+        times.p999,
+        times.p90,
+        times.p9999,
+        figures.p50_us.spread() * 100.0,
+        figures.lost,
+        figures.side
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::example, *};
+
+    #[test]
+    fn columns_are_perftests_and_then_ours() {
+        let table = table(&example::results());
+        let lines: Vec<&str> = table.lines().collect();
+        let header: Vec<&str> = lines[1].split_whitespace().collect();
+        assert_eq!(
+            header[..7],
+            [
+                "#bytes",
+                "#iterations",
+                "t_min[usec]",
+                "t_max[usec]",
+                "t_typical[usec]",
+                "t_avg[usec]",
+                "t_stdev[usec]"
+            ]
+        );
+        let row: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(
+            (row[0], row[1], row.last()),
+            ("8", "30000", Some(&"covalent-message"))
+        );
+        assert!(row[4].starts_with("10.6"), "{row:?}");
+        assert_eq!(
+            lines.iter().filter(|line| line.ends_with("  udp")).count(),
+            2
+        );
+        assert!(table.contains("# ucx took no part: it is not installed"));
+        assert!(table.contains("# 3 repeats; the widest spread is 2.0 %"));
+    }
+
+    #[test]
+    fn who_falls_behind_and_a_busy_machine_stand_out() {
+        let mut results = example::results();
+        results.figures[1].rate_per_s = 5000.0;
+        results.figures[1].watched.others_cores = 0.7;
+        let table = table(&results);
+        assert!(
+            table.contains("udp  (DID NOT KEEP UP: 5000 answers/s)"),
+            "{table}"
+        );
+        assert!(
+            table.contains("# busy: udp, 8 bytes: other processes took 0.70 cores"),
+            "{table}"
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! What losing frames costs: Covalent beside those who wait for a timer, on one cable that loses frames of all alike, and is cut.
+//!
+//! The sides are those of [`latency`]; here the cable is another. [`wire`] loses frames, [`outage`] cuts and says how long recovery took.
+
+mod arguments;
+mod outage;
+mod plot;
+mod results;
+mod section;
+mod table;
+mod wire;
+
+use std::{
+    io::Write,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+
+pub use self::{arguments::Loss, section::section};
+use self::{
+    outage::{Way, cut_again_and_again, recovery, within},
+    results::{Cuts, Lossy, Results, Setup},
+    wire::{Condition, LossyWire},
+};
+use crate::{
+    arguments::Format,
+    beside::join,
+    cores::Cores,
+    host::Host,
+    latency::{self, Gathered, Keep, Load, Medium, Player, Scene},
+    node::find_daemon,
+    stop,
+    summary::Summary,
+    watch::Watch,
+};
+
+/// From one cut to the next, besides the length of a cut: time for whoever waits for a timer to be at ease again.
+const BETWEEN_CUTS: Duration = Duration::from_millis(1500);
+
+/// How often a repeat with cuts is made at most: connections are made anew, daemons started.
+const REPEATS_WITH_CUTS_MAX: u32 = 2;
+
+/// Measures all sides under all conditions in turn and tells them. There is no goal to miss.
+pub fn measure(arguments: &Loss) -> Result<bool> {
+    let peers = latency::chosen(latency::all(), &arguments.against)?
+        .into_iter()
+        .filter(|peer| peer.medium() == Medium::Wire)
+        .collect::<Vec<_>>();
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let began_unix_ms = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let wire = LossyWire::build()?;
+    let scene = Scene {
+        stage: Some(&wire.ends),
+        cores,
+        ring_slots: arguments.ring_slots,
+        daemon: &daemon,
+    };
+    let mut players = peers
+        .into_iter()
+        .map(|peer| Player::prepare(peer, &scene))
+        .collect::<Result<Vec<_>>>()?;
+    let run = Run {
+        arguments,
+        wire: &wire,
+        scene: &scene,
+    };
+    let losses = run.losses(&mut players)?;
+    let cuts = run.cuts(&mut players)?;
+    let plan = arguments.plan(arguments.slice());
+    let results = Results {
+        name: results::NAME.to_owned(),
+        began_unix_ms,
+        host: host.seen_by(watch)?,
+        setup: Setup {
+            pacing: plan.pacing,
+            bytes: arguments.size as usize,
+            repeats: arguments.repeats,
+            slice_ms: plan.slice_ns / 1_000_000,
+            cut_ms: arguments.cut_ms,
+            near_core: cores.near,
+            far_core: cores.far,
+        },
+        contestants: players.into_iter().map(Player::into_entry).collect(),
+        losses,
+        cuts,
+    };
+    tell(&results, arguments)?;
+    ensure!(
+        !results.losses.is_empty() || !results.cuts.is_empty(),
+        "nothing was measured: the lines above say why"
+    );
+    Ok(true)
+}
+
+struct Run<'a> {
+    arguments: &'a Loss,
+    wire: &'a LossyWire,
+    scene: &'a Scene<'a>,
+}
+
+impl Run<'_> {
+    /// Every side under every loss.
+    fn losses(&self, players: &mut [Player]) -> Result<Vec<Lossy>> {
+        let load = self.load(self.arguments.slice(), Keep::Histogram);
+        let parts = &self.arguments.parts_per_million;
+        let mut found = parts
+            .iter()
+            .flat_map(|&parts| (0..players.len()).map(move |at| (parts, at)))
+            .map(|(parts, at)| Ok((parts, at, [0, 0], Gathered::new()?)))
+            .collect::<Result<Vec<_>>>()?;
+        for _ in 0..self.arguments.repeats {
+            for (parts, at, lost_frames, gathered) in &mut found {
+                let before = self.wire.lost_frames()?;
+                self.wire.set(Condition::Loses(*parts))?;
+                let measured = players[*at].measure(self.scene, &load);
+                self.wire.set(Condition::Loses(0))?;
+                let after = self.wire.lost_frames()?;
+                if let Some((repeat, watched)) = measured? {
+                    gathered.add(&repeat, watched)?;
+                    for way in 0..2 {
+                        lost_frames[way] += after[way] - before[way];
+                    }
+                }
+            }
+        }
+        let told =
+            found
+                .into_iter()
+                .filter_map(|(parts_per_million, at, lost_frames, gathered)| {
+                    Some(Lossy {
+                        parts_per_million,
+                        lost_frames,
+                        figures: gathered.figures(players[at].name(), load.bytes)?,
+                    })
+                });
+        Ok(told.collect())
+    }
+
+    /// Every side with the cable cut in every way.
+    fn cuts(&self, players: &mut [Player]) -> Result<Vec<Cuts>> {
+        let mut found = Vec::new();
+        if self.arguments.cuts == 0 {
+            return Ok(found);
+        }
+        for way in [Way::Silent, Way::Carrier] {
+            for player in players.iter_mut() {
+                found.extend(self.cut(player, way)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// One side with the cable cut in one way; `None` if it cannot be told.
+    fn cut(&self, player: &mut Player, way: Way) -> Result<Option<Cuts>> {
+        let period = self.arguments.cut() + BETWEEN_CUTS;
+        let repeats = self.arguments.cuts.min(REPEATS_WITH_CUTS_MAX);
+        let cuts_each = self.arguments.cuts.div_ceil(repeats);
+        // One more than are asked for: the first may come before the first request.
+        let load = self.load(period * (cuts_each + 1), Keep::Everything);
+        let (mut gathered, mut recovered, mut longest) = (Gathered::new()?, Vec::new(), Vec::new());
+        for _ in 0..repeats {
+            let over = AtomicBool::new(false);
+            let (measured, outages) = thread::scope(|scope| {
+                let over = &over;
+                let cutting = scope.spawn(move || {
+                    cut_again_and_again(self.wire, way, period, self.arguments.cut(), over)
+                });
+                let measured = player.measure(self.scene, &load);
+                over.store(true, Ordering::Relaxed);
+                Ok::<_, anyhow::Error>((measured?, join(cutting)?))
+            })?;
+            let Some((repeat, watched)) = measured else {
+                continue;
+            };
+            for outage in within(&repeat.trace, &outages) {
+                if let Some(found) = recovery(&repeat.trace, outage) {
+                    recovered.push(found.first_ns as f64 / 1e6);
+                    longest.push(found.longest_ns as f64 / 1e6);
+                }
+            }
+            gathered.add(&repeat, watched)?;
+            stop::check()?;
+        }
+        Ok(Summary::of(recovered)
+            .zip(Summary::of(longest))
+            .zip(gathered.figures(player.name(), load.bytes))
+            .map(|((recovered_ms, longest_ms), figures)| Cuts {
+                way,
+                recovered_ms,
+                longest_ms,
+                figures,
+            }))
+    }
+
+    fn load(&self, length: Duration, keep: Keep) -> Load {
+        Load {
+            bytes: self.arguments.size as usize,
+            plan: self.arguments.plan(length),
+            keep,
+        }
+    }
+}
+
+fn tell(results: &Results, arguments: &Loss) -> Result<()> {
+    let output = &arguments.output;
+    if let Some(folder) = &output.results {
+        results.write_to(folder)?;
+    }
+    let mut out = std::io::stdout().lock();
+    match output.format {
+        Format::Json => writeln!(out, "{}", results.line()?),
+        Format::Table => write!(out, "{}", table::table(results)),
+    }
+    .context("writing the result")
+}

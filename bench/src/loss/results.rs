@@ -1,0 +1,225 @@
+//! What was measured, for programs, and to make a table, a plot and a section of the page from.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::outage::Way;
+use crate::{
+    host::Host,
+    kept,
+    latency::{Figures, Pacing},
+    pipes::Entry,
+    summary::Summary,
+};
+
+/// The name of results of this kind, and of their files.
+pub const NAME: &str = "loss";
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// Who took part, and who did not and why.
+    pub contestants: Vec<Entry>,
+    /// Each side under each loss.
+    pub losses: Vec<Lossy>,
+    /// Each side when the cable is cut, in each way.
+    pub cuts: Vec<Cuts>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// When requests left.
+    pub pacing: Pacing,
+    /// Bytes of each request and answer.
+    pub bytes: usize,
+    /// Repeats under each loss.
+    pub repeats: u32,
+    /// Milliseconds of each.
+    pub slice_ms: u64,
+    /// How long a cut lasts, in milliseconds.
+    pub cut_ms: u64,
+    /// Core of who asks.
+    pub near_core: usize,
+    /// Core of who answers.
+    pub far_core: usize,
+}
+
+/// One side on a cable that loses frames.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lossy {
+    /// How many of a million frames the cable was told to lose, each way.
+    pub parts_per_million: u32,
+    /// Frames that it lost there and back meanwhile, as the kernel counted.
+    pub lost_frames: [u64; 2],
+    /// How long requests took.
+    pub figures: Figures,
+}
+
+/// One side on a cable that is cut again and again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cuts {
+    /// How it was cut.
+    pub way: Way,
+    /// Milliseconds from the mending to the first answer, for each cut.
+    pub recovered_ms: Summary,
+    /// Milliseconds of the longest wait of a request around each cut.
+    pub longest_ms: Summary,
+    /// How long requests took over the whole run.
+    pub figures: Figures,
+}
+
+impl Lossy {
+    /// The loss in percent, for people.
+    pub fn percent(&self) -> String {
+        percent(self.parts_per_million)
+    }
+}
+
+/// Parts of a million in percent, for people.
+pub fn percent(parts_per_million: u32) -> String {
+    format!("{} %", f64::from(parts_per_million) / 1e4)
+}
+
+impl Results {
+    /// The losses, the smallest first.
+    pub fn parts(&self) -> Vec<u32> {
+        let mut parts: Vec<u32> = self
+            .losses
+            .iter()
+            .map(|one| one.parts_per_million)
+            .collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+
+    /// The sides under losses, in the order of the run.
+    pub fn sides(&self) -> Vec<&str> {
+        let mut sides = Vec::new();
+        for one in &self.losses {
+            if !sides.contains(&one.figures.side.as_str()) {
+                sides.push(one.figures.side.as_str());
+            }
+        }
+        sides
+    }
+
+    /// One side under one loss.
+    pub fn lossy(&self, side: &str, parts: u32) -> Option<&Lossy> {
+        self.losses
+            .iter()
+            .find(|one| one.figures.side == side && one.parts_per_million == parts)
+    }
+
+    /// The whole result on one line of JSON.
+    pub fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
+        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file.
+    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
+        kept::last_beside(place, NAME, "covalent-bench loss")
+    }
+}
+
+#[cfg(test)]
+pub mod example {
+    use super::*;
+    use crate::latency;
+
+    /// Ours and TCP under two losses, and cut silently.
+    pub fn results() -> Results {
+        let latency = latency::example_results();
+        let figures = |side: &str, factor: f64| {
+            let mut figures = latency.figures[0].clone();
+            figures.side = side.to_owned();
+            figures.times_us.p999 *= factor;
+            figures.times_us.max *= factor;
+            figures
+        };
+        let lossy = |parts_per_million, side: &str, factor| Lossy {
+            parts_per_million,
+            lost_frames: [
+                u64::from(parts_per_million) / 100,
+                u64::from(parts_per_million) / 50,
+            ],
+            figures: figures(side, factor),
+        };
+        let cuts = |side: &str, ms: f64| Cuts {
+            way: Way::Silent,
+            recovered_ms: Summary::of(vec![ms, ms * 2.0, ms * 3.0]).expect("figures"),
+            longest_ms: Summary::of(vec![100.0 + ms; 3]).expect("figures"),
+            figures: figures(side, 1.0),
+        };
+        Results {
+            name: NAME.to_owned(),
+            began_unix_ms: 1,
+            host: latency.host,
+            setup: Setup {
+                pacing: latency.setup.pacing,
+                bytes: 8,
+                repeats: 3,
+                slice_ms: 1000,
+                cut_ms: 100,
+                near_core: 0,
+                far_core: 1,
+            },
+            contestants: latency.contestants,
+            losses: vec![
+                lossy(0, "covalent-message", 1.0),
+                lossy(0, "tcp", 1.0),
+                lossy(10_000, "covalent-message", 2.0),
+                lossy(10_000, "tcp", 1000.0),
+            ],
+            cuts: vec![cuts("covalent-message", 10.0), cuts("tcp", 200.0)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_read_back() {
+        let place = tempfile::tempdir().expect("a directory");
+        let results = example::results();
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path())
+            .expect("readable")
+            .expect("there");
+        assert_eq!(
+            (read.setup, read.losses.len(), read.cuts.len()),
+            (results.setup.clone(), 4, 2)
+        );
+        assert_eq!(results.parts(), [0, 10_000]);
+        assert_eq!(results.sides(), ["covalent-message", "tcp"]);
+    }
+
+    #[test]
+    fn losses_are_told_in_percent() {
+        assert_eq!(
+            [0, 100, 1000, 10_000].map(percent),
+            ["0 %", "0.01 %", "0.1 %", "1 %"]
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Runs of perftest on hardware of one's own, put into the same table as ours.
+
+mod parse;
+mod table;
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use self::parse::{Found, Output};
+use crate::{
+    arguments::{self, Format},
+    kept, latency,
+};
+
+/// The name of results of this kind, and of their files.
+const NAME: &str = "perftest";
+
+/// Most bytes of a file that are read: thousands of outputs.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Outputs of perftest beside our last result.
+#[derive(Debug, Clone, Args)]
+pub struct Perftest {
+    /// What `ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat` or one of the `_bw` programs printed.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where our last result of `latency` lies, to stand beside.
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    pub beside: PathBuf,
+    /// How it is told. With --results it is kept, and `page` tells it.
+    #[command(flatten)]
+    pub output: arguments::Output,
+}
+
+/// What the files say.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`NAME`].
+    name: String,
+    /// When they were read, in milliseconds since 1970.
+    began_unix_ms: u64,
+    /// Outputs, in their order.
+    outputs: Vec<Output>,
+}
+
+/// Reads the files and tells them beside our last result. Whether every line of figures could be read.
+pub fn read(options: &Perftest) -> Result<bool> {
+    let mut results = Results {
+        name: NAME.to_owned(),
+        began_unix_ms: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0)),
+        outputs: Vec::new(),
+    };
+    let mut unread = Vec::new();
+    for file in &options.files {
+        let found = read_file(file)?;
+        for line in &found.unread_lines {
+            unread.push(format!("{}:{line}", file.display()));
+        }
+        ensure!(
+            !found.outputs.is_empty(),
+            "{} has no figures of perftest\n  cure: give what ib_send_lat and the like print, from the line `#bytes #iterations …` on at least",
+            file.display()
+        );
+        results.outputs.extend(found.outputs);
+    }
+    let ours = latency::Results::last_beside(&options.beside)?;
+    let mut out = std::io::stdout().lock();
+    match options.output.format {
+        Format::Json => writeln!(
+            out,
+            "{}",
+            serde_json::to_string(&results).context("writing JSON")?
+        ),
+        Format::Table => write!(
+            out,
+            "{}",
+            table::table(&results.outputs, ours.as_ref(), &unread)
+        ),
+    }
+    .context("writing the result")?;
+    if let Some(folder) = &options.output.results {
+        let text = serde_json::to_string_pretty(&results).context("writing JSON")?;
+        kept::write_to(folder, NAME, results.began_unix_ms, text)?;
+    }
+    Ok(unread.is_empty())
+}
+
+fn read_file(file: &Path) -> Result<Found> {
+    let reading = || format!("reading {}", file.display());
+    let bytes = fs::metadata(file).with_context(reading)?.len();
+    ensure!(
+        bytes <= FILE_BYTES_MAX,
+        "{} has {bytes} bytes, more than perftest prints (at most {FILE_BYTES_MAX} are read)",
+        file.display()
+    );
+    let text = fs::read(file).with_context(reading)?;
+    Ok(parse::parse(&String::from_utf8_lossy(&text)))
+}
+
+/// The section of the page, of the last files that were kept beside `results`; nothing where there are none.
+pub fn section(results: &Path) -> Result<String> {
+    let kept: Option<Results> = kept::last_beside(results, NAME, "covalent-bench perftest")?;
+    Ok(kept.map_or_else(String::new, |kept| table::section(&kept.outputs)))
+}

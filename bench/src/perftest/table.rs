@@ -1,0 +1,223 @@
+//! Figures of perftest and ours below each other, all as whole round trips.
+
+use std::fmt::Write as _;
+
+use super::parse::{Kind, Output, Row, Times};
+use crate::latency;
+
+/// Of a program that prints half of a round trip, twice what it prints.
+const fn factor(kind: Kind) -> f64 {
+    match kind {
+        Kind::HalfRoundTrip => 2.0,
+        Kind::RoundTrip | Kind::Rate => 1.0,
+    }
+}
+
+fn name(output: &Output) -> String {
+    let doubled = match output.kind {
+        Kind::HalfRoundTrip => ", printed as half of it",
+        Kind::RoundTrip | Kind::Rate => "",
+    };
+    let place = [output.device.as_deref(), output.link_type.as_deref()];
+    let place: Vec<&str> = place.into_iter().flatten().collect();
+    format!("{} ({}{doubled})", output.title, place.join(", "))
+}
+
+fn told(figure: Option<f64>, factor: f64) -> String {
+    figure.map_or_else(
+        || "–".to_owned(),
+        |figure| format!("{:.2}", figure * factor),
+    )
+}
+
+/// Everything, for people at a terminal.
+pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[String]) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = writeln!(out, "whole round trips (µs)\n{}  side", latency::HEADER);
+    let mut line = |bytes: u64, count: u64, times: &Times, factor: f64, side: &str| {
+        let _ = writeln!(
+            out,
+            " {bytes:<7} {count:<14} {:<14} {:<12} {:<16} {:<14} {:<16} {:<22} {:<22}  {side}",
+            told(times.min, factor),
+            told(times.max, factor),
+            told(times.typical, factor),
+            told(times.mean, factor),
+            // Of a sum of two the deviation would be another; nothing is made up.
+            told(times.stdev.filter(|_| factor == 1.0), factor),
+            told(times.p99, factor),
+            told(times.p999, factor)
+        );
+    };
+    for figures in ours.iter().flat_map(|results| &results.figures) {
+        let times = &figures.times_us;
+        let times = Times {
+            min: Some(times.min),
+            max: Some(times.max),
+            typical: Some(times.typical),
+            mean: Some(times.mean),
+            stdev: Some(times.stdev),
+            p99: Some(times.p99),
+            p999: Some(times.p999),
+        };
+        line(
+            figures.bytes as u64,
+            figures.requests,
+            &times,
+            1.0,
+            &figures.side,
+        );
+    }
+    for (output, row, times) in timed(outputs) {
+        line(
+            row.bytes,
+            row.iterations,
+            &times,
+            factor(output.kind),
+            &name(output),
+        );
+    }
+    for (output, row) in rated(outputs) {
+        let _ = writeln!(
+            out,
+            " {:<7} {:<14} {} M messages/s, {} MB/s  {}",
+            row.bytes,
+            row.iterations,
+            told(row.mpps, 1.0),
+            told(row.bytes_per_s, 1e-6),
+            name(output)
+        );
+    }
+    match ours {
+        Some(ours) => {
+            let _ = writeln!(out, "# ours: {}; {}", ours.setup.pacing, ours.host.words());
+        }
+        None => {
+            let _ = writeln!(
+                out,
+                "# none of ours: `covalent-bench latency --ping-pong --results DIR`, then --beside DIR"
+            );
+        }
+    }
+    if !unread.is_empty() {
+        let _ = writeln!(
+            out,
+            "# not read, for they do not fit their header: {}",
+            unread.join(", ")
+        );
+    }
+    out
+}
+
+fn timed(outputs: &[Output]) -> impl Iterator<Item = (&Output, &Row, Times)> {
+    outputs.iter().flat_map(|output| {
+        output
+            .rows
+            .iter()
+            .filter_map(move |row| Some((output, row, row.times_us?)))
+    })
+}
+
+fn rated(outputs: &[Output]) -> impl Iterator<Item = (&Output, &Row)> {
+    outputs.iter().flat_map(|output| {
+        output
+            .rows
+            .iter()
+            .filter(|row| row.mpps.is_some() || row.bytes_per_s.is_some())
+            .map(move |row| (output, row))
+    })
+}
+
+/// The section of the page.
+pub fn section(outputs: &[Output]) -> String {
+    let mut out = "\n## perftest on other machines\n\nWhat perftest printed elsewhere, told as whole round trips: not measured here, and so compared with nothing here.\n".to_owned();
+    if timed(outputs).next().is_some() {
+        let _ = writeln!(
+            out,
+            "\n| | bytes | iterations | min µs | typical | mean | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+        );
+    }
+    for (output, row, times) in timed(outputs) {
+        let factor = factor(output.kind);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            name(output),
+            row.bytes,
+            row.iterations,
+            told(times.min, factor),
+            told(times.typical, factor),
+            told(times.mean, factor),
+            told(times.p99, factor),
+            told(times.p999, factor),
+            told(times.max, factor)
+        );
+    }
+    if rated(outputs).next().is_some() {
+        let _ = writeln!(
+            out,
+            "\n| | bytes | iterations | M messages/s | MB/s |\n|---|---:|---:|---:|---:|"
+        );
+    }
+    for (output, row) in rated(outputs) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            name(output),
+            row.bytes,
+            row.iterations,
+            told(row.mpps, 1.0),
+            told(row.bytes_per_s, 1e-6)
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::parse::parse, *};
+
+    #[test]
+    fn half_round_trips_are_doubled_and_stand_below_ours() {
+        let found = parse(include_str!("samples/ib_send_lat.txt"));
+        let table = table(&found.outputs, Some(&latency::example_results()), &[]);
+        let line = table
+            .lines()
+            .find(|line| line.contains("Send Latency Test") && line.starts_with(" 64 "))
+            .expect("told");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(
+            words[2..9],
+            ["17.82", "116.80", "22.04", "22.74", "–", "36.24", "116.80"]
+        );
+        assert!(
+            table.contains("covalent-message")
+                && table.contains("(rxe0, Ethernet, printed as half of it)"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn whole_round_trips_and_rates_are_left_as_they_are() {
+        let text = [
+            include_str!("samples/ib_atomic_lat.txt"),
+            include_str!("samples/ib_atomic_bw.txt"),
+        ]
+        .concat();
+        let section = section(&parse(&text).outputs);
+        assert!(
+            section.contains("| Atomic Latency Test (rxe0, Ethernet) | 8 | 1000 | 14.20 | 16.32 |"),
+            "{section}"
+        );
+        assert!(section.contains("| 8 | 1000 | 0.22 | 1.75 |"), "{section}");
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_told() {
+        let table = table(&[], None, &["x.txt:7".to_owned()]);
+        assert!(
+            table.contains("x.txt:7") && table.contains("none of ours"),
+            "{table}"
+        );
+    }
+}

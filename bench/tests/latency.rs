@@ -1,0 +1,179 @@
+//! `covalent-bench latency`: that every side answers and that all of it is told, not how fast.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+/// Runs it, and gives what it tells. `None` where it cannot run.
+fn told(arguments: &[&str]) -> Option<Value> {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: making network namespaces needs root");
+        return None;
+    }
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        eprintln!("skipped: two polling sides need two cores");
+        return None;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
+    let daemon = program.with_file_name("covalentd");
+    assert!(
+        daemon.exists(),
+        "{} is not there: run `cargo build --workspace` first (`make test` does)",
+        daemon.display()
+    );
+    let (temporary, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let output = Command::new(program)
+        .args([
+            "latency",
+            "--force-debug",
+            "--format",
+            "json",
+            "--seconds",
+            "0.2",
+        ])
+        .args(arguments)
+        .arg("--results")
+        .arg(results.path())
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
+    // 1: the spread is wider than was asked for.
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let kept = fs::read_dir(results.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kept: Value = serde_json::from_slice(&fs::read(kept.path()).unwrap()).unwrap();
+    assert_eq!(told, kept);
+    Some(told)
+}
+
+#[test]
+fn every_side_answers_to_a_schedule_and_one_after_the_other() {
+    for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
+        let Some(told) = told(&[&["--repeats", "2", "--sizes", "8,64"][..], pacing].concat())
+        else {
+            return;
+        };
+        for contestant in told["contestants"].as_array().unwrap() {
+            let absent = &contestant["absent"];
+            // Busy polling needs a program and a kernel that others do not.
+            assert!(
+                absent.is_null() || contestant["name"].as_str().unwrap().ends_with("-busy"),
+                "{contestant}"
+            );
+            assert_eq!(
+                contestant["failures"].as_array().unwrap().len(),
+                0,
+                "{contestant}"
+            );
+        }
+        let figures = told["figures"].as_array().unwrap();
+        for (side, sizes) in [
+            ("covalent-cas", 1),
+            ("covalent-cas-two-phase", 1),
+            ("covalent-message", 2),
+            ("udp", 2),
+            ("udp-spin", 2),
+            ("tcp", 2),
+            ("tcp-spin", 2),
+        ] {
+            let of_side: Vec<&Value> = figures.iter().filter(|one| one["side"] == side).collect();
+            assert_eq!(of_side.len(), sizes, "{side}: {told}");
+            for one in of_side {
+                let times = |name: &str| one["times_us"][name].as_f64().unwrap();
+                assert!(
+                    times("min") > 0.0
+                        && times("p99") <= times("p999")
+                        && times("p999") <= times("max"),
+                    "{one}"
+                );
+                assert_eq!(one["p50_us"]["repeats"].as_array().unwrap().len(), 2);
+                assert!(one["watched"]["others_cores"].as_f64().unwrap() >= 0.0);
+                if pacing.len() == 2 {
+                    // 500 a second for a tenth of a second, twice.
+                    assert_eq!(one["requests"], 100, "{one}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_own_node_answers_without_a_cable_and_a_bound_on_the_spread_is_told() {
+    let Some(told) = told(&[
+        "--against",
+        "covalent-local-cas",
+        "--sizes",
+        "8",
+        "--repeats",
+        "1",
+        "--ping-pong",
+        "--spread-max",
+        "0.001",
+        "--repeats-max",
+        "3",
+    ]) else {
+        return;
+    };
+    assert_eq!(told["figures"][0]["side"], "covalent-local-cas");
+    let settled = &told["settled"];
+    assert_eq!(settled["spread_max"], 0.001);
+    // Fewer than five say nothing about their spread.
+    assert_eq!(settled["repeats"], 3, "{settled}");
+}
+
+#[test]
+fn every_peer_in_shared_memory_answers_or_says_why_not() {
+    for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
+        let peers = ["covalent-pipe", "ucx", "libfabric", "aeron", "iceoryx2"];
+        let against = peers.join(",");
+        let options = [
+            "--repeats",
+            "2",
+            "--sizes",
+            "8,1024,4096",
+            "--against",
+            &against,
+        ];
+        let Some(told) = told(&[&options[..], pacing].concat()) else {
+            return;
+        };
+        let contestants = told["contestants"].as_array().unwrap();
+        let figures = told["figures"].as_array().unwrap();
+        for name in peers {
+            let entry = contestants
+                .iter()
+                .find(|entry| entry["name"] == name)
+                .unwrap();
+            assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
+            let of_it: Vec<_> = figures.iter().filter(|one| one["side"] == name).collect();
+            if let Some(absent) = entry["absent"].as_str() {
+                eprintln!("skipped: {name}: {absent}");
+                assert!(
+                    absent.contains("feature `peers`") || absent.contains("apt-get install"),
+                    "{absent}"
+                );
+                assert!(of_it.is_empty(), "{of_it:?}");
+                continue;
+            }
+            // None carries 4096 bytes here.
+            assert_eq!(of_it.len(), 2, "{told}");
+            for one in of_it {
+                assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
+                if pacing.len() == 2 {
+                    // 500 a second for a tenth of a second, twice.
+                    assert_eq!(one["requests"], 100, "{one}");
+                }
+            }
+        }
+    }
+}

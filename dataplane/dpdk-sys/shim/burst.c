@@ -1,0 +1,128 @@
+/* Frames: what DPDK has as inline functions. */
+#include <string.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+#include <rte_net.h>
+#include "shim.h"
+
+/* Flags of a buffer that say how it is made, not what is in it. */
+#define BUFFER_FLAGS (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)
+#define CHECKSUM_FLAGS (RTE_MBUF_F_RX_IP_CKSUM_MASK | RTE_MBUF_F_RX_L4_CKSUM_MASK)
+
+/* "None" and "unknown" are no verdict. */
+static bool bad_checksum(uint64_t flags)
+{
+	return (flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
+	       (flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD;
+}
+
+static uint32_t look_closer(struct rte_mbuf **mbuf)
+{
+	uint32_t flags = 0;
+
+	if ((*mbuf)->nb_segs != 1)
+		flags |= COVALENT_FRAME_CHAINED;
+	if (bad_checksum((*mbuf)->ol_flags))
+		flags |= COVALENT_FRAME_BAD_CHECKSUM;
+	/* It fails for want of headroom alone, which our buffers have; then the frame goes without its tag. */
+	if ((*mbuf)->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED)
+		(void)rte_vlan_insert(mbuf);
+	return flags;
+}
+
+uint16_t covalent_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, struct covalent_frame *frames, uint16_t max)
+{
+	uint16_t count = rte_eth_rx_burst(port, queue, mbufs, max);
+
+	for (uint16_t i = 0; i < count; i++) {
+		uint32_t flags = 0;
+
+		if (i + 4 < count)
+			rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 4], void *));
+		if (unlikely(mbufs[i]->nb_segs != 1 || (mbufs[i]->ol_flags & (RTE_MBUF_F_RX_VLAN_STRIPPED | CHECKSUM_FLAGS))))
+			flags = look_closer(&mbufs[i]);
+		mbufs[i]->ol_flags &= BUFFER_FLAGS;
+		frames[i].data = rte_pktmbuf_mtod(mbufs[i], const uint8_t *);
+		frames[i].bytes = mbufs[i]->pkt_len;
+		frames[i].flags = flags;
+	}
+	return count;
+}
+
+uint16_t covalent_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+
+uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	uint16_t fit = rte_eth_tx_prepare(port, queue, mbufs, count);
+
+	if (fit == 0 && count > 0) {
+		/* The device cannot do what was asked of the first one: it leaves as it is. */
+		mbufs[0]->ol_flags &= BUFFER_FLAGS;
+		fit = 1;
+	}
+	return rte_eth_tx_burst(port, queue, mbufs, fit);
+}
+
+int covalent_tx_reclaim(uint16_t port, uint16_t queue)
+{
+	return rte_eth_tx_done_cleanup(port, queue, 0);
+}
+
+int covalent_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
+}
+
+void covalent_free(struct rte_mbuf **mbufs, uint32_t count)
+{
+	rte_pktmbuf_free_bulk(mbufs, count);
+}
+
+void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count)
+{
+	rte_memcpy(rte_pktmbuf_mtod(mbuf, void *), bytes, count);
+	mbuf->data_len = count;
+	mbuf->pkt_len = count;
+}
+
+void covalent_ask_checksums(struct rte_mbuf *mbuf)
+{
+	struct rte_net_hdr_lens lengths;
+	uint32_t type = rte_net_get_ptype(mbuf, &lengths, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK);
+	uint32_t l4 = type & RTE_PTYPE_L4_MASK;
+	uint8_t *l3 = rte_pktmbuf_mtod(mbuf, uint8_t *) + lengths.l2_len;
+	uint64_t flags = 0;
+	uint16_t pseudo;
+
+	mbuf->l2_len = lengths.l2_len;
+	mbuf->l3_len = lengths.l3_len;
+	mbuf->l4_len = lengths.l4_len;
+	if (l4 == RTE_PTYPE_L4_TCP)
+		flags = RTE_MBUF_F_TX_TCP_CKSUM;
+	else if (l4 == RTE_PTYPE_L4_UDP)
+		flags = RTE_MBUF_F_TX_UDP_CKSUM;
+	if (RTE_ETH_IS_IPV4_HDR(type)) {
+		struct rte_ipv4_hdr *header = (struct rte_ipv4_hdr *)l3;
+
+		flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+		header->hdr_checksum = 0;
+		pseudo = rte_ipv4_phdr_cksum(header, flags);
+	} else if (RTE_ETH_IS_IPV6_HDR(type)) {
+		if (flags == 0)
+			return;
+		flags |= RTE_MBUF_F_TX_IPV6;
+		pseudo = rte_ipv6_phdr_cksum((struct rte_ipv6_hdr *)l3, flags);
+	} else {
+		return;
+	}
+	/* The device adds the sum of the rest to that of the pseudo header. */
+	if (l4 == RTE_PTYPE_L4_TCP)
+		((struct rte_tcp_hdr *)(l3 + lengths.l3_len))->cksum = pseudo;
+	else if (l4 == RTE_PTYPE_L4_UDP)
+		((struct rte_udp_hdr *)(l3 + lengths.l3_len))->dgram_cksum = pseudo;
+	mbuf->ol_flags |= flags;
+}

@@ -1,0 +1,289 @@
+//! DPDK's environment layer: set up once for the process, in a thread of its own, and never taken down.
+//!
+//! DPDK pins the thread that sets it up and remembers it as its main one, so that is a thread that ends right after. Its cores are those that
+//! this process may use, all of them for that one thread: DPDK starts no workers, and its interrupt thread floats. Lanes are the daemon's own threads; each
+//! makes itself known to DPDK when it first receives ([`join`]), which gives it caches of its own in every pool.
+
+use std::{
+    ffi::{CStr, CString, c_char},
+    fs,
+    os::raw::c_int,
+    slice,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+
+use covalent_api::config::HugePages;
+use covalent_dpdk_sys as sys;
+use tracing::{debug, error, info, warn};
+
+use super::Plan;
+use crate::port::PortError;
+
+/// How it went, for every port that comes later.
+static EAL: OnceLock<Result<Setup, String>> = OnceLock::new();
+
+/// Threads that DPDK knows have numbers below this.
+static THREADS: AtomicU32 = AtomicU32::new(1);
+
+/// The last line of DPDK's log: drivers repeat themselves.
+static LAST_LINE: Mutex<String> = Mutex::new(String::new());
+
+/// What DPDK was set up with.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pci: Vec<String>,
+}
+
+/// DPDK's version, as "DPDK 22.11.11".
+#[must_use]
+pub fn version() -> String {
+    // SAFETY: DPDK returns text that lives as long as the library.
+    let text = unsafe { CStr::from_ptr(sys::covalent_version()) };
+    text.to_string_lossy().into_owned()
+}
+
+/// Sets DPDK up, or remembers that it is.
+///
+/// # Errors
+/// [`PortError::Setup`] in the name of `port`.
+pub(super) fn ensure(
+    port: &str,
+    plan: &Plan,
+    pages: HugePages,
+) -> Result<&'static Setup, PortError> {
+    let refuse = |problem: String, remedy: &str| PortError::Setup {
+        port: port.to_owned(),
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    // What can be known is found out before anything is set up: it cannot be tried again in this process.
+    let huge = match EAL.get() {
+        Some(_) => false,
+        None => {
+            let wanted_bytes = plan.memory_mib() << 20;
+            let free_bytes = free_huge_bytes();
+            if pages == HugePages::Require && free_bytes < wanted_bytes {
+                return Err(refuse(
+                    format!(
+                        "`dataplane.huge_pages = \"require\"`, and of the {} MiB that the DPDK ports need {} MiB of huge pages are free",
+                        wanted_bytes >> 20,
+                        free_bytes >> 20
+                    ),
+                    "reserve more (`sysctl vm.nr_hugepages`), or set `dataplane.huge_pages = \"auto\"`",
+                ));
+            }
+            pages != HugePages::Never && free_bytes >= wanted_bytes
+        }
+    };
+    let answer = EAL.get_or_init(|| {
+        let arguments = arguments(plan, huge, &allowed_cores());
+        thread::Builder::new()
+            .name("covalent-dpdk".to_owned())
+            .spawn(move || set_up(&arguments))
+            .map_err(|error| error.to_string())?
+            .join()
+            .unwrap_or_else(|_| Err("its thread panicked".to_owned()))?;
+        Ok(Setup {
+            pci: plan.pci().to_vec(),
+        })
+    });
+    answer.as_ref().map_err(|problem| {
+        refuse(
+            format!("DPDK could not be set up: {problem}"),
+            "cure: see DPDK's own lines in the log above, and start the daemon again",
+        )
+    })
+}
+
+impl Setup {
+    /// Whether DPDK may touch that device on PCI: it had to be known when DPDK was set up.
+    pub(super) fn knows(&self, address: &str) -> bool {
+        self.pci.iter().any(|known| known == address)
+    }
+}
+
+/// Bytes in free huge pages of the usual size.
+fn free_huge_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let number = |key: &str| {
+        text.lines()
+            .find_map(|line| {
+                line.strip_prefix(key)?
+                    .split_whitespace()
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            })
+            .unwrap_or(0)
+    };
+    number("HugePages_Free:") * (number("Hugepagesize:") << 10)
+}
+
+/// Cores that this process may use, as far as DPDK can count them.
+fn allowed_cores() -> Vec<usize> {
+    const DPDK_CORES_MAX: usize = 128;
+    core_affinity::get_core_ids()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|core| core.id)
+        .filter(|core| *core < DPDK_CORES_MAX)
+        .collect()
+}
+
+/// The command line that DPDK reads, its program's name first.
+fn arguments(plan: &Plan, huge: bool, cores: &[usize]) -> Vec<String> {
+    let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
+    let mut arguments = vec![
+        "covalentd".to_owned(),
+        // One thread for DPDK, on any core: it starts no workers.
+        format!("--lcores=0@({})", cores.join(",")),
+        "--no-telemetry".to_owned(),
+        "--iova-mode=va".to_owned(),
+        // Where a file is made nevertheless, it is this process's alone.
+        format!("--file-prefix=covalent-{}", std::process::id()),
+    ];
+    if huge {
+        arguments.push("--in-memory".to_owned());
+    } else {
+        // Together with `--in-memory` DPDK refuses it; this is the part of that which matters here.
+        arguments.extend(["--no-shconf", "--no-huge", "-m"].map(str::to_owned));
+        arguments.push(plan.memory_mib().to_string());
+    }
+    if plan.pci().is_empty() {
+        arguments.push("--no-pci".to_owned());
+    }
+    for address in plan.pci() {
+        arguments.extend(["-a".to_owned(), address.clone()]);
+    }
+    arguments.extend_from_slice(plan.eal_arguments());
+    arguments
+}
+
+fn set_up(arguments: &[String]) -> Result<(), String> {
+    info!(version = version(), ?arguments, "setting DPDK up");
+    let texts: Vec<CString> = arguments
+        .iter()
+        .map(|argument| CString::new(argument.as_str()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("an argument with a zero in it: {error}"))?;
+    let mut pointers: Vec<*mut c_char> =
+        texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    // SAFETY: called once for the process, before DPDK logs anything.
+    if unsafe { sys::covalent_log_to(Some(take_line)) } < 0 {
+        return Err("its log cannot be taken over".to_owned());
+    }
+    // SAFETY: `pointers` are that many texts, which live through the call; DPDK reorders the pointers and writes into none of the texts. Called once.
+    let answer = unsafe { sys::covalent_eal_init(pointers.len() as c_int, pointers.as_mut_ptr()) };
+    if answer < 0 {
+        return Err(words(answer));
+    }
+    Ok(())
+}
+
+/// DPDK's words for one of its errors, a negative errno.
+pub(super) fn words(answer: c_int) -> String {
+    // SAFETY: DPDK returns text that lives until the thread asks again; it is copied here.
+    let text = unsafe { CStr::from_ptr(sys::covalent_strerror(answer.saturating_neg())) };
+    text.to_string_lossy().into_owned()
+}
+
+/// One line of DPDK's log.
+extern "C" fn take_line(level: u32, text: *const c_char, bytes: usize) {
+    // SAFETY: the shim calls with that many bytes of text, which live through the call.
+    let text = unsafe { slice::from_raw_parts(text.cast::<u8>(), bytes) };
+    let text = String::from_utf8_lossy(text);
+    let mut last = LAST_LINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if *last == text {
+        return;
+    }
+    last.clear();
+    last.push_str(&text);
+    drop(last);
+    match level {
+        0..=4 => error!(target: "dpdk", "{text}"),
+        5 => warn!(target: "dpdk", "{text}"),
+        6 | 7 => info!(target: "dpdk", "{text}"),
+        _ => debug!(target: "dpdk", "{text}"),
+    }
+}
+
+/// A thread that DPDK knows, until it ends.
+struct Member {
+    joined: bool,
+}
+
+impl Member {
+    fn join() -> Self {
+        // SAFETY: the environment layer is up, for only ports get here; this thread has not joined yet.
+        let answer = unsafe { sys::covalent_thread_register() };
+        if let Ok(number) = u32::try_from(answer) {
+            THREADS.fetch_max(number + 1, Ordering::Relaxed);
+        }
+        Self {
+            // Without a number a thread works too, only slower: DPDK has room for 128.
+            joined: answer >= 0,
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if self.joined {
+            // SAFETY: this thread joined, and ends.
+            unsafe { sys::covalent_thread_unregister() };
+        }
+    }
+}
+
+thread_local! {
+    static MEMBER: Member = Member::join();
+}
+
+/// Makes the calling thread known to DPDK. Does nothing but the first time.
+pub(super) fn join() {
+    // A thread that is ending has had its turn.
+    let _ = MEMBER.try_with(|_| ());
+}
+
+/// Threads that DPDK knows have numbers below this.
+pub(super) fn threads() -> u32 {
+    THREADS.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_host_is_touched_that_no_port_names() {
+        let mut plan = Plan::default();
+        let virtual_only = arguments(&plan, false, &[0, 1]);
+        assert!(virtual_only.iter().any(|argument| argument == "--no-pci"));
+        assert!(
+            virtual_only
+                .windows(2)
+                .any(|pair| pair[0] == "-m" && pair[1] == plan.memory_mib().to_string())
+        );
+        assert!(virtual_only.contains(&"--lcores=0@(0,1)".to_owned()));
+        plan.add("0000:03:00.0,x=y", 1, 64);
+        let with_pci = arguments(&plan, true, &[0]);
+        assert!(!with_pci.iter().any(|argument| argument == "--no-pci"));
+        assert!(
+            with_pci
+                .windows(2)
+                .any(|pair| pair == ["-a", "0000:03:00.0"])
+        );
+        assert!(with_pci.iter().any(|argument| argument == "--in-memory"));
+        for arguments in [virtual_only, with_pci] {
+            assert!(
+                arguments
+                    .iter()
+                    .any(|argument| argument == "--no-telemetry")
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What DPDK needs to know before its first port is opened.
+
+use covalent_api::config::{DpdkConfig, PortConfig, PortKind};
+
+/// Room for DPDK's own tables, in bytes.
+const OWN_BYTES: u64 = 64 << 20;
+
+/// What a buffer takes: DPDK's own head of 128 bytes, headroom, 2 KiB of frame, and what a pool keeps beside it.
+const BUFFER_BYTES: u64 = 2560;
+
+/// What the pools of one port take beside their buffers: caches for every thread that there may be.
+const POOLS_BYTES: u64 = 4 << 20;
+
+/// Slots of the rings that some drivers of virtual devices make whatever they are asked for.
+const DRIVER_SLOTS: u64 = 2048;
+
+/// Buffers of a port beside those for its rings.
+const SPARE_BUFFERS: u64 = 2048;
+
+/// Everything that DPDK is set up with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::port) struct Plan {
+    config: DpdkConfig,
+    /// Addresses of the devices on PCI of all ports; no other is touched.
+    pci: Vec<String>,
+    ports_bytes: u64,
+}
+
+#[cfg_attr(
+    not(feature = "dpdk"),
+    expect(dead_code, reason = "a build without DPDK plans nothing")
+)]
+impl Plan {
+    /// For all ports of the node: DPDK is set up for the process, not for a lane.
+    pub(in crate::port) fn of(ports: &[PortConfig]) -> Self {
+        let mut plan = Self::default();
+        for port in ports {
+            if let PortKind::Dpdk {
+                device,
+                queues,
+                ring_slots,
+                ..
+            } = &port.kind
+            {
+                plan.add(device, *queues, *ring_slots);
+            }
+        }
+        plan
+    }
+
+    /// Whether no port is planned.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ports_bytes == 0
+    }
+
+    /// The same with the port of one more device.
+    #[must_use]
+    pub(super) fn and(mut self, device: &str, queues: u32, ring_slots: u32) -> Self {
+        self.add(device, queues, ring_slots);
+        self
+    }
+
+    /// Adds what the port of one device needs.
+    pub(super) fn add(&mut self, device: &str, queues: u32, ring_slots: u32) {
+        let name = device.split_once(',').map_or(device, |(name, _)| name);
+        // A virtual device's name begins with that of its driver, an address on PCI with a digit or another one of its hexadecimal number.
+        if name.contains(':') {
+            self.pci.push(name.to_owned());
+        }
+        let (queues, slots) = (u64::from(queues), u64::from(ring_slots).max(DRIVER_SLOTS));
+        // A driver may keep two rings full for each queue; as much again as one ring is lent to other ports, and as much to send from.
+        let buffers = (2 * queues + 2) * slots + SPARE_BUFFERS;
+        self.ports_bytes += buffers * BUFFER_BYTES + POOLS_BYTES;
+    }
+
+    /// The same with what the file says.
+    #[must_use]
+    pub(in crate::port) fn with(mut self, config: &DpdkConfig) -> Self {
+        self.config = config.clone();
+        self
+    }
+
+    pub(super) fn pci(&self) -> &[String] {
+        &self.pci
+    }
+
+    pub(super) fn eal_arguments(&self) -> &[String] {
+        &self.config.eal_arguments
+    }
+
+    /// Memory to ask for, in MiB: what the file says, else what the ports need at most.
+    pub(super) fn memory_mib(&self) -> u64 {
+        match self.config.memory_mib {
+            0 => (OWN_BYTES + self.ports_bytes).div_ceil(1 << 20),
+            configured => configured.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_with_rings_and_queues_unless_the_file_says_how_much() {
+        let mut plan = Plan::default();
+        let none = plan.memory_mib();
+        plan.add("net_ring0", 1, 2048);
+        let one = plan.memory_mib();
+        plan.add("0000:03:00.0,a=b", 4, 8192);
+        let two = plan.memory_mib();
+        assert!(none < one && one < two, "{none} {one} {two}");
+        assert_eq!(plan.pci(), ["0000:03:00.0"]);
+        let config = DpdkConfig {
+            memory_mib: 77,
+            ..DpdkConfig::default()
+        };
+        assert_eq!(plan.with(&config).memory_mib(), 77);
+    }
+}

@@ -1,0 +1,119 @@
+//! Pools of packet buffers, which a device and a lane share.
+
+use std::{
+    ffi::CString,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use covalent_dpdk_sys as sys;
+
+use super::eal;
+
+/// Longest frame that a buffer holds, in bytes.
+pub(super) const FRAME_BYTES_MAX: u16 = 2048;
+
+/// Buffers that each thread keeps for itself between two visits to the pool; DPDK lets it grow to half as much again.
+const CACHE_BUFFERS: u32 = 128;
+
+/// Buffers that may lie in the cache of a thread where no other thread gets them.
+pub(super) const STRAY_BUFFERS: u32 = CACHE_BUFFERS + CACHE_BUFFERS / 2;
+
+/// Every pool of the process has a name of its own.
+static POOLS: AtomicU32 = AtomicU32::new(0);
+
+/// One buffer of some pool. It says nothing about whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(super) struct Buffer(NonNull<sys::rte_mbuf>);
+
+impl Buffer {
+    /// What DPDK handed out; never null there.
+    pub(super) fn new(raw: *mut sys::rte_mbuf) -> Option<Self> {
+        NonNull::new(raw).map(Self)
+    }
+
+    pub(super) const fn raw(self) -> *mut sys::rte_mbuf {
+        self.0.as_ptr()
+    }
+}
+
+/// Buffers for frames of up to [`FRAME_BYTES_MAX`].
+#[derive(Debug)]
+pub(super) struct Pool {
+    raw: NonNull<sys::rte_mempool>,
+    buffers: u32,
+}
+
+// SAFETY: a pool may be used by every thread of the process at once; DPDK made it so.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// Makes a pool; `None` when DPDK's memory is used up.
+    pub(super) fn create(buffers: u32) -> Option<Self> {
+        let name = format!("covalent{}", POOLS.fetch_add(1, Ordering::Relaxed));
+        let name = CString::new(name).ok()?;
+        // SAFETY: the environment layer is up, for only its owner gets here; the name lives through the call.
+        let raw = unsafe {
+            sys::covalent_pool_create(name.as_ptr(), buffers, CACHE_BUFFERS, FRAME_BYTES_MAX)
+        };
+        NonNull::new(raw).map(|raw| Self { raw, buffers })
+    }
+
+    pub(super) const fn raw(&self) -> *mut sys::rte_mempool {
+        self.raw.as_ptr()
+    }
+
+    /// Buffers that nobody has.
+    pub(super) fn idle(&self) -> u32 {
+        // SAFETY: the pool lives as long as `self`; counts of other threads' caches are read as they are at this moment.
+        unsafe { sys::covalent_pool_idle(self.raw.as_ptr(), eal::threads()) }
+    }
+
+    /// All buffers there are.
+    pub(super) const fn buffers(&self) -> u32 {
+        self.buffers
+    }
+
+    /// Size of the pages that it lies in, in bytes.
+    pub(super) fn page_bytes(&self) -> u64 {
+        // SAFETY: the pool lives as long as `self`.
+        unsafe { sys::covalent_pool_page_bytes(self.raw.as_ptr()) as u64 }
+    }
+
+    /// Puts `wanted` buffers behind `into`, or none of them.
+    pub(super) fn take(&self, into: &mut Vec<Buffer>, wanted: usize) -> bool {
+        let mut raw = [ptr::null_mut(); TAKEN_MAX];
+        let wanted = wanted.min(TAKEN_MAX);
+        // SAFETY: `raw` has room for `wanted`, and the pool lives.
+        let answer =
+            unsafe { sys::covalent_alloc(self.raw.as_ptr(), raw.as_mut_ptr(), wanted as u32) };
+        if answer != 0 {
+            return false;
+        }
+        into.extend(raw[..wanted].iter().filter_map(|&raw| Buffer::new(raw)));
+        true
+    }
+}
+
+/// Most buffers taken from a pool at a time.
+pub(super) const TAKEN_MAX: usize = 32;
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // A device that is gone, or another port of this process, may still have some: then the pool stays until the process ends.
+        if self.idle() == self.buffers {
+            // SAFETY: every buffer is back, so nobody can come to one again, and `self` was the only way to the pool.
+            unsafe { sys::covalent_pool_free(self.raw.as_ptr()) };
+        }
+    }
+}
+
+/// Gives buffers back to their pools; null pointers are passed over.
+///
+/// # Safety
+/// Each buffer is the caller's, and is not used afterwards.
+pub(super) unsafe fn give_back(buffers: &mut [*mut sys::rte_mbuf]) {
+    // SAFETY: as promised by the caller.
+    unsafe { sys::covalent_free(buffers.as_mut_ptr(), buffers.len() as u32) };
+}

@@ -1,0 +1,585 @@
+//! A device as a lane drives it.
+
+use std::{
+    os::fd::RawFd,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    config::{DataplaneConfig, RxChecksum, TxChecksum},
+    status::PortMode,
+};
+use tracing::info;
+
+use super::{
+    Plan, Wanted,
+    device::{Abilities, Device, DeviceError, RuleHandle, Wish},
+    eal,
+    look::Look,
+    nap::Nap,
+    pool::{FRAME_BYTES_MAX, Pool, STRAY_BUFFERS},
+    receive::{Frame, Receiver},
+    rules::Rules,
+    transmit::{self, Sender},
+    xstats,
+};
+use crate::port::{
+    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    af_xdp::{interface::Interface, preflight},
+};
+
+/// Bytes of two VLAN tags, which come on top of the longest frame.
+const TAGS_BYTES: usize = 8;
+
+/// Buffers beside those in rings: what a burst has in hand, and what a pool keeps back from lending.
+const SPARE_BUFFERS: u32 = 512;
+
+/// Rings that `net_af_xdp` fills and empties whatever it is asked for.
+const AF_XDP_SLOTS: u32 = 2048;
+
+const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which devices on PCI a driver of DPDK may have, and virtual ones \
+                    on an interface want root";
+
+/// The least and the most time between two tries to reach the peer of a device that must call it. Not less: a caller that hangs up before the other process has
+/// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
+
+/// See the module's documentation.
+pub(in crate::port) struct DpdkPort {
+    info: PortInfo,
+    // In this order: a device that closes gives its buffers back to pools that are still there.
+    device: Device,
+    receiver: Receiver,
+    sender: Sender,
+    rules: Rules<RuleHandle>,
+    medium: Medium,
+    frame_room_bytes: usize,
+    drop_bad_checksums: bool,
+    enabled: bool,
+    running: bool,
+    device_carrier: bool,
+    interface_carrier: bool,
+    gone: bool,
+    /// The last flush could not give the device anything.
+    stuck: bool,
+    look: Look,
+    retry: Retry,
+    nap: Nap,
+    /// Of each queue; empty where lanes must nap.
+    interrupts: Vec<RawFd>,
+    tally: Tally,
+    dropped_disabled: u64,
+    dropped_too_short: u64,
+    dropped_too_long: u64,
+    dropped_bad_checksum: u64,
+    dropped_by_reconnect: u64,
+}
+
+/// What sets kinds of devices apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Medium {
+    /// A cable, or what is like one.
+    Wire,
+    /// `net_memif`: to stop it is to pull the cable. The end that calls must call again when the other one was away.
+    Memif { calls: bool },
+}
+
+/// When to try again.
+#[derive(Debug)]
+struct Retry {
+    next: Instant,
+    pause: Duration,
+}
+
+impl Retry {
+    fn new() -> Self {
+        Self {
+            next: Instant::now() + RETRY.0,
+            pause: RETRY.0,
+        }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        self.next = now + self.pause;
+        self.pause = (self.pause * 2).min(RETRY.1);
+        true
+    }
+}
+
+/// This build has DPDK.
+///
+/// # Errors
+/// None.
+pub(in crate::port) const fn check(_port: &str) -> Result<(), PortError> {
+    Ok(())
+}
+
+/// Opens the device and starts it.
+pub(in crate::port) fn open(
+    wanted: &Wanted<'_>,
+    dataplane: &DataplaneConfig,
+    plan: &Plan,
+) -> Result<Box<dyn Port>, PortError> {
+    let own;
+    let plan = if plan.is_empty() {
+        own = plan
+            .clone()
+            .and(wanted.device, wanted.queues, wanted.ring_slots);
+        &own
+    } else {
+        plan
+    };
+    let interface = wanted
+        .interface
+        .map(|name| preflight::interface(wanted.port, name))
+        .transpose()?;
+    let name = wanted
+        .device
+        .split_once(',')
+        .map_or(wanted.device, |(name, _)| name);
+    let setup = eal::ensure(wanted.port, plan, dataplane.huge_pages)?;
+    if name.contains(':') && !setup.knows(name) {
+        return Err(refuse(
+            wanted,
+            "DPDK was set up in this process without it".to_owned(),
+            "start the daemon anew with all its PCI devices in the file",
+        ));
+    }
+    DpdkPort::start(wanted, dataplane, interface, name).map(|port| Box::new(port) as Box<dyn Port>)
+}
+
+fn refuse(wanted: &Wanted<'_>, problem: String, remedy: &str) -> PortError {
+    PortError::Setup {
+        port: wanted.port.to_owned(),
+        problem: format!("device `{}`: {problem}", wanted.device),
+        remedy: remedy.to_owned(),
+    }
+}
+
+impl DpdkPort {
+    fn start(
+        wanted: &Wanted<'_>,
+        dataplane: &DataplaneConfig,
+        interface: Option<Interface>,
+        name: &str,
+    ) -> Result<Self, PortError> {
+        let failed = |error: DeviceError| refuse(wanted, error.to_string(), CURE);
+        let io = |source| PortError::Io {
+            port: wanted.port.to_owned(),
+            doing: "making a descriptor",
+            source,
+        };
+        let mut device = Device::open(wanted.device).map_err(failed)?;
+        let can = device.abilities(wanted.ring_slots).map_err(failed)?;
+        check_wishes(wanted, &can)?;
+        let pools = || {
+            let receive = Pool::create(receive_buffers(wanted.queues, &can))?;
+            let transmit = Pool::create(transmit::pool_buffers(wanted.ring_slots))?;
+            Some((receive, transmit))
+        };
+        let (receive, transmit) = pools().ok_or_else(|| {
+            refuse(
+                wanted,
+                "DPDK's memory has no room for its packets".to_owned(),
+                "raise `dpdk.memory_mib`, reserve more huge pages, or set a smaller `ring_slots`",
+            )
+        })?;
+        let page_bytes = receive.page_bytes();
+        let medium = Medium::of(wanted.device, &can.driver);
+        let wish = Wish {
+            queues: wanted.queues,
+            rx_slots: can.rx_slots,
+            tx_slots: can.tx_slots,
+            rss_key: dataplane.rss_key.bytes(),
+            rx_checksum: wanted.rx_checksum == RxChecksum::Drop,
+            tx_checksum: wanted.tx_checksum == TxChecksum::Fill,
+        };
+        // The one that calls finds nobody yet when it is the first.
+        let may_wait = medium == Medium::Memif { calls: true };
+        let started = device.start(&wish, &receive, may_wait).map_err(failed)?;
+        let interrupts: Option<Vec<RawFd>> = if started.rx_interrupts {
+            (0..wanted.queues)
+                .map(|queue| device.interrupt_fd(queue))
+                .collect()
+        } else {
+            None
+        };
+        let interrupts = interrupts.unwrap_or_default();
+        info!(
+            port = wanted.port,
+            device = wanted.device,
+            driver = can.driver,
+            rx_slots = can.rx_slots,
+            tx_slots = can.tx_slots,
+            receive_interrupts = !interrupts.is_empty(),
+            "DPDK device started"
+        );
+        let frame_bytes_max = (can.mtu_bytes + ETHERNET_HEADER_BYTES as u32)
+            .min(u32::from(FRAME_BYTES_MAX) - TAGS_BYTES as u32);
+        let number = device.port();
+        Ok(Self {
+            info: PortInfo {
+                name: wanted.port.to_owned(),
+                kind: "dpdk",
+                interface: Some(
+                    interface
+                        .as_ref()
+                        .map_or(name, |interface| &interface.name)
+                        .to_owned(),
+                ),
+                mac: can.mac,
+                frame_bytes_max,
+                mode: PortMode {
+                    xdp: "none".to_owned(),
+                    zero_copy: name.contains(':'),
+                    need_wakeup: false,
+                    page_bytes,
+                    queues: wanted.queues,
+                },
+            },
+            device,
+            receiver: Receiver::new(number, wanted.queues as u16, receive),
+            sender: Sender::new(number, wanted.ring_slots, transmit, wish.tx_checksum),
+            rules: Rules::new(),
+            medium,
+            frame_room_bytes: frame_bytes_max as usize + TAGS_BYTES,
+            drop_bad_checksums: wish.rx_checksum,
+            enabled: true,
+            running: started.running,
+            device_carrier: false,
+            interface_carrier: interface.is_none_or(|interface| interface.carrier),
+            gone: false,
+            stuck: false,
+            look: Look::new(),
+            retry: Retry::new(),
+            nap: Nap::new().map_err(io)?,
+            interrupts,
+            tally: Tally::default(),
+            dropped_disabled: 0,
+            dropped_too_short: 0,
+            dropped_too_long: 0,
+            dropped_bad_checksum: 0,
+            dropped_by_reconnect: 0,
+        })
+    }
+}
+
+fn check_wishes(wanted: &Wanted<'_>, can: &Abilities) -> Result<(), PortError> {
+    if wanted.queues > can.queues_max {
+        return Err(refuse(
+            wanted,
+            format!(
+                "`queues = {}`, but it has {}",
+                wanted.queues, can.queues_max
+            ),
+            "set `queues` to that or less, or give a virtual device more (`qpairs=`, `queue_count=`)",
+        ));
+    }
+    if wanted.queues > 1 && !can.rss {
+        tracing::warn!(
+            port = wanted.port,
+            driver = can.driver,
+            "this driver shares no flows out by itself: frames come on the queues that its other end chooses"
+        );
+    }
+    if wanted.rx_checksum == RxChecksum::Drop && !can.rx_checksum {
+        return Err(refuse(
+            wanted,
+            format!(
+                "`rx_checksum = \"drop\"`, but driver {} does not check checksums",
+                can.driver
+            ),
+            "set `rx_checksum = \"ignore\"`",
+        ));
+    }
+    if wanted.tx_checksum == TxChecksum::Fill && !can.tx_checksum {
+        return Err(refuse(
+            wanted,
+            format!(
+                "`tx_checksum = \"fill\"`, but driver {} computes no checksums",
+                can.driver
+            ),
+            "set `tx_checksum = \"keep\"`",
+        ));
+    }
+    Ok(())
+}
+
+/// Buffers for all that a device may hold, for what other ports keep of its frames, and to spare.
+fn receive_buffers(queues: u32, can: &Abilities) -> u32 {
+    let held = if can.driver == "net_af_xdp" {
+        2 * can.rx_slots.max(AF_XDP_SLOTS)
+    } else {
+        can.rx_slots
+    };
+    queues * held + can.tx_slots + SPARE_BUFFERS + STRAY_BUFFERS
+}
+
+impl Medium {
+    fn of(device: &str, driver: &str) -> Self {
+        if driver != "net_memif" {
+            return Self::Wire;
+        }
+        let answers = device
+            .split(',')
+            .any(|argument| matches!(argument, "role=server" | "role=master"));
+        Self::Memif { calls: !answers }
+    }
+
+    const fn is_memif(self) -> bool {
+        matches!(self, Self::Memif { .. })
+    }
+}
+
+impl DpdkPort {
+    fn gone(&mut self) -> PortError {
+        self.gone = true;
+        PortError::Gone {
+            port: self.info.name.clone(),
+            reason: format!(
+                "device `{}` was taken out; restart the daemon when it is back",
+                self.info.interface.as_deref().unwrap_or_default()
+            ),
+        }
+    }
+
+    /// Hears what the device told, and asks for its carrier when that is due.
+    fn watch(&mut self) -> Result<(), PortError> {
+        if self.device.events().take_news() {
+            self.look.hurry();
+        }
+        if self.gone || self.device.events().is_removed() {
+            return Err(self.gone());
+        }
+        if !self.look.is_due() {
+            return Ok(());
+        }
+        let carrier = self.device.carrier();
+        let Some(carrier) = carrier else {
+            return Err(self.gone());
+        };
+        let carrier = self.running && carrier;
+        if carrier && !self.device_carrier && self.medium.is_memif() {
+            // What was staged was for a peer that is gone.
+            self.dropped_by_reconnect += self.sender.discard();
+        }
+        self.device_carrier = carrier;
+        if self.device_carrier {
+            self.retry = Retry::new();
+        } else if self.enabled
+            && self.medium == (Medium::Memif { calls: true })
+            && self.retry.is_due()
+        {
+            self.call_again();
+        }
+        Ok(())
+    }
+
+    /// Calls the peer once more.
+    fn call_again(&mut self) {
+        if self.running {
+            self.device.stop();
+        }
+        self.running = self.device.restart();
+    }
+
+    fn link_down(&self) -> PortError {
+        PortError::LinkDown {
+            port: self.info.name.clone(),
+        }
+    }
+}
+
+impl Port for DpdkPort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        eal::join();
+        self.watch()?;
+        if !self.running {
+            return Ok(0);
+        }
+        let Self {
+            receiver,
+            tally,
+            enabled,
+            frame_room_bytes,
+            drop_bad_checksums,
+            dropped_disabled,
+            dropped_too_short,
+            dropped_too_long,
+            dropped_bad_checksum,
+            ..
+        } = self;
+        let received = receiver.show(max, |frame: Frame<'_>| {
+            let len = frame.bytes.len();
+            let drop = if !*enabled {
+                &mut *dropped_disabled
+            } else if frame.chained || len > *frame_room_bytes {
+                &mut *dropped_too_long
+            } else if len < ETHERNET_HEADER_BYTES {
+                &mut *dropped_too_short
+            } else if frame.bad_checksum && *drop_bad_checksums {
+                &mut *dropped_bad_checksum
+            } else {
+                tally.received(len);
+                visit(frame.bytes);
+                return true;
+            };
+            *drop += 1;
+            false
+        });
+        if received > 0 {
+            self.nap.shorten();
+        }
+        Ok(received)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
+        let refusal = if len < ETHERNET_HEADER_BYTES {
+            TxRefusal::Runt { len }
+        } else if len > max {
+            TxRefusal::TooLong { len, max }
+        } else if !self.carrier() {
+            TxRefusal::Down
+        } else if self.sender.stage(frame) {
+            self.tally.taken(len);
+            return Ok(());
+        } else {
+            TxRefusal::Full
+        };
+        Err(self.tally.refused(refusal))
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        if self.gone {
+            return Err(self.gone());
+        }
+        if !self.sender.has_staged() {
+            return Ok(());
+        }
+        if !self.carrier() {
+            return Err(self.link_down());
+        }
+        eal::join();
+        let stuck = !self.sender.flush();
+        if stuck && !self.stuck {
+            // Its carrier may be why.
+            self.look.hurry();
+        }
+        self.stuck = stuck;
+        self.nap.shorten();
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        if !self.carrier() {
+            return 0;
+        }
+        self.sender.room()
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        self.sender.is_idle()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        let mut fds = vec![self.device.events().fd(), self.nap.fd()];
+        fds.extend_from_slice(&self.interrupts);
+        fds
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        if self.gone || self.device.events().has_news() {
+            return false;
+        }
+        if !self.running {
+            return true;
+        }
+        let mut interrupts = !self.interrupts.is_empty();
+        for queue in 0..self.interrupts.len() as u32 {
+            interrupts &= self.device.set_interrupt(queue, true);
+        }
+        // After the interrupts are on: what came before is found here, what comes later interrupts.
+        if self.receiver.has_frames() {
+            return false;
+        }
+        let unsent = self.sender.has_staged() && self.carrier();
+        // Nobody tells when the device has room again, and nobody wakes who naps.
+        (interrupts && !unsent) || self.nap.begin()
+    }
+
+    fn finish_sleep(&mut self) {
+        self.look.slept();
+        self.device.events().silence();
+        self.nap.end();
+        for queue in 0..self.interrupts.len() {
+            self.device.set_interrupt(queue as u32, false);
+            self.device.drain_interrupt(self.interrupts[queue]);
+        }
+    }
+
+    fn counters(&self) -> PortCounters {
+        let lost = self.device.losses();
+        let mut counters = self.tally.with_drops(vec![
+            ("rx_ring_full", lost.missed),
+            ("rx_no_buffer", lost.no_buffer),
+            ("rx_device_error", lost.rx_errors),
+            ("rx_bad_checksum", self.dropped_bad_checksum),
+            ("frame_too_short", self.dropped_too_short),
+            ("frame_too_long", self.dropped_too_long),
+            (
+                "tx_dropped_by_device",
+                lost.tx_errors + self.dropped_by_reconnect,
+            ),
+            ("port_disabled", self.dropped_disabled),
+        ]);
+        counters.device_counts = xstats::worth_telling(self.device.counts());
+        counters.device_events = self.device.events().counts();
+        counters
+    }
+
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
+        self.rules.apply(change, &mut self.device);
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
+        if self.gone {
+            return Err(self.gone());
+        }
+        if self.enabled == enabled {
+            return Ok(());
+        }
+        self.enabled = enabled;
+        if !self.medium.is_memif() {
+            self.device.set_link(enabled);
+        } else if enabled {
+            self.running = self.device.restart();
+            self.retry = Retry::new();
+            if self.running {
+                self.dropped_disabled += self.receiver.discard();
+            }
+        } else {
+            self.device.stop();
+            (self.running, self.device_carrier) = (false, false);
+        }
+        self.look.hurry();
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, up: bool) {
+        self.interface_carrier = up;
+    }
+
+    fn carrier(&self) -> bool {
+        self.enabled && self.device_carrier && self.interface_carrier && !self.gone
+    }
+}

@@ -1,0 +1,212 @@
+//! Frames to a device: copied into buffers of the port's own pool, or kept in the buffer in which another DPDK port received them.
+//!
+//! ```text
+//!   pool ──► spare ──► staged ──► device ──► pool
+//!                        ▲
+//!                        └── a buffer of another port's pool, which goes back there
+//! ```
+//! Of the port's own buffers all but the device's and the pool's are ours to see, so what the device holds is known too, without a count for each frame.
+
+use std::collections::VecDeque;
+
+use covalent_dpdk_sys as sys;
+
+use super::{
+    pool::{Buffer, Pool, STRAY_BUFFERS, TAKEN_MAX, give_back},
+    shown,
+};
+
+/// The queue that sends.
+const QUEUE: u16 = 0;
+
+/// Frames given to the device at a time.
+const BURST: usize = 32;
+
+/// What a lane sends to one device.
+#[derive(Debug)]
+pub(super) struct Sender {
+    port: u16,
+    /// Frames that may be staged, and buffers that are there for them.
+    slots: usize,
+    pool: Pool,
+    spare: Vec<Buffer>,
+    staged: VecDeque<Buffer>,
+    /// Whether the device computes checksums.
+    checksums: bool,
+    /// Whether the device gives buffers back when it is asked to.
+    reclaims: bool,
+    /// Whether the device may hold buffers of this pool.
+    lent: bool,
+}
+
+// SAFETY: the spare and staged buffers are this sender's alone, and no thread is bound to them.
+unsafe impl Send for Sender {}
+
+/// Buffers that the pool of a sender with that many slots has: some may stray into caches of other threads.
+pub(super) const fn pool_buffers(slots: u32) -> u32 {
+    slots + 2 * STRAY_BUFFERS
+}
+
+impl Sender {
+    /// For a device that was started, with a pool of [`pool_buffers`].
+    pub(super) fn new(port: u16, slots: u32, pool: Pool, checksums: bool) -> Self {
+        Self {
+            port,
+            slots: slots as usize,
+            pool,
+            spare: Vec::with_capacity(TAKEN_MAX),
+            staged: VecDeque::with_capacity(slots as usize),
+            checksums,
+            reclaims: true,
+            lent: false,
+        }
+    }
+
+    /// Takes a frame of at most [`super::pool::FRAME_BYTES_MAX`] bytes; `false` when there is no room.
+    pub(super) fn stage(&mut self, frame: &[u8]) -> bool {
+        if self.staged.len() >= self.slots {
+            return false;
+        }
+        // A device that is to compute checksums has zeros written where they belong; not while somebody looks.
+        let kept = if self.checksums {
+            None
+        } else {
+            shown::take(frame)
+        };
+        let Some(buffer) = kept.or_else(|| self.copied(frame)) else {
+            return false;
+        };
+        self.staged.push_back(buffer);
+        true
+    }
+
+    fn copied(&mut self, frame: &[u8]) -> Option<Buffer> {
+        if self.spare.is_empty() {
+            self.refill();
+        }
+        let buffer = self.spare.pop()?;
+        // SAFETY: a spare buffer is empty, this sender's alone, and has room for the longest frame, which the caller keeps to.
+        unsafe {
+            sys::covalent_fill(buffer.raw(), frame.as_ptr(), frame.len() as u16);
+            if self.checksums {
+                sys::covalent_ask_checksums(buffer.raw());
+            }
+        }
+        Some(buffer)
+    }
+
+    fn refill(&mut self) {
+        if self.pool.take(&mut self.spare, TAKEN_MAX) {
+            return;
+        }
+        self.reclaim();
+        let mut wanted = TAKEN_MAX;
+        while wanted > 0 && !self.pool.take(&mut self.spare, wanted) {
+            wanted /= 2;
+        }
+    }
+
+    /// Gives staged frames to the device, as many as it takes. Returns whether any went.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut went = false;
+        loop {
+            let count = self.sendable().min(BURST);
+            if count == 0 {
+                break;
+            }
+            // One run of the ring at a time, for the device wants them side by side.
+            let (run, _) = self.staged.as_slices();
+            let count = count.min(run.len());
+            let mut raw = [std::ptr::null_mut(); BURST];
+            for (raw, buffer) in raw.iter_mut().zip(run) {
+                *raw = buffer.raw();
+            }
+            let send = if self.checksums {
+                sys::covalent_tx_prepared_burst
+            } else {
+                sys::covalent_tx_burst
+            };
+            // SAFETY: the device runs, and only this sender sends on its queue; the buffers are this sender's, and nobody looks at their frames any more
+            // (`sendable`). Those that the device takes are forgotten here.
+            let taken = unsafe { send(self.port, QUEUE, raw.as_mut_ptr(), count as u16) };
+            let taken = usize::from(taken).min(count);
+            self.staged.drain(..taken);
+            self.lent |= taken > 0;
+            went |= taken > 0;
+            if taken < count {
+                break;
+            }
+        }
+        went
+    }
+
+    /// Staged frames that may leave now: not the one that is being shown to somebody.
+    fn sendable(&self) -> usize {
+        match self.staged.back() {
+            None => 0,
+            Some(_) if shown::is_nested() => 0,
+            Some(&last) => self.staged.len() - usize::from(shown::is_shown(last)),
+        }
+    }
+
+    /// Whether frames wait for the device.
+    pub(super) fn has_staged(&self) -> bool {
+        !self.staged.is_empty()
+    }
+
+    /// Frames that [`Sender::stage`] would take.
+    pub(super) fn room(&mut self) -> usize {
+        let slots = self.slots - self.staged.len();
+        slots.min(self.spare.len() + self.pool.idle() as usize)
+    }
+
+    /// Whether every buffer of this port is back.
+    pub(super) fn is_idle(&mut self) -> bool {
+        if !self.staged.is_empty() {
+            return false;
+        }
+        if self.lent {
+            if !self.is_complete() {
+                self.reclaim();
+            }
+            self.lent = !self.is_complete();
+        }
+        !self.lent
+    }
+
+    fn is_complete(&self) -> bool {
+        self.pool.idle() as usize + self.spare.len() == self.pool.buffers() as usize
+    }
+
+    /// Has the device give back what it has sent.
+    fn reclaim(&mut self) {
+        if !self.reclaims {
+            return;
+        }
+        // SAFETY: the device runs, and only this sender sends on its queue.
+        let answer = unsafe { sys::covalent_tx_reclaim(self.port, QUEUE) };
+        self.reclaims = answer >= 0;
+    }
+
+    /// Forgets what is staged; returns how many frames that were.
+    pub(super) fn discard(&mut self) -> u64 {
+        let count = self.sendable();
+        let discarded: Vec<Buffer> = self.staged.drain(..count).collect();
+        give_up(&discarded);
+        count as u64
+    }
+}
+
+fn give_up(buffers: &[Buffer]) {
+    let mut raw: Vec<_> = buffers.iter().map(|buffer| buffer.raw()).collect();
+    // SAFETY: they were this sender's, who forgets them.
+    unsafe { give_back(&mut raw) };
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // One that is being shown just now stays out of the pool for good: somebody looks at it.
+        self.discard();
+        give_up(&self.spare);
+    }
+}

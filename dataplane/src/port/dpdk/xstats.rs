@@ -1,0 +1,48 @@
+//! Which of a device's own counts are told.
+
+use covalent_api::status::DEVICE_COUNTS_MAX;
+
+/// Those of the whole device, in its driver's order, as many as a status has room for. Queues have counts of their own by the hundred (`rx_q0_packets`).
+pub(super) fn worth_telling(counts: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    counts
+        .into_iter()
+        .filter(|(name, _)| !is_of_a_queue(name))
+        .take(DEVICE_COUNTS_MAX)
+        .collect()
+}
+
+/// A part of the name is a letter `q` and a number.
+fn is_of_a_queue(name: &str) -> bool {
+    name.split('_').any(|part| {
+        part.strip_prefix('q').is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_queues_are_left_out_and_the_rest_is_bounded() {
+        let counts = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| ((*name).to_owned(), 1))
+                .collect::<Vec<_>>()
+        };
+        let told = worth_telling(counts(&[
+            "rx_good_packets",
+            "rx_q0_packets",
+            "tx_q12_bytes",
+            "rx_qos_drops",
+            "q",
+        ]));
+        assert_eq!(told, counts(&["rx_good_packets", "rx_qos_drops", "q"]));
+        let many = (0..1000)
+            .map(|number| (format!("count{number}"), number))
+            .collect();
+        assert_eq!(worth_telling(many).len(), DEVICE_COUNTS_MAX);
+    }
+}
