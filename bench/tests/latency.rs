@@ -177,3 +177,35 @@ fn every_peer_in_shared_memory_answers_or_says_why_not() {
         }
     }
 }
+
+#[test]
+fn redis_counts_every_request_once_pipelined_or_not() {
+    for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
+        let options = [
+            "--repeats",
+            "2",
+            "--sizes",
+            "8",
+            "--against",
+            "redis,redis-pipelined,covalent-cas",
+        ];
+        let Some(told) = told(&[&options[..], pacing].concat()) else {
+            return;
+        };
+        for entry in told["contestants"].as_array().unwrap() {
+            assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
+            if let Some(absent) = entry["absent"].as_str() {
+                eprintln!("skipped: {}: {absent}", entry["name"]);
+                assert!(absent.contains("redis-tools"), "{absent}");
+                continue;
+            }
+            let figures = told["figures"].as_array().unwrap();
+            let of_it = figures.iter().find(|one| one["side"] == entry["name"]);
+            let one = of_it.unwrap();
+            assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
+            if pacing.len() == 2 {
+                assert_eq!(one["requests"], 100, "{one}");
+            }
+        }
+    }
+}

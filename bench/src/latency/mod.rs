@@ -11,6 +11,7 @@ mod memory;
 mod pacing;
 mod peer;
 mod plot;
+mod redis;
 mod results;
 mod section;
 mod sockets;

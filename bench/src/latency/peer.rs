@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
-    memory, sockets,
+    memory, redis, sockets,
 };
 use crate::{cores::Cores, pipes::Description, stage::Stage};
 
@@ -104,6 +104,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     let mut all = covalent::sides();
     all.extend(memory::peers());
     all.extend(sockets::peers());
+    all.extend(redis::peers());
     all
 }
 

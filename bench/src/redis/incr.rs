@@ -1,24 +1,20 @@
 //! `INCR` of one key, pipelined.
 
-use std::{
-    net::{SocketAddr, TcpStream},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 
-use super::process::Running;
+use super::{process::Running, results::SideName, server::Server};
 use crate::{
-    arguments::Wire, beside::join, cores::Cores, stage::Stage, stop, summary::Summary, udp_echo,
+    arguments::Wire, beside::join, cores::Cores, stage::Stage, summary::Summary, udp_echo,
 };
 
 const PORT: u16 = 6379;
 
-/// Requests of the first run, which tells how many fill a slice.
-const FIRST_REQUESTS: u64 = 100_000;
+/// Requests of the first run for each that is under way, which tells how many fill a slice.
+const FIRST_REQUESTS: u64 = 1500;
 
-/// How long the server may take to answer, and a run longer than it should.
+/// How long a run may take longer than it should.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// So many connections with so many requests each under way.
@@ -43,8 +39,17 @@ impl Load {
         }
     }
 
-    pub fn connections(&self) -> u32 {
-        self.connections
+    /// What results call it.
+    pub fn side(&self) -> SideName {
+        if self.pipeline == 1 {
+            SideName::RedisUnpipelined(self.connections)
+        } else {
+            SideName::Redis(self.connections)
+        }
+    }
+
+    fn first_requests(&self) -> u64 {
+        FIRST_REQUESTS * u64::from(self.pipeline)
     }
 
     /// The command lines of the last slice.
@@ -62,22 +67,15 @@ impl Load {
         // On a thread of its own, as processes are pinned by pinning who starts them.
         thread::scope(|scope| {
             join(scope.spawn(|| {
-                let place = tempfile::tempdir().context("making a directory for Redis")?;
-                let server = Running::server(
-                    &stage.b,
-                    cores.far,
-                    &server_arguments(&place.path().display().to_string()),
-                    &place.path().join("log"),
-                )?;
-                wait_until_it_answers(stage)?;
+                let server = Server::start(&stage.b, &stage.a, cores.far, address())?;
                 let mut before = 0;
                 if self.requests.is_none() {
-                    let (rate, _) = self.run(stage, cores, FIRST_REQUESTS)?;
-                    before = FIRST_REQUESTS;
+                    before = self.first_requests();
+                    let (rate, _) = self.run(stage, cores, before)?;
                     let wanted = rate * 1e6 * arguments.slice().as_secs_f64();
-                    self.requests = Some((wanted as u64).max(FIRST_REQUESTS));
+                    self.requests = Some((wanted as u64).max(before));
                 }
-                let requests = self.requests.unwrap_or(FIRST_REQUESTS);
+                let requests = self.requests.unwrap_or(before);
                 let (rate, command) = self.run(stage, cores, requests)?;
                 let found = value(stage, cores)?;
                 // It sends a whole number of pipelines, so some more than asked for.
@@ -88,12 +86,7 @@ impl Load {
                     before + requests
                 );
                 self.mops.push(rate);
-                self.commands = vec![
-                    server
-                        .command
-                        .replace(&place.path().display().to_string(), "DIR"),
-                    command,
-                ];
+                self.commands = vec![server.command(), command];
                 Ok(())
             }))
         })
@@ -116,31 +109,8 @@ impl Load {
     }
 }
 
-/// Everything in memory, nothing written, as fast as it goes.
-fn server_arguments(place: &str) -> Vec<String> {
-    let bind = udp_echo::SERVER.ip();
-    format!(
-        "--port {PORT} --bind {bind} --protected-mode no --appendonly no --daemonize no --dir {place} --save"
-    )
-    .split(' ')
-    .map(str::to_owned)
-    .chain([String::new()])
-    .collect()
-}
-
-fn wait_until_it_answers(stage: &Stage) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let address = SocketAddr::new(udp_echo::SERVER.ip(), PORT);
-    loop {
-        let there = stage.a.within(|| {
-            Ok(TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
-        })?;
-        if there {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "redis-server does not answer");
-        stop::sleep(Duration::from_millis(5))?;
-    }
+fn address() -> SocketAddr {
+    SocketAddr::new(udp_echo::SERVER.ip(), PORT)
 }
 
 /// What the key is that `redis-benchmark` counts in.

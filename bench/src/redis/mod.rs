@@ -8,7 +8,8 @@
 //! Beside them what the same ports carry when nobody looks at the records: no exchange can be faster than a record each way.
 //!
 //! Two cores on either side of the comparison, one for who asks and one for who answers. Redis is asked by one connection and by as many as
-//! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. One key, one word.
+//! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. Both are measured with one request of
+//! each connection under way too, as a program without pipelining asks. One key, one word.
 
 mod goals;
 mod in_lane;
@@ -17,6 +18,7 @@ mod ours;
 mod process;
 mod results;
 mod section;
+mod server;
 mod table;
 
 use std::{
@@ -26,11 +28,11 @@ use std::{
 
 use anyhow::{Context, Result};
 
-pub use self::section::section;
 use self::{
     incr::Load,
     results::{Figures, Results, Setup, SideName},
 };
+pub use self::{process::version, section::section, server::Server};
 use crate::{
     arguments::{Format, Wire},
     cores::Cores,
@@ -47,8 +49,8 @@ use crate::{
 /// Requests that are on their way at a time on one connection of Redis.
 const PIPELINE: u32 = 64;
 
-/// Connections: one, and what `redis-benchmark` takes by itself.
-const CONNECTIONS: [u32; 2] = [1, 50];
+/// Connections and requests under way on each: one, and what `redis-benchmark` takes by itself; each without pipelining too.
+const LOADS: [(u32, u32); 4] = [(1, PIPELINE), (50, PIPELINE), (1, 1), (50, 1)];
 
 /// Measures all sides in turn and tells them. Whether every goal is met.
 pub fn measure(arguments: &Wire) -> Result<bool> {
@@ -60,7 +62,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
-    let mut loads = CONNECTIONS.map(|connections| Load::new(connections, PIPELINE));
+    let mut loads = LOADS.map(|(connections, pipeline)| Load::new(connections, pipeline));
     let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
@@ -122,7 +124,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
 
 fn redis_figures(load: &Load) -> Result<Figures> {
     Ok(Figures {
-        side: SideName::Redis(load.connections()),
+        side: load.side(),
         mops: load.rate()?,
         records_per_frame: None,
         commands: load.commands().to_vec(),

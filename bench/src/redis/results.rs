@@ -68,6 +68,8 @@ pub struct Setup {
 pub enum SideName {
     /// `redis-benchmark` with so many connections.
     Redis(u32),
+    /// The same without pipelining: one request of each connection under way.
+    RedisUnpipelined(u32),
     /// An application, through its daemon.
     Application,
     /// The lane's own thread.
@@ -82,6 +84,10 @@ impl SideName {
         match self {
             Self::Redis(1) => "Redis INCR, 1 connection".to_owned(),
             Self::Redis(connections) => format!("Redis INCR, {connections} connections"),
+            Self::RedisUnpipelined(1) => "Redis INCR, not pipelined".to_owned(),
+            Self::RedisUnpipelined(connections) => {
+                format!("the same, {connections} connections")
+            }
             Self::Application => "additions of an application".to_owned(),
             Self::Lane => "additions in the lane's thread".to_owned(),
             Self::Bare => "pairs of records, not looked at".to_owned(),
@@ -176,7 +182,11 @@ pub mod example {
         let side = |side, median: f64| Figures {
             side,
             mops: Summary::of(vec![median, median * 0.9, median * 1.1]).expect("figures"),
-            records_per_frame: (!matches!(side, SideName::Redis(_))).then_some(21.5),
+            records_per_frame: (!matches!(
+                side,
+                SideName::Redis(_) | SideName::RedisUnpipelined(_)
+            ))
+            .then_some(21.5),
             commands: vec!["redis-server --port 6379".to_owned()],
         };
         let mut results = Results {
@@ -207,6 +217,7 @@ pub mod example {
             sides: vec![
                 side(SideName::Redis(1), 0.6),
                 side(SideName::Redis(50), 1.0),
+                side(SideName::RedisUnpipelined(1), 0.03),
                 side(SideName::Application, 2.5),
                 side(SideName::Lane, 6.0),
                 side(SideName::Bare, 8.0),
