@@ -114,7 +114,7 @@ fn both_sides_count_and_every_command_is_told() {
         eprintln!("skipped: there is no redis-benchmark (Debian package redis-tools)");
         return;
     }
-    let Some((told, kept)) = measured("redis") else {
+    let Some((told, kept)) = measured("atomics") else {
         return;
     };
     assert_eq!(told, kept);
@@ -134,7 +134,9 @@ fn both_sides_count_and_every_command_is_told() {
             "{commands}"
         );
     }
-    assert!(sides.iter().any(|side| side["side"] == "application"));
+    for side in ["application", "redis_one_by_one"] {
+        assert!(sides.iter().any(|found| found["side"] == side), "{side}");
+    }
     let goals = told["goals"].as_array().unwrap();
     assert!(
         goals.iter().all(|goal| goal["at_least"] == 5.0),

@@ -10,7 +10,7 @@ use super::goals::Verdict;
 use crate::{host::Host, kept, summary::Summary};
 
 /// The name of results of this kind, and of their files.
-pub const NAME: &str = "redis";
+pub const NAME: &str = "atomics";
 
 /// A whole run.
 ///
@@ -68,6 +68,8 @@ pub struct Setup {
 pub enum SideName {
     /// `redis-benchmark` with so many connections.
     Redis(u32),
+    /// The same with one, each request when the answer to the one before it is there.
+    RedisOneByOne,
     /// An application, through its daemon.
     Application,
     /// The lane's own thread.
@@ -82,6 +84,7 @@ impl SideName {
         match self {
             Self::Redis(1) => "Redis INCR, 1 connection".to_owned(),
             Self::Redis(connections) => format!("Redis INCR, {connections} connections"),
+            Self::RedisOneByOne => "Redis INCR, one at a time".to_owned(),
             Self::Application => "additions of an application".to_owned(),
             Self::Lane => "additions in the lane's thread".to_owned(),
             Self::Bare => "pairs of records, not looked at".to_owned(),
@@ -163,7 +166,7 @@ impl Results {
 
     /// The last result in `place`, or in the folder of it if it is a file.
     pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench redis")
+        kept::last_beside(place, NAME, "covalent-bench atomics")
     }
 }
 
@@ -176,7 +179,8 @@ pub mod example {
         let side = |side, median: f64| Figures {
             side,
             mops: Summary::of(vec![median, median * 0.9, median * 1.1]).expect("figures"),
-            records_per_frame: (!matches!(side, SideName::Redis(_))).then_some(21.5),
+            records_per_frame: (!matches!(side, SideName::Redis(_) | SideName::RedisOneByOne))
+                .then_some(21.5),
             commands: vec!["redis-server --port 6379".to_owned()],
         };
         let mut results = Results {

@@ -18,6 +18,9 @@ const PORT: u16 = 6379;
 /// Requests of the first run, which tells how many fill a slice.
 const FIRST_REQUESTS: u64 = 100_000;
 
+/// The same where each waits for the answer to the one before it.
+const FIRST_REQUESTS_ONE_BY_ONE: u64 = 5_000;
+
 /// How long the server may take to answer, and a run longer than it should.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -40,6 +43,19 @@ impl Load {
             requests: None,
             mops: Vec::new(),
             commands: Vec::new(),
+        }
+    }
+
+    /// Whether more than one request is under way on a connection.
+    pub fn is_pipelined(&self) -> bool {
+        self.pipeline > 1
+    }
+
+    fn first_requests(&self) -> u64 {
+        if self.is_pipelined() {
+            FIRST_REQUESTS
+        } else {
+            FIRST_REQUESTS_ONE_BY_ONE
         }
     }
 
@@ -70,14 +86,15 @@ impl Load {
                     &place.path().join("log"),
                 )?;
                 wait_until_it_answers(stage)?;
+                let first = self.first_requests();
                 let mut before = 0;
                 if self.requests.is_none() {
-                    let (rate, _) = self.run(stage, cores, FIRST_REQUESTS)?;
-                    before = FIRST_REQUESTS;
+                    let (rate, _) = self.run(stage, cores, first)?;
+                    before = first;
                     let wanted = rate * 1e6 * arguments.slice().as_secs_f64();
-                    self.requests = Some((wanted as u64).max(FIRST_REQUESTS));
+                    self.requests = Some((wanted as u64).max(first));
                 }
-                let requests = self.requests.unwrap_or(FIRST_REQUESTS);
+                let requests = self.requests.unwrap_or(first);
                 let (rate, command) = self.run(stage, cores, requests)?;
                 let found = value(stage, cores)?;
                 // It sends a whole number of pipelines, so some more than asked for.

@@ -18,7 +18,7 @@ fn text(results: Option<&Results>) -> String {
     let Some(results) = results else {
         let _ = writeln!(
             out,
-            "Not measured: `covalent-bench redis --results bench/results` does, as root."
+            "Not measured: `covalent-bench atomics --results bench/results` does, as root."
         );
         return out;
     };
@@ -26,7 +26,7 @@ fn text(results: Option<&Results>) -> String {
     let _ = writeln!(
         out,
         "One counter at another node is added to over one veth pair between two network namespaces, with many additions under way. Redis is asked over\n\
-         TCP by `redis-benchmark -t incr -P {}`, once with one connection and once with as many as it takes by itself; the faster one is compared with.\n\
+         TCP by `redis-benchmark -t incr -P {}`, once with one connection and once with as many as it takes by itself; the faster one is compared with; *one at a time* is without a pipeline.\n\
          Ours go over AF_XDP in one phase, each executed once: *of an application*, through its daemon, or asked for *in the lane's thread* (port,\n\
          protocol and verb engine in one thread at either end). An addition takes a record each way, so none can be faster than the ports carry full\n\
          frames both ways while nobody looks at them: *pairs of records*. All sides took turns {} times, {} ms each; medians (least to most), M/s.\n\n\
@@ -100,6 +100,6 @@ mod tests {
 
     #[test]
     fn without_a_result_the_section_says_how_to_get_one() {
-        assert!(text(None).contains("Not measured: `covalent-bench redis"));
+        assert!(text(None).contains("Not measured: `covalent-bench atomics"));
     }
 }

@@ -8,7 +8,7 @@
 //! Beside them what the same ports carry when nobody looks at the records: no exchange can be faster than a record each way.
 //!
 //! Two cores on either side of the comparison, one for who asks and one for who answers. Redis is asked by one connection and by as many as
-//! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. One key, one word.
+//! its own benchmark takes unless told otherwise; the faster of the two is what is compared with. One request at a time is told beside them. One key, one word.
 
 mod goals;
 mod in_lane;
@@ -32,7 +32,7 @@ use self::{
     results::{Figures, Results, Setup, SideName},
 };
 use crate::{
-    arguments::{Format, Wire},
+    arguments::{Atomics, Format, Store, Wire},
     cores::Cores,
     exchanges::slice::Slice,
     host::Host,
@@ -51,7 +51,8 @@ const PIPELINE: u32 = 64;
 const CONNECTIONS: [u32; 2] = [1, 50];
 
 /// Measures all sides in turn and tells them. Whether every goal is met.
-pub fn measure(arguments: &Wire) -> Result<bool> {
+pub fn measure(options: &Atomics) -> Result<bool> {
+    let arguments = &options.wire;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let redis = process::version()?;
     let began_unix_ms = SystemTime::now()
@@ -60,7 +61,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
-    let mut loads = CONNECTIONS.map(|connections| Load::new(connections, PIPELINE));
+    let mut loads = loads(&options.against);
     let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
@@ -120,9 +121,27 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     Ok(results.goals.iter().all(|verdict| verdict.met))
 }
 
+/// What Redis is asked with, in the order of the command line.
+fn loads(against: &[Store]) -> Vec<Load> {
+    let mut loads = Vec::new();
+    for store in against {
+        match store {
+            Store::Redis => loads.push(Load::new(1, 1)),
+            Store::RedisPipelined => {
+                loads.extend(CONNECTIONS.map(|connections| Load::new(connections, PIPELINE)));
+            }
+        }
+    }
+    loads
+}
+
 fn redis_figures(load: &Load) -> Result<Figures> {
     Ok(Figures {
-        side: SideName::Redis(load.connections()),
+        side: if load.is_pipelined() {
+            SideName::Redis(load.connections())
+        } else {
+            SideName::RedisOneByOne
+        },
         mops: load.rate()?,
         records_per_frame: None,
         commands: load.commands().to_vec(),
