@@ -140,7 +140,7 @@ bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, s
 	target/release/covalent-bench loss --results bench/results || status=$$?; \
 	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
 	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
-	target/release/covalent-bench redis --results bench/results || status=$$?; \
+	target/release/covalent-bench atomics --results bench/results || status=$$?; \
 	target/release/covalent-bench failover --results bench/results || status=$$?; \
 	target/release/covalent-bench system-calls --results bench/results || status=$$?; \
 	target/release/covalent-bench pipes --results bench/results || status=$$?; \

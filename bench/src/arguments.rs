@@ -42,8 +42,8 @@ pub enum Action {
     Perftest(Perftest),
     /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
     Rtt(Wire),
-    /// Pipelined additions to a counter at another node: at least 5 times the rate of Redis' INCR (as root).
-    Redis(Wire),
+    /// Atomic additions a second to a counter at another node: at least 5 times the rate of Redis' INCR, pipelined (as root).
+    Atomics(Atomics),
     /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
     Exchanges(Exchanges),
     /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link (as root).
@@ -91,6 +91,32 @@ impl Wire {
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
     }
+}
+
+/// Atomic additions at another node.
+#[derive(Debug, Args)]
+pub struct Atomics {
+    /// Stores whose counters are compared with.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "PEER",
+        default_value = "redis,redis-pipelined"
+    )]
+    pub against: Vec<Store>,
+    /// Where and how long.
+    #[command(flatten)]
+    pub wire: Wire,
+}
+
+/// A store that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Store {
+    /// INCR of Redis, the next when the answer is there: on one connection, and on as many as its own benchmark takes.
+    Redis,
+    /// The same with 64 under way on each connection.
+    RedisPipelined,
 }
 
 /// Exchanges over one link on a cable in memory.

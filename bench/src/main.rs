@@ -4,6 +4,7 @@
 //! Nothing is compared with figures of another run or another machine.
 
 mod arguments;
+mod atomics;
 mod bare;
 mod bare_echo;
 mod beside;
@@ -25,7 +26,6 @@ mod perftest;
 mod pipes;
 mod plot_files;
 mod receive;
-mod redis;
 mod repeats;
 mod report;
 mod rtt;
@@ -99,9 +99,9 @@ fn run(action: &Action) -> Result<bool> {
             system_calls::measure(wire)
         }
         Action::Idle(wire) => on_the_wire(idle::measure, wire),
-        Action::Redis(wire) => {
-            prepare_wire(wire)?;
-            redis::measure(wire)
+        Action::Atomics(options) => {
+            prepare_wire(&options.wire)?;
+            atomics::measure(options)
         }
         Action::All(wire) => all(wire),
         Action::Pipes(options) => {

@@ -19,7 +19,7 @@ use crate::host::Host;
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// `rx`, `redis` or `idle`.
+    /// `rx` or `idle`.
     pub name: &'static str,
     /// The same: the goal that it is about.
     pub goal: &'static str,

@@ -114,7 +114,7 @@ fn both_sides_count_and_every_command_is_told() {
         eprintln!("skipped: there is no redis-benchmark (Debian package redis-tools)");
         return;
     }
-    let Some((told, kept)) = measured("redis") else {
+    let Some((told, kept)) = measured("atomics") else {
         return;
     };
     assert_eq!(told, kept);
@@ -135,6 +135,11 @@ fn both_sides_count_and_every_command_is_told() {
         );
     }
     assert!(sides.iter().any(|side| side["side"] == "application"));
+    assert!(
+        sides
+            .iter()
+            .any(|side| side["side"]["redis_unpipelined"] == 1)
+    );
     let goals = told["goals"].as_array().unwrap();
     assert!(
         goals.iter().all(|goal| goal["at_least"] == 5.0),

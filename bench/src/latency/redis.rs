@@ -21,15 +21,15 @@ use super::{
     sockets::{give_addresses, server_at},
 };
 use crate::{
+    atomics::{self, Server},
     beside::join,
     cores::pin,
     pipes::Description,
-    redis::{self, Server},
 };
 
 const PORT: u16 = 6379;
 
-/// Requests that one connection has under way when it pipelines: as `covalent-bench redis` and many clients do.
+/// Requests that one connection has under way when it pipelines: as `covalent-bench atomics` and many clients do.
 const PIPELINE: u64 = 64;
 
 /// `INCR bench` in the protocol of Redis.
@@ -84,7 +84,7 @@ impl Peer for Redis {
     }
 
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
-        let version = redis::version()?;
+        let version = atomics::version()?;
         give_addresses(scene.stage()?)?;
         let command = with_server(scene, |server| Ok(server.command()))?;
         let under_way = match self.under_way_max {

@@ -170,7 +170,7 @@ pub fn write_page(page: &Page) -> Result<()> {
         + &crate::latency::section(&page.results, &page.out)?
         + &crate::rtt::section(&page.results)?
         + &crate::exchanges::section(&page.results)?
-        + &crate::redis::section(&page.results)?
+        + &crate::atomics::section(&page.results)?
         + &crate::failover::section(&page.results)?
         + &crate::loss::section(&page.results, &page.out)?
         + &crate::perftest::section(&page.results)?

@@ -10,7 +10,7 @@ use super::goals::Verdict;
 use crate::{host::Host, kept, summary::Summary};
 
 /// The name of results of this kind, and of their files.
-pub const NAME: &str = "redis";
+pub const NAME: &str = "atomics";
 
 /// A whole run.
 ///
@@ -169,7 +169,7 @@ impl Results {
 
     /// The last result in `place`, or in the folder of it if it is a file.
     pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench redis")
+        kept::last_beside(place, NAME, "covalent-bench atomics")
     }
 }
 

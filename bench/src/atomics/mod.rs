@@ -34,7 +34,7 @@ use self::{
 };
 pub use self::{process::version, section::section, server::Server};
 use crate::{
-    arguments::{Format, Wire},
+    arguments::{Atomics, Format, Store, Wire},
     cores::Cores,
     exchanges::slice::Slice,
     host::Host,
@@ -49,11 +49,12 @@ use crate::{
 /// Requests that are on their way at a time on one connection of Redis.
 const PIPELINE: u32 = 64;
 
-/// Connections and requests under way on each: one, and what `redis-benchmark` takes by itself; each without pipelining too.
-const LOADS: [(u32, u32); 4] = [(1, PIPELINE), (50, PIPELINE), (1, 1), (50, 1)];
+/// Connections: one, and what `redis-benchmark` takes by itself.
+const CONNECTIONS: [u32; 2] = [1, 50];
 
 /// Measures all sides in turn and tells them. Whether every goal is met.
-pub fn measure(arguments: &Wire) -> Result<bool> {
+pub fn measure(options: &Atomics) -> Result<bool> {
+    let arguments = &options.wire;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let redis = process::version()?;
     let began_unix_ms = SystemTime::now()
@@ -62,7 +63,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
-    let mut loads = LOADS.map(|(connections, pipeline)| Load::new(connections, pipeline));
+    let mut loads = loads(&options.against);
     let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
@@ -120,6 +121,18 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     results.goals = goals::judge(&results);
     tell(&results, arguments)?;
     Ok(results.goals.iter().all(|verdict| verdict.met))
+}
+
+/// What Redis is asked with, in the order of the command line.
+fn loads(against: &[Store]) -> Vec<Load> {
+    let connections = |pipeline| CONNECTIONS.map(|connections| Load::new(connections, pipeline));
+    against
+        .iter()
+        .flat_map(|store| match store {
+            Store::Redis => connections(1),
+            Store::RedisPipelined => connections(PIPELINE),
+        })
+        .collect()
 }
 
 fn redis_figures(load: &Load) -> Result<Figures> {

@@ -11,7 +11,7 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "redis: additions to one counter at another node (M/s; median of {} rounds, with the least and the most)\n  \
+        "atomics: additions to one counter at another node (M/s; median of {} rounds, with the least and the most)\n  \
          {:<34}{:>9}{:>14}{:>16}{:>10}",
         setup.rounds, "", "rate", "", "records a frame", "of Redis"
     );

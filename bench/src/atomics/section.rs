@@ -18,7 +18,7 @@ fn text(results: Option<&Results>) -> String {
     let Some(results) = results else {
         let _ = writeln!(
             out,
-            "Not measured: `covalent-bench redis --results bench/results` does, as root."
+            "Not measured: `covalent-bench atomics --results bench/results` does, as root."
         );
         return out;
     };
@@ -101,6 +101,6 @@ mod tests {
 
     #[test]
     fn without_a_result_the_section_says_how_to_get_one() {
-        assert!(text(None).contains("Not measured: `covalent-bench redis"));
+        assert!(text(None).contains("Not measured: `covalent-bench atomics"));
     }
 }
