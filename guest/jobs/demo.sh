@@ -1,7 +1,6 @@
 # A short demonstration (`covalent demo`) over both cables: streams, verbs, a link that is cut while work is open, the kernel's TCP beside.
 . /guest/prelude.sh
 nics 1
-cp -r "$REPOSITORY/apps/samples" /tmp/captures
 # `covalent demo` cuts the link by pulling both ends of the first cable.
 cat >/tmp/cut <<'CUT'
 . /guest/prelude.sh
