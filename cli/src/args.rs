@@ -50,7 +50,13 @@ pub enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Measures Covalent beside its peers: runs `covalent-bench` with everything that follows (`covalent bench --help`).
-    #[command(disable_help_flag = true)]
+    #[command(
+        disable_help_flag = true,
+        after_help = "Examples:\n  \
+            sudo covalent bench latency --against udp,tcp\n  \
+            sudo covalent bench loss --losses 0,0.1,1\n  \
+            covalent bench perftest my-rnic/*.txt"
+    )]
     Bench(BenchArgs),
     /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
     Sim(SimArgs),
@@ -344,7 +350,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 9);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 10);
     }
 
     #[test]
@@ -361,7 +367,7 @@ mod tests {
             ));
         }
         for refused in [
-            ["covalent", "demo", "--port", "dpdk"].as_slice(),
+            ["covalent", "demo", "--port", "rdma"].as_slice(),
             &["covalent", "demo", "--seconds", "0"],
             &["covalent", "demo", "--clean", "--quick"],
             &["covalent", "demo", "--fetch-adds", "many"],
