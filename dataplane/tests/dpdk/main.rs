@@ -5,8 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's failure is its report")]
 
-mod af_packet;
-mod af_xdp;
 mod devices;
 mod dpdk_devices;
 mod forward;
@@ -33,3 +31,4 @@ mod ring;
 )]
 #[path = "../ports/suite.rs"]
 mod suite;
+mod veth;
