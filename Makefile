@@ -20,8 +20,6 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 # Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
-# Over a cable, and in shared memory; what is not installed says so in the result.
-BENCH_LATENCY = udp,udp-spin,udp-busy,tcp,tcp-spin,tcp-busy,redis,redis-pipelined,ucx,libfabric,aeron,iceoryx2
 
 .PHONY: help run test build install uninstall lint unit dpdk-test ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
@@ -135,15 +133,9 @@ guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on driver
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
 bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
-	target/release/covalent-bench all --results bench/results || status=$$?; \
-	target/release/covalent-bench latency --against $(BENCH_LATENCY) --results bench/results || status=$$?; \
-	target/release/covalent-bench loss --results bench/results || status=$$?; \
-	target/release/covalent-bench rx --peers --results bench/results || status=$$?; \
-	target/release/covalent-bench exchanges --results bench/results || status=$$?; \
-	target/release/covalent-bench atomics --results bench/results || status=$$?; \
-	target/release/covalent-bench failover --results bench/results || status=$$?; \
-	target/release/covalent-bench system-calls --results bench/results || status=$$?; \
-	target/release/covalent-bench pipes --results bench/results || status=$$?; \
+	for suite in latency rate streams atomics failover loss rtt exchanges system-calls idle; do \
+		target/release/covalent-bench $$suite --results bench/results || status=$$?; \
+	done; \
 	scripts/count-instructions --results bench/results || status=$$?; \
 	exit $$status
 

@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{latency::Latency, loss::Loss, perftest::Perftest, receive::Rx};
+use crate::{
+    against::Against, latency::Latency, loss::Loss, perftest::Perftest, rate::Rate,
+    repeats::Repeats,
+};
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
 ///
@@ -15,12 +18,12 @@ use crate::{latency::Latency, loss::Loss, perftest::Perftest, receive::Rx};
     name = "covalent-bench",
     version,
     after_help = "Examples:\n  \
-        sudo covalent-bench all --results bench/results\n  \
         sudo covalent-bench latency --against udp,tcp-busy --rate 20000 --spread-max 0.05\n  \
-        sudo covalent-bench rtt --seconds 10 --format json\n  \
-        sudo covalent-bench rx --peers --results bench/results\n  \
-        sudo covalent-bench pipes --only pipe,ring --tests echo,one-way\n  \
-        covalent-bench page bench/results/pipes-1700000000000.json"
+        sudo covalent-bench rate --against af_packet,dpdk-af_xdp --results bench/results\n  \
+        sudo covalent-bench streams --against dpdk-memif,ring --tests echo,one-way\n  \
+        sudo covalent-bench atomics --against redis --repeats-max 100 --spread-max 0.02\n  \
+        sudo covalent-bench failover --against tcp --format json\n  \
+        covalent-bench page bench/results/streams-1700000000000.json"
 )]
 pub struct Arguments {
     /// What to do.
@@ -31,34 +34,31 @@ pub struct Arguments {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// One lane receives frames into an application's pipe: at least 0.90 of a bare receiver's rate; with --peers against DPDK and the
-    /// kernel too (as root).
-    Rx(Rx),
     /// Round trips of requests that are due at fixed times, in perftest's columns, beside UDP, TCP and others (as root).
     Latency(Latency),
+    /// Frames a second that one lane receives into an application's pipe, beside bare AF_XDP, DPDK and AF_PACKET (as root).
+    Rate(Rate),
+    /// Packets and messages through pipes between two processes, beside DPDK's memif and vhost, iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
+    Streams(Streams),
+    /// Atomic additions a second to a counter at another node: at least 5 times the rate of Redis' INCR, pipelined (as root).
+    Atomics(Atomics),
+    /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link; beside TCP on a cable that is cut (as root).
+    Failover(Failover),
     /// Round trips and recovery beside TCP on one cable that loses frames and is cut (as root).
     Loss(Loss),
     /// Reads what perftest printed on hardware of your own, and tells it in the same columns as ours.
     Perftest(Perftest),
     /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
     Rtt(Wire),
-    /// Atomic additions a second to a counter at another node: at least 5 times the rate of Redis' INCR, pipelined (as root).
-    Atomics(Atomics),
     /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
     Exchanges(Exchanges),
-    /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link (as root).
-    Failover(Failover),
     /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell and offers of the core (as root).
     SystemCalls(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
-    /// Receiving, the round trip and rest, one after the other, and which came off worst (as root).
-    All(Wire),
-    /// Pipes between two processes against DPDK's memif and vhost, iceoryx2, Aeron, UCX, libfabric, sockets and a bare ring.
-    Pipes(Pipes),
-    /// Writes docs/performance.md and its plots from a result of `pipes` and the last ones of the other measurements beside it.
+    /// Writes docs/performance.md and its plots from a result of `streams` and the last ones of the other measurements beside it.
     Page(Page),
-    /// One of the processes that `pipes` starts.
+    /// One of the processes that `streams` and `latency` start.
     #[command(hide = true)]
     Role {
         /// Where the measurement listens.
@@ -69,12 +69,12 @@ pub enum Action {
 /// Measurements on a virtual cable.
 #[derive(Debug, Args)]
 pub struct Wire {
-    /// Seconds to measure each side, shared out over the repeats.
+    /// Seconds to measure each side, shared out over the least number of repeats.
     #[arg(long, default_value_t = 3.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
     pub seconds: f64,
-    /// How often both sides take turns.
-    #[arg(long, default_value_t = 5, env = "COVALENT_BENCH_REPEATS", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub repeats: u32,
+    /// How often all sides take turns.
+    #[command(flatten)]
+    pub repeats: Repeats,
     /// Descriptors in each AF_XDP ring of both sides: a power of two, 64 to 32768.
     #[arg(long, default_value_t = 2048, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
     pub ring_slots: u32,
@@ -89,45 +89,30 @@ pub struct Wire {
 impl Wire {
     /// How long one side is measured in one repeat.
     pub fn slice(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
+        Duration::from_secs_f64(self.seconds / f64::from(self.repeats.least))
     }
 }
 
 /// Atomic additions at another node.
 #[derive(Debug, Args)]
 pub struct Atomics {
-    /// Stores whose counters are compared with.
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        value_name = "PEER",
-        default_value = "redis,redis-pipelined"
-    )]
-    pub against: Vec<Store>,
+    /// Whom to compare with.
+    #[command(flatten)]
+    pub against: Against,
     /// Where and how long.
     #[command(flatten)]
     pub wire: Wire,
 }
 
-/// A store that counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Store {
-    /// INCR of Redis, the next when the answer is there: on one connection, and on as many as its own benchmark takes.
-    Redis,
-    /// The same with 64 under way on each connection.
-    RedisPipelined,
-}
-
 /// Exchanges over one link on a cable in memory.
 #[derive(Debug, Args)]
 pub struct Exchanges {
-    /// Seconds to measure each side, shared out over the repeats.
+    /// Seconds to measure each side, shared out over the least number of repeats.
     #[arg(long, default_value_t = 2.0, env = "COVALENT_BENCH_SECONDS", value_parser = seconds)]
     pub seconds: f64,
     /// How often all sides take turns.
-    #[arg(long, default_value_t = 5, env = "COVALENT_BENCH_REPEATS", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub repeats: u32,
+    #[command(flatten)]
+    pub repeats: Repeats,
     /// Longest frames that the cable holds each way: a power of two, 64 to 32768.
     #[arg(long, default_value_t = 256, env = "COVALENT_BENCH_RING_SLOTS", value_parser = ring_slots)]
     pub ring_slots: u32,
@@ -139,16 +124,22 @@ pub struct Exchanges {
 impl Exchanges {
     /// How long one side is measured in one repeat.
     pub fn slice(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds / f64::from(self.repeats))
+        Duration::from_secs_f64(self.seconds / f64::from(self.repeats.least))
     }
 }
 
 /// Links that are cut under load.
 #[derive(Debug, Args)]
 pub struct Failover {
-    /// How often a link is cut in each way.
+    /// Whom to compare with.
+    #[command(flatten)]
+    pub against: Against,
+    /// How often a link is cut in each way, shared out over the least number of repeats.
     #[arg(long, default_value_t = 200, env = "COVALENT_BENCH_CUTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cuts: u32,
+    /// How often the cuts are made anew.
+    #[command(flatten)]
+    pub repeats: Repeats,
     /// Verbs that the application keeps open.
     #[arg(long, default_value_t = 32, env = "COVALENT_BENCH_OPEN", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub open: u32,
@@ -166,18 +157,18 @@ pub struct Failover {
     pub output: Output,
 }
 
-/// Pipes against peers in shared memory and sockets.
+/// Packets and messages between two processes.
 #[derive(Debug, Clone, Args)]
-pub struct Pipes {
+pub struct Streams {
+    /// Whom to compare with.
+    #[command(flatten)]
+    pub against: Against,
     /// How often all contestants take turns.
-    #[arg(long, default_value_t = 5, env = "COVALENT_BENCH_ROUNDS", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
+    #[command(flatten)]
+    pub repeats: Repeats,
     /// Milliseconds that one repetition is measured, after a tenth of a second to warm up.
     #[arg(long, default_value_t = 250, env = "COVALENT_BENCH_SLICE_MS", value_parser = clap::value_parser!(u64).range(20..=60_000))]
     pub slice_ms: u64,
-    /// Only contestants whose name has one of these in it.
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    pub only: Vec<String>,
     /// Only these tests.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TEST")]
     pub tests: Vec<TestName>,
@@ -220,7 +211,7 @@ pub struct Output {
 /// The page to write.
 #[derive(Debug, Args)]
 pub struct Page {
-    /// A result of `pipes`; of a folder, the last one in it.
+    /// A result of `streams`; of a folder, the last one in it.
     #[arg(default_value = "bench/results")]
     pub results: PathBuf,
     /// The page. Its plots go into a folder of the same name without `.md`.
@@ -228,7 +219,7 @@ pub struct Page {
     pub out: PathBuf,
 }
 
-/// What `pipes` measures.
+/// What `streams` measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TestName {
     /// There and back.

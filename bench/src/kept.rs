@@ -1,20 +1,97 @@
-//! Results that were kept in a folder.
+//! Results: how they are told, kept in a folder, and found there again.
 
 use std::{
     fs, io,
+    io::Write as _,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, ensure};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Writes `text`, a result called `name` of a run that began at `began_unix_ms`, to a new file in `folder`, which is made if it is missing; returns where.
-pub fn write_to(folder: &Path, name: &str, began_unix_ms: u64, text: String) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let path = folder.join(format!("{name}-{began_unix_ms}.json"));
-    fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
-    Ok(path)
+use crate::arguments::{Format, Output};
+
+/// What one suite measured.
+pub trait Kept: Serialize + DeserializeOwned {
+    /// The suite: what the command line, the results and their files call it.
+    const NAME: &'static str;
+
+    /// When it began, in milliseconds since 1970.
+    fn began_unix_ms(&self) -> u64;
+
+    /// The whole run for people at a terminal.
+    fn table(&self) -> String;
+
+    /// As it lies in its file: on many lines, unless it is so long that nobody would read them.
+    ///
+    /// # Errors
+    /// It cannot be JSON.
+    fn text(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).context("writing JSON")
+    }
+
+    /// The whole result on one line of JSON.
+    ///
+    /// # Errors
+    /// It cannot be JSON.
+    fn line(&self) -> Result<String> {
+        serde_json::to_string(self).context("writing JSON")
+    }
+
+    /// Writes the result to a new file in `folder`, which is made if it is missing; returns where.
+    ///
+    /// # Errors
+    /// The folder or the file cannot be written.
+    fn write_to(&self, folder: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(format!("{}-{}.json", Self::NAME, self.began_unix_ms()));
+        fs::write(&path, self.text()? + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// The last result in `place`, or in the folder of it if it is a file; `None` if there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn last_beside(place: &Path) -> Result<Option<Self>> {
+        last_beside(place, Self::NAME, &maker::<Self>())
+    }
+
+    /// Prints the result as `output` says, and keeps it where that asks for it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn tell(&self, output: &Output) -> Result<()> {
+        let path = output
+            .results
+            .as_deref()
+            .map(|folder| self.write_to(folder))
+            .transpose()?;
+        let mut out = io::stdout().lock();
+        match (output.format, path) {
+            (Format::Json, _) => writeln!(out, "{}", self.line()?),
+            (Format::Table, None) => write!(out, "{}", self.table()),
+            (Format::Table, Some(path)) => {
+                writeln!(out, "{}written: {}", self.table(), path.display())
+            }
+        }
+        .context("writing the result")
+    }
+}
+
+/// What makes results of a kind, for people.
+pub fn maker<T: Kept>() -> String {
+    format!("covalent-bench {}", T::NAME)
+}
+
+/// The time, in milliseconds since 1970; 0 before that.
+pub fn now_unix_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
 /// The last result called `name` in `place`, or in the folder of it if it is a file; `None` if there is none. `maker` is what makes such results,
@@ -45,10 +122,12 @@ pub fn last_beside<T: DeserializeOwned>(
         .collect();
     // Their names have the time in them, and as many digits for centuries.
     found.sort();
-    let Some(path) = found.pop() else {
-        return Ok(None);
-    };
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    found.pop().map(|path| read(&path, name, maker)).transpose()
+}
+
+/// The result called `name` in this file.
+pub fn read<T: DeserializeOwned>(path: &Path, name: &str, maker: &str) -> Result<T> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let value: Value = serde_json::from_str(&text)
         .with_context(|| format!("{} is not a result of `{maker}`", path.display()))?;
     ensure!(
@@ -58,6 +137,5 @@ pub fn last_beside<T: DeserializeOwned>(
         value["name"]
     );
     serde_json::from_value(value)
-        .map(Some)
         .with_context(|| format!("{} is not a result of `{maker}`", path.display()))
 }

@@ -3,6 +3,7 @@
 //! Figures swing with whatever else the machine does, so each run measures all sides in turn, several times, and compares medians.
 //! Nothing is compared with figures of another run or another machine.
 
+mod against;
 mod arguments;
 mod atomics;
 mod bare;
@@ -23,15 +24,13 @@ mod loss;
 mod messenger;
 mod node;
 mod perftest;
-mod pipes;
 mod plot_files;
-mod receive;
+mod rate;
 mod repeats;
-mod report;
 mod rtt;
-mod rx;
 mod stage;
 mod stop;
+mod streams;
 mod summary;
 mod system_calls;
 mod trips;
@@ -40,11 +39,10 @@ mod watch;
 
 use std::{io::Write, process::ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Parser;
 
-use arguments::{Action, Arguments, Format, Output, Wire};
-use report::{Report, Standing};
+use arguments::{Action, Arguments, Output, Wire};
 use stop::Stopped;
 
 fn main() -> ExitCode {
@@ -67,14 +65,18 @@ fn main() -> ExitCode {
 /// Whether every goal is met.
 fn run(action: &Action) -> Result<bool> {
     match action {
-        Action::Rx(rx) if rx.peers => {
-            prepare_wire(&rx.wire)?;
-            receive::measure(rx)
-        }
-        Action::Rx(rx) => on_the_wire(rx::measure, &rx.wire),
         Action::Latency(options) => {
             prepare_root(&options.output)?;
             latency::measure(options)
+        }
+        Action::Rate(options) => {
+            prepare_wire(&options.wire)?;
+            rate::measure(options)
+        }
+        Action::Streams(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            streams::measure(options)
         }
         Action::Loss(options) => {
             prepare_root(&options.output)?;
@@ -98,55 +100,17 @@ fn run(action: &Action) -> Result<bool> {
             prepare_wire(wire)?;
             system_calls::measure(wire)
         }
-        Action::Idle(wire) => on_the_wire(idle::measure, wire),
+        Action::Idle(wire) => {
+            prepare_wire(wire)?;
+            idle::measure(wire)
+        }
         Action::Atomics(options) => {
             prepare_wire(&options.wire)?;
             atomics::measure(options)
         }
-        Action::All(wire) => all(wire),
-        Action::Pipes(options) => {
-            refuse_debug(&options.output)?;
-            stop::listen()?;
-            pipes::measure(options)
-        }
-        Action::Page(page) => pipes::write_page(page).map(|()| true),
-        Action::Role { socket } => pipes::play(socket).map(|()| true),
+        Action::Page(page) => streams::write_page(page).map(|()| true),
+        Action::Role { socket } => streams::play(socket).map(|()| true),
     }
-}
-
-/// Measures one thing on a virtual cable.
-type Measure = fn(&Wire) -> Result<Report>;
-
-/// Measures it, and tells it.
-fn on_the_wire(measure: Measure, wire: &Wire) -> Result<bool> {
-    prepare_wire(wire)?;
-    let report = measure(wire)?;
-    tell(&report, &wire.output)?;
-    Ok(report.met)
-}
-
-/// Measures three things, one after the other, and tells what they come to.
-fn all(wire: &Wire) -> Result<bool> {
-    prepare_wire(wire)?;
-    let mut standings = Vec::new();
-    let rx = rx::measure(wire)?;
-    tell(&rx, &wire.output)?;
-    standings.push(rx.standing());
-    for verdict in rtt::measure(wire)? {
-        standings.push(Standing {
-            name: verdict.goal,
-            margin: verdict.margin,
-            met: verdict.met,
-        });
-    }
-    let idle = idle::measure(wire)?;
-    tell(&idle, &wire.output)?;
-    standings.push(idle.standing());
-    if wire.output.format == Format::Table {
-        writeln!(std::io::stdout(), "{}", report::verdict(&standings))
-            .context("writing the result")?;
-    }
-    Ok(standings.iter().all(|standing| standing.met))
 }
 
 /// Whether a virtual cable can be measured on, and listens for the end.
@@ -173,16 +137,4 @@ fn refuse_debug(output: &Output) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn tell(report: &Report, output: &Output) -> Result<()> {
-    if let Some(folder) = &output.results {
-        report.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", report.line()?),
-        Format::Table => write!(out, "{}", report.table()),
-    }
-    .context("writing the result")
 }

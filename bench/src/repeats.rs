@@ -34,6 +34,19 @@ pub struct Settled {
 }
 
 impl Settled {
+    /// What `figures` of so many repeats say of a bound.
+    pub fn of<'a>(
+        repeats: u32,
+        spread_max: Option<f64>,
+        figures: impl Iterator<Item = &'a Summary>,
+    ) -> Self {
+        Self {
+            repeats,
+            spread_max,
+            spread: widest(figures),
+        }
+    }
+
     /// Whether the spread is within the bound, or none was given.
     pub fn is_within(&self) -> bool {
         self.spread_max.is_none_or(|most| self.spread <= most)
@@ -76,11 +89,7 @@ impl Repeats {
 
     /// What it came to.
     pub fn settled<'a>(&self, repeats: u32, figures: impl Iterator<Item = &'a Summary>) -> Settled {
-        Settled {
-            repeats,
-            spread_max: self.spread_max,
-            spread: widest(figures),
-        }
+        Settled::of(repeats, self.spread_max, figures)
     }
 }
 

@@ -56,11 +56,18 @@ fn told(arguments: &[&str]) -> Option<Value> {
     Some(told)
 }
 
+const SOCKETS: &str = "udp,udp-spin,udp-busy,tcp,tcp-spin,tcp-busy";
+
 #[test]
 fn every_side_answers_to_a_schedule_and_one_after_the_other() {
     for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
-        let Some(told) = told(&[&["--repeats", "2", "--sizes", "8,64"][..], pacing].concat())
-        else {
+        let Some(told) = told(
+            &[
+                &["--repeats", "2", "--sizes", "8,64", "--against", SOCKETS][..],
+                pacing,
+            ]
+            .concat(),
+        ) else {
             return;
         };
         for contestant in told["contestants"].as_array().unwrap() {

@@ -54,6 +54,7 @@ pub enum Command {
         disable_help_flag = true,
         after_help = "Examples:\n  \
             sudo covalent bench latency --against udp,tcp\n  \
+            sudo covalent bench rate --against af_packet,dpdk-af_xdp\n  \
             sudo covalent bench loss --losses 0,0.1,1\n  \
             covalent bench perftest my-rnic/*.txt"
     )]

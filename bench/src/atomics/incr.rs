@@ -5,9 +5,7 @@ use std::{net::SocketAddr, thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 
 use super::{process::Running, results::SideName, server::Server};
-use crate::{
-    arguments::Wire, beside::join, cores::Cores, stage::Stage, summary::Summary, udp_echo,
-};
+use crate::{arguments::Wire, beside::join, cores::Cores, stage::Stage, udp_echo};
 
 const PORT: u16 = 6379;
 
@@ -24,7 +22,6 @@ pub struct Load {
     pipeline: u32,
     /// How many fill a slice; not known at first.
     requests: Option<u64>,
-    mops: Vec<f64>,
     commands: Vec<String>,
 }
 
@@ -34,7 +31,6 @@ impl Load {
             connections,
             pipeline,
             requests: None,
-            mops: Vec::new(),
             commands: Vec::new(),
         }
     }
@@ -57,13 +53,8 @@ impl Load {
         &self.commands
     }
 
-    /// Millions of requests a second.
-    pub fn rate(&self) -> Result<Summary> {
-        Summary::of(self.mops.clone()).context("nothing was measured")
-    }
-
-    /// Measures for about one slice. The key must have grown by the number of requests.
-    pub fn slice(&mut self, stage: &Stage, cores: Cores, arguments: &Wire) -> Result<()> {
+    /// Millions of requests a second in about one slice. The key must have grown by the number of requests.
+    pub fn slice(&mut self, stage: &Stage, cores: Cores, arguments: &Wire) -> Result<f64> {
         // On a thread of its own, as processes are pinned by pinning who starts them.
         thread::scope(|scope| {
             join(scope.spawn(|| {
@@ -85,9 +76,8 @@ impl Load {
                     "the key is {found} after {} requests",
                     before + requests
                 );
-                self.mops.push(rate);
                 self.commands = vec![server.command(), command];
-                Ok(())
+                Ok(rate)
             }))
         })
     }

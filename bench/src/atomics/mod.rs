@@ -21,11 +21,6 @@ mod section;
 mod server;
 mod table;
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
 use anyhow::{Context, Result};
 
 use self::{
@@ -34,13 +29,14 @@ use self::{
 };
 pub use self::{process::version, section::section, server::Server};
 use crate::{
-    arguments::{Atomics, Format, Store, Wire},
+    against::{self, Candidate},
+    arguments::Atomics,
     cores::Cores,
-    exchanges::slice::Slice,
     host::Host,
+    kept::{Kept, now_unix_ms},
     node::find_daemon,
-    pipes::without_places,
     stage::Stage,
+    streams::without_places,
     summary::Summary,
     udp_echo,
     watch::Watch,
@@ -56,59 +52,65 @@ const CONNECTIONS: [u32; 2] = [1, 50];
 pub fn measure(options: &Atomics) -> Result<bool> {
     let arguments = &options.wire;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let redis = process::version()?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let mut rows = chosen(&options.against.against)?;
+    let asks_redis = rows.iter().any(|row| matches!(row.way, Way::Redis(_)));
+    let redis = if asks_redis {
+        process::version()?
+    } else {
+        String::new()
+    };
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
-    let mut loads = loads(&options.against);
-    let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
-    let mut running = None;
-    for _ in 0..arguments.repeats {
-        for load in &mut loads {
-            load.slice(&stage, cores, arguments)?;
+    let mut mode = None;
+    let mut rounds = 0;
+    while arguments.repeats.goes_on(rounds, medians(&rows).iter()) {
+        rounds += 1;
+        for row in &mut rows {
+            let found = match &mut row.way {
+                Way::Redis(load) => load.slice(&stage, cores, arguments)?,
+                Way::Application => {
+                    let (rate, how) = ours::slice(&stage, cores, arguments, &daemon)?;
+                    row.commands = how
+                        .commands
+                        .iter()
+                        .map(|command| without_places(&command.join(" ")))
+                        .collect();
+                    mode = Some(how.mode);
+                    row.per_frame.push(how.records_per_frame);
+                    rate
+                }
+                Way::Lane => {
+                    let slice = in_lane::slice(&stage, cores, arguments)?;
+                    row.per_frame.push(slice.records_per_frame);
+                    slice.exchanges_per_s / 1e6
+                }
+                Way::Records => {
+                    let slice = in_lane::bare_slice(&stage, cores, arguments)?;
+                    row.per_frame.push(slice.records_per_frame);
+                    slice.records_per_s / 2.0 / 1e6
+                }
+            };
+            row.mops.push(found);
         }
-        let (rate, how) = ours::slice(&stage, cores, arguments, &daemon)?;
-        ours.push(rate);
-        running = Some(how);
-        lanes.push(in_lane::slice(&stage, cores, arguments)?);
-        bare.push(in_lane::bare_slice(&stage, cores, arguments)?);
     }
-    let running = running.context("nothing was measured")?;
-    let mut sides = loads
-        .iter()
-        .map(redis_figures)
-        .collect::<Result<Vec<_>>>()?;
-    sides.push(Figures {
-        side: SideName::Application,
-        mops: Summary::of(ours).context("nothing was measured")?,
-        records_per_frame: Some(running.records_per_frame),
-        commands: running
-            .commands
-            .iter()
-            .map(|command| without_places(&command.join(" ")))
-            .collect(),
-    });
-    let exchanges = |slice: &Slice| slice.exchanges_per_s;
-    sides.push(lane_figures(SideName::Lane, &lanes, exchanges)?);
-    let pairs = |slice: &Slice| slice.records_per_s / 2.0;
-    sides.push(lane_figures(SideName::Bare, &bare, pairs)?);
+    let sides = rows.iter().map(Row::figures).collect::<Result<Vec<_>>>()?;
     let (application_core, application_shares) = cores.application_beside(cores.near);
     let mut results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
-            rounds: arguments.repeats,
+            rounds,
+            spread_max: arguments.repeats.spread_max,
             slice_ms: u64::try_from(arguments.slice().as_millis()).unwrap_or(u64::MAX),
             ring_slots: arguments.ring_slots,
             slots: ours::SLOTS,
             depth: ours::DEPTH,
             pipeline: PIPELINE,
             idle: "poll".to_owned(),
-            mode: running.mode,
+            mode,
             near_core: cores.near,
             far_core: cores.far,
             application_core,
@@ -119,55 +121,81 @@ pub fn measure(options: &Atomics) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    tell(&results, arguments)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met))
+    results.tell(&arguments.output)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
 }
 
-/// What Redis is asked with, in the order of the command line.
-fn loads(against: &[Store]) -> Vec<Load> {
-    let connections = |pipeline| CONNECTIONS.map(|connections| Load::new(connections, pipeline));
-    against
+/// One way of adding.
+enum Way {
+    Redis(Load),
+    Application,
+    Lane,
+    Records,
+}
+
+/// One side, and what it was measured at.
+struct Row {
+    way: Way,
+    mops: Vec<f64>,
+    per_frame: Vec<f64>,
+    commands: Vec<String>,
+}
+
+/// Those whom `--against` names, and ours, in the order in which they take turns.
+fn chosen(wanted: &[String]) -> Result<Vec<Row>> {
+    let redis =
+        |pipeline| CONNECTIONS.map(|connections| Way::Redis(Load::new(connections, pipeline)));
+    let all: [(&'static str, Vec<Way>); 5] = [
+        ("redis", redis(1).into()),
+        ("redis-pipelined", redis(PIPELINE).into()),
+        ("covalent-add", vec![Way::Application]),
+        ("covalent-lane-add", vec![Way::Lane]),
+        ("records", vec![Way::Records]),
+    ];
+    let candidates: Vec<Candidate> = all
         .iter()
-        .flat_map(|store| match store {
-            Store::Redis => connections(1),
-            Store::RedisPipelined => connections(PIPELINE),
+        .map(|(name, _)| Candidate {
+            name,
+            is_ours: name.starts_with("covalent-"),
         })
+        .collect();
+    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    Ok(all
+        .into_iter()
+        .filter(|(name, _)| names.contains(name))
+        .flat_map(|(_, ways)| ways)
+        .map(|way| Row {
+            way,
+            mops: Vec::new(),
+            per_frame: Vec::new(),
+            commands: Vec::new(),
+        })
+        .collect())
+}
+
+/// The median of each.
+fn medians(rows: &[Row]) -> Vec<Summary> {
+    rows.iter()
+        .filter_map(|row| Summary::of(row.mops.clone()))
         .collect()
 }
 
-fn redis_figures(load: &Load) -> Result<Figures> {
-    Ok(Figures {
-        side: load.side(),
-        mops: load.rate()?,
-        records_per_frame: None,
-        commands: load.commands().to_vec(),
-    })
-}
-
-fn lane_figures(
-    side: SideName,
-    slices: &[Slice],
-    per_s: impl Fn(&Slice) -> f64,
-) -> Result<Figures> {
-    let rates = slices.iter().map(|slice| per_s(slice) / 1e6).collect();
-    let per_frame: f64 = slices.iter().map(|slice| slice.records_per_frame).sum();
-    Ok(Figures {
-        side,
-        mops: Summary::of(rates).context("nothing was measured")?,
-        records_per_frame: Some(per_frame / slices.len() as f64),
-        commands: Vec::new(),
-    })
-}
-
-fn tell(results: &Results, arguments: &Wire) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
+impl Row {
+    fn figures(&self) -> Result<Figures> {
+        let per_frame = self.per_frame.iter().sum::<f64>() / self.per_frame.len().max(1) as f64;
+        Ok(Figures {
+            side: match &self.way {
+                Way::Redis(load) => load.side(),
+                Way::Application => SideName::Application,
+                Way::Lane => SideName::Lane,
+                Way::Records => SideName::Bare,
+            },
+            mops: Summary::of(self.mops.clone()).context("nothing was measured")?,
+            records_per_frame: (!self.per_frame.is_empty()).then_some(per_frame),
+            commands: match &self.way {
+                Way::Redis(load) => load.commands().to_vec(),
+                _ => self.commands.clone(),
+            },
+        })
     }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

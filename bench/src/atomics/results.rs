@@ -1,23 +1,17 @@
 //! What was measured, for programs, and to make a table and a section of the page from.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use super::goals::Verdict;
-use crate::{host::Host, kept, summary::Summary};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "atomics";
+use super::{goals::Verdict, table};
+use crate::{host::Host, kept::Kept, repeats::Settled, summary::Summary};
 
 /// A whole run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -36,6 +30,8 @@ pub struct Results {
 pub struct Setup {
     /// Slices of each side.
     pub rounds: u32,
+    /// How well the medians had to be known; nothing if it did not matter.
+    pub spread_max: Option<f64>,
     /// Milliseconds of each.
     pub slice_ms: u64,
     /// Descriptors in each AF_XDP ring.
@@ -49,7 +45,7 @@ pub struct Setup {
     /// Idle policy of the lanes.
     pub idle: String,
     /// The mode of the daemon's port as it read it back.
-    pub mode: PortMode,
+    pub mode: Option<PortMode>,
     /// The core of who asks: `redis-benchmark`, or the asking lane.
     pub near_core: usize,
     /// The core of who answers.
@@ -111,18 +107,19 @@ pub struct Figures {
 impl Setup {
     /// Copy mode, page size and the rest of what the figures depend on, in words.
     pub fn words(&self) -> String {
-        let mode = &self.mode;
+        let mode = self.mode.as_ref().map_or_else(String::new, |mode| {
+            format!(
+                "{} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, ",
+                mode.xdp,
+                if mode.zero_copy { "zero-copy" } else { "copy" },
+                mode.need_wakeup,
+                mode.queues,
+                mode.page_bytes
+            )
+        });
         format!(
-            "{} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {}, lanes {}, {} slots, {} verbs of the application under way",
-            mode.xdp,
-            if mode.zero_copy { "zero-copy" } else { "copy" },
-            mode.need_wakeup,
-            mode.queues,
-            mode.page_bytes,
-            self.ring_slots,
-            self.idle,
-            self.slots,
-            self.depth
+            "{mode}rings of {}, lanes {}, {} slots, {} verbs of the application under way",
+            self.ring_slots, self.idle, self.slots, self.depth
         )
     }
 
@@ -142,7 +139,26 @@ impl Setup {
     }
 }
 
+impl Kept for Results {
+    const NAME: &'static str = "atomics";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
 impl Results {
+    /// How well the medians are known.
+    pub fn settled(&self) -> Settled {
+        let setup = &self.setup;
+        let figures = self.sides.iter().map(|side| &side.mops);
+        Settled::of(setup.rounds, setup.spread_max, figures)
+    }
+
     /// What `side` did.
     pub fn figures(&self, side: SideName) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
@@ -154,22 +170,6 @@ impl Results {
             .iter()
             .filter(|figures| matches!(figures.side, SideName::Redis(_)))
             .max_by(|one, other| one.mops.median.total_cmp(&other.mops.median))
-    }
-
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
-    }
-
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench atomics")
     }
 }
 
@@ -190,24 +190,25 @@ pub mod example {
             commands: vec!["redis-server --port 6379".to_owned()],
         };
         let mut results = Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {
                 rounds: 3,
+                spread_max: None,
                 slice_ms: 100,
                 ring_slots: 2048,
                 slots: 255,
                 depth: 512,
                 pipeline: 64,
                 idle: "poll".to_owned(),
-                mode: PortMode {
+                mode: Some(PortMode {
                     xdp: "native".to_owned(),
                     zero_copy: false,
                     need_wakeup: true,
                     page_bytes: 4096,
                     queues: 1,
-                },
+                }),
                 near_core: 0,
                 far_core: 1,
                 application_core: 0,

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::pipes::told_command;
+use crate::{kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -65,11 +65,13 @@ fn text(results: Option<&Results>) -> String {
          | mode | {} |\n\
          | cores | {} |\n\
          | Redis | {} |\n\
+         | medians | {} |\n\
          | machine | {} |\n\
          | measured | `{}` |",
         setup.words(),
         setup.core_words(),
         setup.redis,
+        results.settled().words(),
         host.words(),
         told_command(&host.command)
     );

@@ -44,7 +44,8 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  {}\n  {}\n  {}",
+        "  {}\n  {}\n  {}\n  {}",
+        results.settled().words(),
         setup.words(),
         setup.core_words(),
         results.host.words()

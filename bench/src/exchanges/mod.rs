@@ -18,11 +18,6 @@ mod section;
 pub mod slice;
 mod table;
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
 use anyhow::{Context, Result};
 
 pub use self::section::section;
@@ -31,25 +26,26 @@ use self::{
     slice::Slice,
 };
 use crate::{
-    arguments::{Exchanges, Format},
+    arguments::Exchanges,
     cores::Cores,
     host::Host,
+    kept::{Kept, now_unix_ms},
     summary::Summary,
     watch::Watch,
 };
 
 /// Measures all sides in turn and tells them. Whether every goal is met.
 pub fn measure(arguments: &Exchanges) -> Result<bool> {
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let span = arguments.slice();
     let mut sides: Vec<(SideName, Vec<Slice>)> = SideName::all()
         .into_iter()
         .map(|side| (side, Vec::new()))
         .collect();
-    for _ in 0..arguments.repeats {
+    let mut rounds = 0;
+    while arguments.repeats.goes_on(rounds, medians(&sides)?.iter()) {
+        rounds += 1;
         for (side, slices) in &mut sides {
             let slice = slice::measure(*side, cores, arguments.ring_slots, span)
                 .with_context(|| format!("measuring {}", side.words()))?;
@@ -57,11 +53,12 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
         }
     }
     let mut results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
-            rounds: arguments.repeats,
+            rounds,
+            spread_max: arguments.repeats.spread_max,
             slice_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
             ring_slots: arguments.ring_slots,
             near_core: cores.near,
@@ -74,8 +71,17 @@ pub fn measure(arguments: &Exchanges) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    tell(&results, arguments)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met))
+    results.tell(&arguments.output)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+}
+
+/// The median of each side, once it was measured.
+fn medians(sides: &[(SideName, Vec<Slice>)]) -> Result<Vec<Summary>> {
+    sides
+        .iter()
+        .filter(|(_, slices)| !slices.is_empty())
+        .map(|(side, slices)| Ok(figures(*side, slices)?.records_mops))
+        .collect()
 }
 
 /// What the slices of a side come to.
@@ -97,17 +103,4 @@ fn figures(side: SideName, slices: &[Slice]) -> Result<Figures> {
         exchanges: slices.iter().map(|slice| slice.exchanges).sum(),
         allocations: slices.iter().map(|slice| slice.allocations).sum(),
     })
-}
-
-fn tell(results: &Results, arguments: &Exchanges) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

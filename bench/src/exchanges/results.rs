@@ -1,23 +1,17 @@
 //! What was measured, for programs, and to make a table and a section of the page from.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use covalent_protocol::Mode;
 use serde::{Deserialize, Serialize};
 
-use super::goals::Verdict;
-use crate::{host::Host, kept, summary::Summary};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "exchanges";
+use super::{goals::Verdict, table};
+use crate::{host::Host, kept::Kept, repeats::Settled, summary::Summary};
 
 /// A whole run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -36,6 +30,8 @@ pub struct Results {
 pub struct Setup {
     /// Slices of each side.
     pub rounds: u32,
+    /// How well the medians had to be known; nothing if it did not matter.
+    pub spread_max: Option<f64>,
     /// Milliseconds of each.
     pub slice_ms: u64,
     /// Longest frames that the cable holds each way.
@@ -145,7 +141,26 @@ pub struct Figures {
     pub allocations: u64,
 }
 
+impl Kept for Results {
+    const NAME: &'static str = "exchanges";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
 impl Results {
+    /// How well the medians are known.
+    pub fn settled(&self) -> Settled {
+        let setup = &self.setup;
+        let figures = self.sides.iter().map(|side| &side.records_mops);
+        Settled::of(setup.rounds, setup.spread_max, figures)
+    }
+
     /// What `side` came to.
     pub fn figures(&self, side: SideName) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
@@ -161,22 +176,6 @@ impl Results {
     /// Allocations of all sides while they were counted.
     pub fn allocations(&self) -> u64 {
         self.sides.iter().map(|side| side.allocations).sum()
-    }
-
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
-    }
-
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench exchanges")
     }
 }
 
@@ -210,11 +209,12 @@ pub mod example {
             })
             .collect();
         let mut results = Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {
                 rounds: 3,
+                spread_max: None,
                 slice_ms: 100,
                 ring_slots: 2048,
                 near_core: 0,

@@ -40,11 +40,12 @@ pub fn table(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "  ends on cores {} and {}, cable of {} frames, {} ms a slice\n  {}",
+        "  ends on cores {} and {}, cable of {} frames, {} ms a slice\n  {}\n  {}",
         setup.near_core,
         setup.far_core,
         setup.ring_slots,
         setup.slice_ms,
+        results.settled().words(),
         results.host.words()
     );
     out

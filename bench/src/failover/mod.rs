@@ -8,6 +8,9 @@
 //! cut, in each way in turn, and mended once everything that was open has ended; then the other one, and so on, many times. The time of a cut
 //! counts from just before it is asked for, so whatever the asking takes is in it. The word must have grown by the number of verbs: none was
 //! lost and none was done twice.
+//!
+//! TCP has no second link to go to. It is put on one cable that is cut and mended again, beside a message of ours, as [`loss`] does it: what is told
+//! there is the time to recover.
 
 mod carrier;
 mod gap;
@@ -19,7 +22,6 @@ mod table;
 mod way;
 
 use std::{
-    io::Write,
     path::Path,
     sync::mpsc::{self, Receiver, Sender},
     thread,
@@ -38,10 +40,13 @@ use self::{
     way::{Shears, Way},
 };
 use crate::{
-    arguments::{Failover, Format},
+    against::{self, Candidate},
+    arguments::Failover,
     beside::join,
     cores::Cores,
     host::Host,
+    kept::{Kept, now_unix_ms},
+    loss::{self, Loss, Severed},
     node::{Node, Plan, find_daemon},
     stage::Stage,
     stop, watch,
@@ -63,12 +68,16 @@ const ROUND_TRIPS_FOR: Duration = Duration::from_millis(300);
 /// How long an event may take to be told, and a link to be up again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often the one cable of the peers is cut in each way at most, for how long, and how many requests a second are due meanwhile.
+const CABLE_CUTS: u32 = 10;
+const CABLE_CUT_MS: u64 = 100;
+const CABLE_RATE: f64 = 5000.0;
+
 /// Measures all ways in turn and tells them. Whether every goal is met.
 pub fn measure(arguments: &Failover) -> Result<bool> {
+    let peers = peers(&arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, machine, cores) = (Host::look(), watch::Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(2, 1)?;
     let (a, b) = start(&stage, cores, arguments, &daemon)?;
@@ -98,10 +107,12 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     let port = a.status()?.ports.into_iter().next();
     let (application_core, application_shares) = cores.application_beside(cores.near);
     let mut results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(machine)?,
         setup: Setup {
+            repeats: Some(measured.repeats),
+            spread_max: arguments.repeats.spread_max,
             open: arguments.open,
             ring_slots: arguments.ring_slots,
             event_ratio: arguments.event_ratio,
@@ -117,11 +128,57 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
         verbs: posted,
         sides: results::sides(&measured.cuts)?,
         goals: Vec::new(),
+        severed: None,
         cuts: measured.cuts,
     };
+    drop((a, b, stage));
+    results.severed = severed(arguments, &peers)?;
     results.goals = goals::judge(&results);
-    tell_results(&results, arguments)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met))
+    results.tell(&arguments.output)?;
+    let settled = results.settled();
+    Ok(results.goals.iter().all(|verdict| verdict.met)
+        && settled.is_none_or(|settled| settled.is_within()))
+}
+
+/// Those of `wanted` who have no second link to go to.
+fn peers(wanted: &[String]) -> Result<Vec<String>> {
+    let peer = |name| Candidate {
+        name,
+        is_ours: false,
+    };
+    let ours = Candidate {
+        name: "covalent-add",
+        is_ours: true,
+    };
+    let candidates = [ours, peer("tcp"), peer("tcp-rto")];
+    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    Ok(names
+        .into_iter()
+        .filter(|name| *name != ours.name)
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The peers, and a message of ours, on one cable that is cut and mended; nothing if there are no peers.
+fn severed(arguments: &Failover, peers: &[String]) -> Result<Option<Severed>> {
+    if peers.is_empty() {
+        return Ok(None);
+    }
+    let sides = [peers, &["covalent-message".to_owned()]].concat();
+    loss::severed(&Loss {
+        against: sides,
+        parts_per_million: Vec::new(),
+        cuts: arguments.cuts.min(CABLE_CUTS),
+        cut_ms: CABLE_CUT_MS,
+        size: 8,
+        rate: CABLE_RATE,
+        seconds: 1.0,
+        repeats: 1,
+        ring_slots: arguments.ring_slots,
+        covalentd: arguments.covalentd.clone(),
+        output: arguments.output.clone(),
+    })
+    .map(Some)
 }
 
 fn start(stage: &Stage, cores: Cores, arguments: &Failover, daemon: &Path) -> Result<(Node, Node)> {
@@ -154,6 +211,7 @@ fn start(stage: &Stage, cores: Cores, arguments: &Failover, daemon: &Path) -> Re
 struct Measured {
     round_trip_ns: u64,
     cuts: Vec<Cut>,
+    repeats: u32,
 }
 
 /// Who cuts, mends and writes down.
@@ -200,16 +258,25 @@ impl<'a> Cutter<'a> {
 
     fn cut_all(&mut self, arguments: &Failover) -> Result<Measured> {
         let round_trip_ns = self.round_trip()?;
-        let mut cuts = Vec::new();
-        for turn in 0..arguments.cuts {
-            for way in Way::ALL {
-                stop::check()?;
-                cuts.push(self.cut(way, turn, arguments.open)?);
+        let each = arguments.cuts.div_ceil(arguments.repeats.least);
+        let (mut cuts, mut repeats, mut turn) = (Vec::new(), 0, 0);
+        while arguments
+            .repeats
+            .goes_on(repeats, results::medians(&cuts, repeats).iter())
+        {
+            for _ in 0..each {
+                for way in Way::ALL {
+                    stop::check()?;
+                    cuts.push(self.cut(way, turn, arguments.open)?);
+                }
+                turn += 1;
             }
+            repeats += 1;
         }
         Ok(Measured {
             round_trip_ns,
             cuts,
+            repeats,
         })
     }
 
@@ -354,19 +421,6 @@ fn realtime_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn tell_results(results: &Results, arguments: &Failover) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }
 
 #[cfg(test)]

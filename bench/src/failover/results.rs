@@ -1,24 +1,21 @@
 //! What was measured, for programs, and to make a table and a section of the page from.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{gap::Gap, goals::Verdict, way::Way};
-use crate::{host::Host, kept};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "failover";
+use super::{gap::Gap, goals::Verdict, table, way::Way};
+use crate::{host::Host, kept::Kept, loss::Severed, repeats::Settled, summary::Summary};
 
 /// A whole run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -34,6 +31,8 @@ pub struct Results {
     pub sides: Vec<Figures>,
     /// What the figures come to.
     pub goals: Vec<Verdict>,
+    /// Peers without a second link, on one cable that is cut and mended; nothing if there were none.
+    pub severed: Option<Severed>,
     /// Each cut, in order.
     pub cuts: Vec<Cut>,
 }
@@ -41,6 +40,10 @@ pub struct Results {
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
+    /// How often the cuts were made anew; absent in results of before that was told.
+    pub repeats: Option<u32>,
+    /// How well the medians had to be known; nothing if it did not matter.
+    pub spread_max: Option<f64>,
     /// Verbs that the application kept open.
     pub open: u32,
     /// Descriptors in each AF_XDP ring.
@@ -141,6 +144,25 @@ pub fn sides(cuts: &[Cut]) -> Result<Vec<Figures>> {
         .collect()
 }
 
+/// The median of what each repeat of each way came to, in microseconds.
+pub fn medians(cuts: &[Cut], repeats: u32) -> Vec<Summary> {
+    Way::ALL
+        .into_iter()
+        .filter_map(|way| {
+            let bounds: Vec<f64> = cuts
+                .iter()
+                .filter(|cut| cut.way == way)
+                .map(|cut| cut.gap().bound_ns() as f64 / 1e3)
+                .collect();
+            let each = bounds.len().checked_div(repeats as usize)?;
+            let medians = bounds
+                .chunks(each.max(1))
+                .filter_map(|repeat| Some(Summary::of(repeat.to_vec())?.median));
+            Summary::of(medians.collect())
+        })
+        .collect()
+}
+
 fn figures(way: Way, cuts: &[&Cut]) -> Result<Figures> {
     let mut reasons = BTreeMap::new();
     for reason in cuts.iter().filter_map(|cut| cut.reason.clone()) {
@@ -213,20 +235,28 @@ impl Setup {
 }
 
 impl Results {
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
+    /// How well the medians are known, if there were repeats.
+    pub fn settled(&self) -> Option<Settled> {
+        let repeats = self.setup.repeats?;
+        let medians = medians(&self.cuts, repeats);
+        Some(Settled::of(repeats, self.setup.spread_max, medians.iter()))
+    }
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "failover";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
     }
 
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = self.line()?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
+    fn table(&self) -> String {
+        table::table(self)
     }
 
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench failover")
+    // A line for each of hundreds of cuts.
+    fn text(&self) -> Result<String> {
+        self.line()
     }
 }
 
@@ -265,10 +295,12 @@ pub mod example {
             }
         }
         let mut results = Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {
+                repeats: Some(5),
+                spread_max: None,
                 open: 16,
                 ring_slots: 2048,
                 event_ratio: None,
@@ -290,6 +322,11 @@ pub mod example {
             verbs: 600_000,
             sides: sides(&cuts).expect("figures"),
             goals: Vec::new(),
+            severed: Some(Severed {
+                cut_ms: 100,
+                contestants: Vec::new(),
+                cuts: crate::loss::example_cuts(),
+            }),
             cuts,
         };
         results.goals = super::super::goals::judge(&results);
@@ -319,6 +356,17 @@ mod tests {
         assert!((silent.first.p50_us - 300.0).abs() < 1.0, "{silent:?}");
         assert!((silent.first.p99_us - 3000.0).abs() < 10.0, "{silent:?}");
         assert_eq!(silent.reasons["outpaced by other links"], 100);
+    }
+
+    #[test]
+    fn a_repeat_is_a_share_of_the_cuts() {
+        let results = example::results();
+        let medians = medians(&results.cuts, 4);
+        assert_eq!(medians.len(), Way::ALL.len());
+        assert!(medians.iter().all(|median| median.repeats.len() == 4));
+        assert!((medians[0].median - 80.0).abs() < 1e-9, "{:?}", medians[0]);
+        assert_eq!(results.settled().expect("repeats").repeats, 5);
+        assert!(super::medians(&[], 0).is_empty());
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{results::Results, table::reasons};
-use crate::pipes::{told_command, without_places};
+use crate::{
+    kept::Kept as _,
+    loss,
+    streams::{told_command, without_places},
+};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -63,6 +67,13 @@ fn text(results: Option<&Results>) -> String {
             verdict.target, verdict.p99_us
         );
     }
+    if let Some(severed) = &results.severed {
+        let _ = writeln!(
+            out,
+            "\nWithout a second link there is nothing to go over to. Beside TCP and a message of Covalent, a request and its answer each:"
+        );
+        out.push_str(&loss::cuts_section(severed.cut_ms, &severed.cuts));
+    }
     let others: u64 = results.sides.iter().map(|figures| figures.others).sum();
     let host = &results.host;
     let _ = writeln!(
@@ -71,11 +82,15 @@ fn text(results: Option<&Results>) -> String {
          | verbs | {}, each executed once; {others} failures of links that were not cut |\n\
          | mode | {} |\n\
          | cores | {} |\n\
+         | medians | {} |\n\
          | machine | {} |\n\
          | measured | `{}` |",
         results.verbs,
         setup.words(),
         setup.core_words(),
+        results
+            .settled()
+            .map_or_else(|| "one repeat".to_owned(), |settled| settled.words()),
         host.words(),
         told_command(&host.command)
     );
@@ -97,6 +112,8 @@ mod tests {
             "| silent both ways | 100 | 100 | 300 |",
             "| outpaced by other links 100 |",
             "| silent both ways: p99 from the cut to the first completion over the other link below 1 ms | **missed** | 300",
+            "| silent | tcp | 3 | 400.0 (200.0–600.0) |",
+            "| medians | 5 repeats; the widest spread is",
             "| 600000, each executed once; 0 failures of links that were not cut |",
         ] {
             assert!(section.contains(words), "{words:?} is not in\n{section}");

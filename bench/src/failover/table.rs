@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::{Figures, Quantiles, Results};
+use crate::loss;
 
 /// How often each evidence was what a cut was noticed by, the most frequent first.
 pub fn reasons(figures: &Figures) -> String {
@@ -63,6 +64,17 @@ pub fn table(results: &Results) -> String {
             verdict.margin
         );
     }
+    if let Some(severed) = &results.severed {
+        let _ = writeln!(
+            out,
+            "\non one cable, which is mended: there is no other link to go to"
+        );
+        out.push_str(&loss::cuts_table(severed.cut_ms, &severed.cuts));
+        let _ = writeln!(out);
+    }
+    if let Some(settled) = results.settled() {
+        let _ = writeln!(out, "  {}", settled.words());
+    }
     let _ = writeln!(
         out,
         "  {} verbs, each executed once; round trip of one at a time {:.1} µs\n  {}\n  {}\n  {}",
@@ -90,6 +102,8 @@ mod tests {
             "outpaced by other links 100\n",
             "  NOT MET: silent both ways: p99 from the cut to the first completion over the other link below 1 ms: 300",
             "round trip of one at a time 20.0 µs",
+            "  silent        tcp                            3         400.0",
+            "  5 repeats; the widest spread is",
         ] {
             assert!(table.contains(words), "{words:?} is not in\n{table}");
         }

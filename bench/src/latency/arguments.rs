@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{drive::Plan, pacing::Pacing};
 use crate::{
+    against::Against,
     arguments::{Output, ring_slots, seconds},
     repeats::Repeats,
 };
@@ -19,14 +20,9 @@ const WARM_UP: u64 = 200;
 /// Round trips of Covalent and of peers.
 #[derive(Debug, Clone, Args)]
 pub struct Latency {
-    /// Peers: udp, tcp, each with -spin or -busy too; redis, redis-pipelined; in shared memory ucx, libfabric, aeron, iceoryx2. Covalent takes part beside them; naming some of its sides leaves out the others.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "PEER",
-        default_value = "udp,udp-spin,udp-busy,tcp,tcp-spin,tcp-busy"
-    )]
-    pub against: Vec<String>,
+    /// Whom to compare with.
+    #[command(flatten)]
+    pub against: Against,
     /// Bytes of each request and each answer, without headers: 8 to 65536.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", default_value = "8,64,1024", value_parser = clap::value_parser!(u32).range(8..=65_536))]
     pub sizes: Vec<u32>,

@@ -32,8 +32,8 @@ use crate::{
     beside::join,
     cores::pin,
     node::{Node, Plan},
-    pipes::{Description, without_places},
     stage::Namespace,
+    streams::{Description, without_places},
 };
 
 /// Name of the region whose words are swapped.

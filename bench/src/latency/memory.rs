@@ -19,7 +19,7 @@ use super::{
 use crate::{
     beside::join,
     cores::pin,
-    pipes::{Company, Description, Means, NearEnd, Part, described},
+    streams::{Company, Description, Means, NearEnd, Part, described},
 };
 
 /// Longest message, in bytes: what the processes that answer have buffers for.

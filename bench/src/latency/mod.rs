@@ -17,12 +17,7 @@ mod section;
 mod sockets;
 mod table;
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use self::results::Setup;
 // What other measurements of round trips have in common with this one.
@@ -42,13 +37,13 @@ pub fn example_table() -> String {
 #[cfg(test)]
 pub use self::{results::example::results as example_results, sockets::give_addresses};
 use crate::{
-    arguments::Format,
     cores::Cores,
     host::Host,
+    kept::{Kept, now_unix_ms},
     node::find_daemon,
-    pipes::{Description, Entry},
     stage::Stage,
     stop::{self, Stopped},
+    streams::{Description, Entry},
     summary::Summary,
     watch::{Watch, Watched},
 };
@@ -63,11 +58,9 @@ pub struct Player {
 
 /// Measures all sides in turn and tells them. Whether the spread is within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
-    let peers = chosen(all(), &arguments.against)?;
+    let peers = chosen(all(), &arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let on_the_wire = peers.iter().any(|peer| peer.medium() == Medium::Wire);
     let stage = on_the_wire.then(|| Stage::build(1, 1)).transpose()?;
@@ -103,7 +96,7 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
     let settled = arguments.repeats.settled(repeats, medians(&players).iter());
     let figures: Vec<Figures> = players.iter().flat_map(Player::figures).collect();
     let results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
@@ -118,7 +111,7 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         figures,
         settled,
     };
-    tell(&results, arguments)?;
+    results.tell(&arguments.output)?;
     ensure!(
         !results.figures.is_empty(),
         "nothing was measured: the lines above say why"
@@ -210,17 +203,4 @@ impl Player {
             .filter_map(|(bytes, gathered)| gathered.figures(&self.entry.name, *bytes))
             .collect()
     }
-}
-
-fn tell(results: &Results, arguments: &Latency) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

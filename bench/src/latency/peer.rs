@@ -7,9 +7,17 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
-    memory, redis, sockets,
+    memory, redis,
+    results::Results,
+    sockets,
 };
-use crate::{cores::Cores, pipes::Description, stage::Stage};
+use crate::{
+    against::{self, Candidate},
+    cores::Cores,
+    kept::Kept as _,
+    stage::Stage,
+    streams::Description,
+};
 
 /// Where a side's requests go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,33 +116,32 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     all
 }
 
-/// Those that `wanted` names, by their whole names, and ours where one of them goes.
+/// Those whom `wanted` names, and ours where one of them goes.
 ///
 /// # Errors
-/// A name that nobody has, with those that there are.
+/// A name that nobody here has, with those that there are.
 pub fn chosen(mut all: Vec<Box<dyn Peer>>, wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
-    for name in wanted {
-        if !all.iter().any(|peer| peer.name() == name) {
-            let known: Vec<_> = all.iter().map(|peer| peer.name()).collect();
-            bail!(
-                "nobody is called `{name}`\n  cure: --against with some of {}",
-                known.join(",")
-            );
-        }
-    }
-    let is_wanted = |peer: &dyn Peer| wanted.iter().any(|name| name == peer.name());
+    let candidates: Vec<Candidate> = all
+        .iter()
+        .map(|peer| Candidate {
+            name: peer.name(),
+            is_ours: peer.is_ours(),
+        })
+        .collect();
+    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    all.retain(|peer| names.contains(&peer.name()));
+    let is_named = |peer: &dyn Peer| wanted.iter().any(|name| name == peer.name());
     let media: Vec<Medium> = all
         .iter()
-        .filter(|peer| is_wanted(peer.as_ref()))
+        .filter(|peer| !peer.is_ours())
         .map(|peer| peer.medium())
         .collect();
-    // Who names sides of ours gets those and no others.
-    let ours_named = all
-        .iter()
-        .any(|peer| peer.is_ours() && is_wanted(peer.as_ref()));
+    // Beside nobody ours is there alone, wherever it goes.
     all.retain(|peer| {
-        is_wanted(peer.as_ref())
-            || (peer.is_ours() && !ours_named && media.contains(&peer.medium()))
+        !peer.is_ours()
+            || is_named(peer.as_ref())
+            || media.is_empty()
+            || media.contains(&peer.medium())
     });
     Ok(all)
 }

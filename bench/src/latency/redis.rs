@@ -24,7 +24,7 @@ use crate::{
     atomics::{self, Server},
     beside::join,
     cores::pin,
-    pipes::Description,
+    streams::Description,
 };
 
 const PORT: u16 = 6379;

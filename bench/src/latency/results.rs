@@ -1,7 +1,5 @@
 //! What was measured, for programs, and to make a table, a plot and a section of the page from.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -9,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     drive::{Repeat, histogram},
     pacing::Pacing,
+    table,
 };
-use crate::{host::Host, kept, pipes::Entry, repeats::Settled, summary::Summary, watch::Watched};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "latency";
+use crate::{
+    host::Host, kept::Kept, repeats::Settled, streams::Entry, summary::Summary, watch::Watched,
+};
 
 /// The quantiles of a curve: half of what is above, again and again, and those that people ask for.
 const CURVE: [f64; 20] = [
@@ -26,7 +24,7 @@ const CURVE: [f64; 20] = [
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -199,6 +197,18 @@ impl Figures {
     }
 }
 
+impl Kept for Results {
+    const NAME: &'static str = "latency";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
 impl Results {
     /// Sizes that were measured, the smallest first.
     pub fn sizes(&self) -> Vec<usize> {
@@ -228,28 +238,12 @@ impl Results {
             })
             .collect()
     }
-
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
-    }
-
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench latency")
-    }
 }
 
 #[cfg(test)]
 pub mod example {
     use super::*;
-    use crate::pipes::Description;
+    use crate::streams::Description;
 
     /// Two sides at two sizes, on a quiet machine.
     pub fn results() -> Results {
@@ -297,7 +291,7 @@ pub mod example {
             figures("udp", 64, 22),
         ];
         Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {

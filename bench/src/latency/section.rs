@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{plot, results::Results};
-use crate::pipes::told_command;
+use crate::{kept::Kept as _, streams::told_command};
 
 /// The name of the plot of requests of `bytes`.
 fn file_of(bytes: usize) -> String {

@@ -35,8 +35,8 @@ use crate::{
     beside::{beside, join},
     cores::pin,
     host::Host,
-    pipes::Description,
     stage::{Namespace, Stage, ip},
+    streams::Description,
 };
 
 /// The client's address.

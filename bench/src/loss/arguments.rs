@@ -19,12 +19,13 @@ const WARM_UP: u64 = 100;
 /// A cable that loses frames and is cut.
 #[derive(Debug, Clone, Args)]
 pub struct Loss {
-    /// Peers on the same cable: tcp, tcp-spin, tcp-busy, tcp-rto, udp. Covalent takes part beside them.
+    /// Whom to put on the same cable, by names that mean the same in every suite. Ours takes part beside them.
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "PEER",
-        default_value = "tcp,tcp-rto"
+        default_value = "tcp,tcp-rto",
+        value_parser = crate::against::parser()
     )]
     pub against: Vec<String>,
     /// Parts of all frames that the cable loses each way, in percent.

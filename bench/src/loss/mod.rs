@@ -11,31 +11,41 @@ mod table;
 mod wire;
 
 use std::{
-    io::Write,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
 
-pub use self::{arguments::Loss, section::section};
+pub use self::{
+    arguments::Loss,
+    section::{cuts as cuts_section, section},
+    table::cuts as cuts_table,
+};
 use self::{
     outage::{Way, cut_again_and_again, recovery, within},
     results::{Cuts, Lossy, Results, Setup},
     wire::{Condition, LossyWire},
 };
 use crate::{
-    arguments::Format,
     beside::join,
     cores::Cores,
     host::Host,
+    kept::{Kept, now_unix_ms},
     latency::{self, Gathered, Keep, Load, Medium, Player, Scene},
     node::find_daemon,
     stop,
+    streams::Entry,
     summary::Summary,
     watch::Watch,
 };
+
+#[cfg(test)]
+pub fn example_cuts() -> Vec<Cuts> {
+    results::example::results().cuts
+}
 
 /// From one cut to the next, besides the length of a cut: time for whoever waits for a timer to be at ease again.
 const BETWEEN_CUTS: Duration = Duration::from_millis(1500);
@@ -50,9 +60,7 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         .filter(|peer| peer.medium() == Medium::Wire)
         .collect::<Vec<_>>();
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let wire = LossyWire::build()?;
     let scene = Scene {
@@ -74,7 +82,7 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
     let cuts = run.cuts(&mut players)?;
     let plan = arguments.plan(arguments.slice());
     let results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
@@ -90,12 +98,54 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         losses,
         cuts,
     };
-    tell(&results, arguments)?;
+    results.tell(&arguments.output)?;
     ensure!(
         !results.losses.is_empty() || !results.cuts.is_empty(),
         "nothing was measured: the lines above say why"
     );
     Ok(true)
+}
+
+/// What happens on one cable that is cut and mended, with nothing lost besides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Severed {
+    /// How long a cut lasted, in milliseconds.
+    pub cut_ms: u64,
+    /// Who took part, and who did not and why.
+    pub contestants: Vec<Entry>,
+    /// Each side, in each way.
+    pub cuts: Vec<Cuts>,
+}
+
+/// Cuts the cable under the sides that `arguments` names, and ours.
+///
+/// # Errors
+/// The cable cannot be built; [`stop::Stopped`].
+pub fn severed(arguments: &Loss) -> Result<Severed> {
+    let peers = latency::chosen(latency::all(), &arguments.against)?;
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let wire = LossyWire::build()?;
+    let scene = Scene {
+        stage: Some(&wire.ends),
+        cores: Cores::choose()?,
+        ring_slots: arguments.ring_slots,
+        daemon: &daemon,
+    };
+    let mut players = peers
+        .into_iter()
+        .map(|peer| Player::prepare(peer, &scene))
+        .collect::<Result<Vec<_>>>()?;
+    let run = Run {
+        arguments,
+        wire: &wire,
+        scene: &scene,
+    };
+    let cuts = run.cuts(&mut players)?;
+    Ok(Severed {
+        cut_ms: arguments.cut_ms,
+        contestants: players.into_iter().map(Player::into_entry).collect(),
+        cuts,
+    })
 }
 
 struct Run<'a> {
@@ -205,17 +255,4 @@ impl Run<'_> {
             keep,
         }
     }
-}
-
-fn tell(results: &Results, arguments: &Loss) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

@@ -15,7 +15,7 @@ use plotters::{
 };
 
 use super::results::{Results, percent};
-use crate::pipes::{Drawn, FONT, MARKS, steps_around, tick};
+use crate::streams::{Drawn, FONT, MARKS, steps_around, tick};
 
 /// Width and height of a plot, in pixels at its natural size.
 const PLOT_PX: (u32, u32) = (880, 480);

@@ -1,28 +1,22 @@
 //! What was measured, for programs, and to make a table, a plot and a section of the page from.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::outage::Way;
+use super::{outage::Way, table};
 use crate::{
     host::Host,
-    kept,
+    kept::Kept,
     latency::{Figures, Pacing},
-    pipes::Entry,
+    streams::Entry,
     summary::Summary,
 };
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "loss";
 
 /// A whole run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -93,6 +87,18 @@ pub fn percent(parts_per_million: u32) -> String {
     format!("{} %", f64::from(parts_per_million) / 1e4)
 }
 
+impl Kept for Results {
+    const NAME: &'static str = "loss";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
 impl Results {
     /// The losses, the smallest first.
     pub fn parts(&self) -> Vec<u32> {
@@ -122,22 +128,6 @@ impl Results {
         self.losses
             .iter()
             .find(|one| one.figures.side == side && one.parts_per_million == parts)
-    }
-
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
-    }
-
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench loss")
     }
 }
 
@@ -171,7 +161,7 @@ pub mod example {
             figures: figures(side, 1.0),
         };
         Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: latency.host,
             setup: Setup {

@@ -4,8 +4,11 @@ use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
 
-use super::{plot, results::Results};
-use crate::{pipes::told_command, plot_files};
+use super::{
+    plot,
+    results::{Cuts, Results},
+};
+use crate::{kept::Kept as _, plot_files, streams::told_command};
 
 /// The plot.
 const PLOT: &str = "loss.svg";
@@ -75,34 +78,11 @@ fn text(results: Option<&Results>, folder: &str, with_plot: bool) -> String {
             );
         }
     }
+    out.push_str(&cuts(setup.cut_ms, &results.cuts));
     if !results.cuts.is_empty() {
         let _ = writeln!(
             out,
-            "\nThe same cable is cut for {} ms, again and again, and there is no other. *To recover* is from when the mending was asked for to the first answer, the\n\
-             time of the asking included; *longest wait* is that of a request around a cut. (What Covalent does with a second link is [above](#a-link-is-cut).)\n\n\
-             | cut | | cuts | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | max |\n|---|---|---:|---:|---:|---:|---:|---:|---:|",
-            setup.cut_ms
-        );
-    }
-    for cut in &results.cuts {
-        let (recovered, longest, times) =
-            (&cut.recovered_ms, &cut.longest_ms, &cut.figures.times_us);
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | {:.0} | {:.0} |",
-            cut.way.words(),
-            bold(&cut.figures.side),
-            recovered.repeats.len(),
-            recovered.median,
-            recovered.min,
-            recovered.max,
-            longest.median,
-            longest.min,
-            longest.max,
-            times.typical,
-            times.p99,
-            times.p999,
-            times.max
+            "\nWhat Covalent does with a second link is [above](#a-link-is-cut)."
         );
     }
     let _ = writeln!(out);
@@ -128,6 +108,42 @@ fn text(results: Option<&Results>, folder: &str, with_plot: bool) -> String {
         results.host.words(),
         told_command(&results.host.command)
     );
+    out
+}
+
+/// What a cable that is cut came to; nothing if it was not.
+pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
+    let mut out = String::new();
+    if !cuts.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nThe same cable is cut for {} ms, again and again, and there is no other link. *To recover* is from when the mending was asked for to the first answer, the\n\
+             time of the asking included; *longest wait* is that of a request around a cut.\n\n\
+             | cut | | cuts | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | max |\n|---|---|---:|---:|---:|---:|---:|---:|---:|",
+            cut_ms
+        );
+    }
+    for cut in cuts {
+        let (recovered, longest, times) =
+            (&cut.recovered_ms, &cut.longest_ms, &cut.figures.times_us);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | {:.0} | {:.0} |",
+            cut.way.words(),
+            bold(&cut.figures.side),
+            recovered.repeats.len(),
+            recovered.median,
+            recovered.min,
+            recovered.max,
+            longest.median,
+            longest.min,
+            longest.max,
+            times.typical,
+            times.p99,
+            times.p999,
+            times.max
+        );
+    }
     out
 }
 

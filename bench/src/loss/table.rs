@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::results::Results;
+use super::results::{Cuts, Results};
 
 /// The whole run.
 pub fn table(results: &Results) -> String {
@@ -51,28 +51,7 @@ pub fn table(results: &Results) -> String {
             );
         }
     }
-    if !results.cuts.is_empty() {
-        let _ = writeln!(
-            out,
-            "cut for {} ms, again and again (ms; median with the least and the most)\n  \
-             {:<14}{:<26}{:>6}{:>14}{:>20}{:>16}{:>20}",
-            setup.cut_ms, "", "", "cuts", "to recover", "", "longest wait", ""
-        );
-    }
-    for cut in &results.cuts {
-        let (recovered, longest) = (&cut.recovered_ms, &cut.longest_ms);
-        let _ = writeln!(
-            out,
-            "  {:<14}{:<26}{:>6}{:>14.1}{:>20}{:>16.1}{:>20}",
-            cut.way.words(),
-            cut.figures.side,
-            recovered.repeats.len(),
-            recovered.median,
-            format!("{:.1}–{:.1}", recovered.min, recovered.max),
-            longest.median,
-            format!("{:.1}–{:.1}", longest.min, longest.max)
-        );
-    }
+    out.push_str(&cuts(setup.cut_ms, &results.cuts));
     for entry in &results.contestants {
         if let Some(reason) = &entry.absent {
             let _ = writeln!(out, "  {} took no part: {reason}", entry.name);
@@ -95,6 +74,34 @@ pub fn table(results: &Results) -> String {
         setup.far_core,
         results.host.words()
     );
+    out
+}
+
+/// What a cable that is cut came to; nothing if it was not.
+pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
+    let mut out = String::new();
+    if !cuts.is_empty() {
+        let _ = writeln!(
+            out,
+            "cut for {} ms, again and again (ms; median with the least and the most)\n  \
+             {:<14}{:<26}{:>6}{:>14}{:>20}{:>16}{:>20}",
+            cut_ms, "", "", "cuts", "to recover", "", "longest wait", ""
+        );
+    }
+    for cut in cuts {
+        let (recovered, longest) = (&cut.recovered_ms, &cut.longest_ms);
+        let _ = writeln!(
+            out,
+            "  {:<14}{:<26}{:>6}{:>14.1}{:>20}{:>16.1}{:>20}",
+            cut.way.words(),
+            cut.figures.side,
+            recovered.repeats.len(),
+            recovered.median,
+            format!("{:.1}–{:.1}", recovered.min, recovered.max),
+            longest.median,
+            format!("{:.1}–{:.1}", longest.min, longest.max)
+        );
+    }
     out
 }
 

@@ -5,9 +5,7 @@ mod table;
 
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -16,12 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use self::parse::{Found, Output};
 use crate::{
-    arguments::{self, Format},
-    kept, latency,
+    arguments,
+    kept::{Kept, now_unix_ms},
+    latency,
 };
-
-/// The name of results of this kind, and of their files.
-const NAME: &str = "perftest";
 
 /// Most bytes of a file that are read: thousands of outputs.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -45,28 +41,45 @@ pub struct Perftest {
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     name: String,
     /// When they were read, in milliseconds since 1970.
     began_unix_ms: u64,
     /// Outputs, in their order.
     outputs: Vec<Output>,
+    /// Our last result, to stand beside.
+    #[serde(skip)]
+    ours: Option<latency::Results>,
+    /// Lines that do not fit their header, each with its file.
+    #[serde(skip)]
+    unread: Vec<String>,
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "perftest";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(&self.outputs, self.ours.as_ref(), &self.unread)
+    }
 }
 
 /// Reads the files and tells them beside our last result. Whether every line of figures could be read.
 pub fn read(options: &Perftest) -> Result<bool> {
     let mut results = Results {
-        name: NAME.to_owned(),
-        began_unix_ms: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0)),
+        name: Results::NAME.to_owned(),
+        began_unix_ms: now_unix_ms(),
         outputs: Vec::new(),
+        ours: latency::Results::last_beside(&options.beside)?,
+        unread: Vec::new(),
     };
-    let mut unread = Vec::new();
     for file in &options.files {
         let found = read_file(file)?;
         for line in &found.unread_lines {
-            unread.push(format!("{}:{line}", file.display()));
+            results.unread.push(format!("{}:{line}", file.display()));
         }
         ensure!(
             !found.outputs.is_empty(),
@@ -75,26 +88,8 @@ pub fn read(options: &Perftest) -> Result<bool> {
         );
         results.outputs.extend(found.outputs);
     }
-    let ours = latency::Results::last_beside(&options.beside)?;
-    let mut out = std::io::stdout().lock();
-    match options.output.format {
-        Format::Json => writeln!(
-            out,
-            "{}",
-            serde_json::to_string(&results).context("writing JSON")?
-        ),
-        Format::Table => write!(
-            out,
-            "{}",
-            table::table(&results.outputs, ours.as_ref(), &unread)
-        ),
-    }
-    .context("writing the result")?;
-    if let Some(folder) = &options.output.results {
-        let text = serde_json::to_string_pretty(&results).context("writing JSON")?;
-        kept::write_to(folder, NAME, results.began_unix_ms, text)?;
-    }
-    Ok(unread.is_empty())
+    results.tell(&options.output)?;
+    Ok(results.unread.is_empty())
 }
 
 fn read_file(file: &Path) -> Result<Found> {
@@ -111,6 +106,6 @@ fn read_file(file: &Path) -> Result<Found> {
 
 /// The section of the page, of the last files that were kept beside `results`; nothing where there are none.
 pub fn section(results: &Path) -> Result<String> {
-    let kept: Option<Results> = kept::last_beside(results, NAME, "covalent-bench perftest")?;
+    let kept = Results::last_beside(results)?;
     Ok(kept.map_or_else(String::new, |kept| table::section(&kept.outputs)))
 }

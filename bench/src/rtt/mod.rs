@@ -20,11 +20,6 @@ mod results;
 mod section;
 mod table;
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
-
 use anyhow::{Context, Result, ensure};
 
 use self::{
@@ -34,11 +29,12 @@ use self::{
 };
 pub use self::{goals::Verdict, section::section};
 use crate::{
-    arguments::{Format, Wire},
+    arguments::Wire,
     bare_echo::{self, BURST, FRAME_BYTES},
     cores::Cores,
     hand_over,
     host::Host,
+    kept::{Kept, now_unix_ms},
     node::find_daemon,
     stage::Stage,
     trips::{Side, Slice},
@@ -53,16 +49,14 @@ const REGION: &str = "bench";
 /// Measures all sides in turn and tells them. What came of the goals.
 pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
     let mut sides: Vec<(SideName, Side)> = Vec::new();
     let mut running = None;
     let mut frames = in_lane::Frames::default();
-    for _ in 0..arguments.repeats {
+    for _ in 0..arguments.repeats.least {
         let mut add = |name, slice: Slice| -> Result<()> {
             match sides.iter_mut().find(|(found, _)| *found == name) {
                 Some((_, side)) => side.add(slice),
@@ -117,11 +111,11 @@ pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
     );
     let (application_core, application_shares) = cores.application_beside(cores.near);
     let mut results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
-            rounds: arguments.repeats,
+            rounds: arguments.repeats.least,
             slice_ms: u64::try_from(arguments.slice().as_millis()).unwrap_or(u64::MAX),
             ring_slots: arguments.ring_slots,
             burst: BURST,
@@ -142,19 +136,6 @@ pub fn measure(arguments: &Wire) -> Result<Vec<Verdict>> {
         goals: Vec::new(),
     };
     results.goals = goals::judge(&results);
-    tell(&results, arguments)?;
+    results.tell(&arguments.output)?;
     Ok(results.goals)
-}
-
-fn tell(results: &Results, arguments: &Wire) -> Result<()> {
-    let output = &arguments.output;
-    let mut out = std::io::stdout().lock();
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

@@ -1,23 +1,18 @@
 //! What was measured, for programs, and to make a table and a section of the page from.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use super::goals::Verdict;
-use crate::{host::Host, kept, summary::Summary, trips::Side};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "rtt";
+use super::{goals::Verdict, table};
+use crate::{host::Host, kept::Kept, summary::Summary, trips::Side};
 
 /// A whole run.
 ///
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -178,26 +173,22 @@ impl Setup {
     }
 }
 
+impl Kept for Results {
+    const NAME: &'static str = "rtt";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        table::table(self)
+    }
+}
+
 impl Results {
     /// What `side` took.
     pub fn figures(&self, side: SideName) -> Option<&Figures> {
         self.sides.iter().find(|figures| figures.side == side)
-    }
-
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
-    }
-
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench rtt")
     }
 }
 
@@ -218,7 +209,7 @@ pub mod example {
             lost: 0,
         };
         let mut results = Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {

@@ -5,7 +5,10 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::{Results, SideName};
-use crate::pipes::{told_command, without_places};
+use crate::{
+    kept::Kept as _,
+    streams::{told_command, without_places},
+};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {

@@ -10,13 +10,7 @@ mod section;
 mod strace;
 mod table;
 
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    thread,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fs, path::Path, thread};
 
 use anyhow::{Context, Result, ensure};
 use covalent_verbs::{Device, Rights};
@@ -28,10 +22,11 @@ use self::{
     strace::{Calls, Trace},
 };
 use crate::{
-    arguments::{Format, Wire},
+    arguments::Wire,
     beside::join,
     cores::Cores,
     host::Host,
+    kept::{Kept, now_unix_ms},
     node::{Node, Plan, find_daemon},
     stage::Stage,
     watch::Watch,
@@ -46,9 +41,7 @@ const LOADS: [(u32, u64); 2] = [(1, 20_000), (512, 200_000)];
 /// Counts for both loads and tells it. Whether the goal is met.
 pub fn measure(arguments: &Wire) -> Result<bool> {
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let began_unix_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
+    let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     let start = |name, namespace, core, interface| {
@@ -85,7 +78,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
     }
     let port = a.status()?.ports.into_iter().next();
     let mut results = Results {
-        name: results::NAME.to_owned(),
+        name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
         setup: Setup {
@@ -99,7 +92,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
         goals: Vec::new(),
     };
     results.goals = results::judge(&results);
-    tell(&results, arguments)?;
+    results.tell(&arguments.output)?;
     Ok(results.goals.iter().all(|verdict| verdict.met))
 }
 
@@ -165,17 +158,4 @@ fn lane_thread(process: u32) -> Result<u32> {
         }
     }
     anyhow::bail!("the daemon has no thread {LANE_THREAD}")
-}
-
-fn tell(results: &Results, arguments: &Wire) -> Result<()> {
-    let output = &arguments.output;
-    if let Some(folder) = &output.results {
-        results.write_to(folder)?;
-    }
-    let mut out = std::io::stdout().lock();
-    match output.format {
-        Format::Json => writeln!(out, "{}", results.line()?),
-        Format::Table => write!(out, "{}", table::table(results)),
-    }
-    .context("writing the result")
 }

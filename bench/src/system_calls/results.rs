@@ -1,16 +1,10 @@
 //! What was counted, for programs, and to make a table and a section of the page from.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use super::strace::Calls;
-use crate::{host::Host, kept};
-
-/// The name of results of this kind, and of their files.
-pub const NAME: &str = "system-calls";
+use super::{strace::Calls, table};
+use crate::{host::Host, kept::Kept};
 
 /// The doorbell of an AF_XDP port.
 pub const DOORBELL: &str = "sendto";
@@ -26,7 +20,7 @@ const OTHERS_PER_HUNDRED_VERBS: f64 = 1.0;
 /// The names of these fields are stable: other programs read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// [`NAME`].
+    /// The suite.
     pub name: String,
     /// When it began, in milliseconds since 1970.
     pub began_unix_ms: u64,
@@ -143,21 +137,15 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     .collect()
 }
 
-impl Results {
-    /// The whole result on one line of JSON.
-    pub fn line(&self) -> Result<String> {
-        serde_json::to_string(self).context("writing JSON")
+impl Kept for Results {
+    const NAME: &'static str = "system-calls";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
     }
 
-    /// Writes the result to a new file in `folder`.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).context("writing JSON")?;
-        kept::write_to(folder, NAME, self.began_unix_ms, text).map(drop)
-    }
-
-    /// The last result in `place`, or in the folder of it if it is a file.
-    pub fn last_beside(place: &Path) -> Result<Option<Self>> {
-        kept::last_beside(place, NAME, "covalent-bench system-calls")
+    fn table(&self) -> String {
+        table::table(self)
     }
 }
 
@@ -174,7 +162,7 @@ pub mod example {
                 .collect()
         };
         let mut results = Results {
-            name: NAME.to_owned(),
+            name: Results::NAME.to_owned(),
             began_unix_ms: 1,
             host: Host::look(),
             setup: Setup {

@@ -8,7 +8,7 @@ use super::{
     results::{DOORBELL, OFFER, Results},
     table::{load_words, others},
 };
-use crate::pipes::told_command;
+use crate::{kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {

@@ -650,7 +650,7 @@ mod tests {
     #[test]
     fn the_goals_at_rest_are_counted_with_the_others() {
         let goal = |met| Goal {
-            goal: "rx".into(),
+            goal: "rate".into(),
             bare: 1.0,
             covalent: 1.0,
             ratio: 1.0,

@@ -1,0 +1,197 @@
+//! Whom to compare with: one list of names for every suite.
+
+use anyhow::{Result, bail, ensure};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser},
+};
+
+/// All that a suite knows.
+pub const ALL: &str = "all";
+
+/// Nobody: ours alone.
+pub const NONE: &str = "none";
+
+/// Everybody whom some suite measures, and what they are. What a name means in a suite the result says, with version, tuning and command lines.
+const NAMES: &[(&str, &str)] = &[
+    (ALL, "everybody whom the suite knows"),
+    (NONE, "nobody: ours alone"),
+    ("udp", "kernel UDP, both ends asleep in the kernel"),
+    ("udp-spin", "the same, both ends asking again and again"),
+    ("udp-busy", "the same, the kernel polling the interface"),
+    ("tcp", "kernel TCP, both ends asleep in the kernel"),
+    ("tcp-spin", "the same, both ends asking again and again"),
+    ("tcp-busy", "the same, the kernel polling the interface"),
+    (
+        "tcp-rto",
+        "tcp with a shorter least time to a retransmission",
+    ),
+    ("unix", "a Unix stream socket"),
+    ("af_packet", "a packet socket of the kernel, or its ring"),
+    ("af_xdp", "a bare AF_XDP socket: the machine's limit"),
+    ("af_xdp-gathering", "the same, letting frames gather"),
+    ("dpdk-af_xdp", "testpmd over net_af_xdp"),
+    ("dpdk-af_xdp-looking", "the same, looking at each frame"),
+    ("dpdk-af_xdp-busy", "testpmd over net_af_xdp, busy polling"),
+    ("dpdk-af_packet", "testpmd over net_af_packet"),
+    ("dpdk-memif", "two testpmds over memif"),
+    ("dpdk-memif-zero-copy", "the same, zero-copy"),
+    ("dpdk-vhost", "two testpmds over vhost and virtio_user"),
+    ("ring", "a bare ring in shared memory: the machine's limit"),
+    ("iceoryx2", "iceoryx2, publish and subscribe"),
+    ("aeron", "Aeron IPC"),
+    ("ucx", "UCX, posix and cma"),
+    ("libfabric", "libfabric, provider shm"),
+    (
+        "redis",
+        "INCR of Redis, one request of a connection under way",
+    ),
+    ("redis-pipelined", "the same with 64 under way"),
+    ("records", "records that nobody looks at: the port's limit"),
+    ("covalent-port", "ours: frames into an application's pipe"),
+    ("covalent-pipe", "ours: a pipe with its session"),
+    ("covalent-pipe-alone", "ours: a pipe alone"),
+    (
+        "covalent-message",
+        "ours: a message to another node and back",
+    ),
+    ("covalent-cas", "ours: a compare-and-swap at another node"),
+    ("covalent-cas-two-phase", "the same in two phases"),
+    ("covalent-local-cas", "the same at the own node"),
+    (
+        "covalent-add",
+        "ours: additions of an application at another node",
+    ),
+    (
+        "covalent-lane-add",
+        "the same, asked for in the lane's thread",
+    ),
+];
+
+/// Whom to compare with.
+#[derive(Debug, Clone, Args)]
+pub struct Against {
+    /// Whom to compare with, by names that mean the same in every suite. Ours takes part beside them; naming some of its sides leaves out the others.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = ALL, value_parser = parser())]
+    pub against: Vec<String>,
+}
+
+/// Who could take part in a suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// One of the list.
+    pub name: &'static str,
+    /// Covalent.
+    pub is_ours: bool,
+}
+
+/// Accepts the names of the list.
+pub fn parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(
+        NAMES
+            .iter()
+            .map(|(name, what)| PossibleValue::new(*name).help(*what)),
+    )
+}
+
+/// Those of `candidates` of `suite` whom `wanted` names: of the peers those named, of ours all unless some are named.
+///
+/// # Errors
+/// A name that the suite does not know, with those that it does.
+pub fn chosen(
+    wanted: &[String],
+    suite: &str,
+    candidates: &[Candidate],
+) -> Result<Vec<&'static str>> {
+    let is_wanted = |name: &str| wanted.iter().any(|found| found == name);
+    for name in wanted
+        .iter()
+        .filter(|name| ![ALL, NONE].contains(&name.as_str()))
+    {
+        if !candidates.iter().any(|known| known.name == name) {
+            let known: Vec<_> = candidates.iter().map(|known| known.name).collect();
+            bail!(
+                "`{name}` takes no part in `{suite}`\n  cure: --against with some of {}, or {ALL}, or {NONE}",
+                known.join(",")
+            );
+        }
+    }
+    ensure!(
+        !(is_wanted(ALL) && is_wanted(NONE)),
+        "--against with {ALL} and {NONE}: one of the two"
+    );
+    let ours_named = candidates
+        .iter()
+        .any(|known| known.is_ours && is_wanted(known.name));
+    Ok(candidates
+        .iter()
+        .filter(|known| {
+            is_wanted(known.name)
+                || if known.is_ours {
+                    !ours_named
+                } else {
+                    is_wanted(ALL)
+                }
+        })
+        .map(|known| known.name)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANDIDATES: [Candidate; 4] = [
+        Candidate {
+            name: "covalent-cas",
+            is_ours: true,
+        },
+        Candidate {
+            name: "covalent-message",
+            is_ours: true,
+        },
+        Candidate {
+            name: "udp",
+            is_ours: false,
+        },
+        Candidate {
+            name: "tcp",
+            is_ours: false,
+        },
+    ];
+
+    fn of(wanted: &[&str]) -> Result<Vec<&'static str>> {
+        let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+        chosen(&wanted, "latency", &CANDIDATES)
+    }
+
+    #[test]
+    fn ours_takes_part_beside_those_named_unless_some_of_it_is() {
+        let names = |wanted: &[&str]| of(wanted).expect("known");
+        assert_eq!(names(&["udp"]), ["covalent-cas", "covalent-message", "udp"]);
+        assert_eq!(names(&["tcp", "covalent-cas"]), ["covalent-cas", "tcp"]);
+        assert_eq!(names(&["all"]).len(), 4);
+        assert_eq!(names(&["none"]), ["covalent-cas", "covalent-message"]);
+        assert_eq!(names(&["none", "covalent-cas"]), ["covalent-cas"]);
+        assert_eq!(names(&["covalent-cas"]), ["covalent-cas"]);
+    }
+
+    #[test]
+    fn a_name_of_another_suite_is_told_with_those_of_this_one() {
+        let problem = of(&["redis"]).expect_err("of another").to_string();
+        assert!(
+            problem.contains("`redis`")
+                && problem.contains("covalent-cas,covalent-message,udp,tcp"),
+            "{problem}"
+        );
+        of(&["all", "none"]).expect_err("both");
+    }
+
+    #[test]
+    fn no_name_stands_twice() {
+        let mut names: Vec<_> = NAMES.iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NAMES.len());
+    }
+}

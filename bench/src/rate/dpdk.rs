@@ -1,0 +1,187 @@
+//! DPDK: one `dpdk-testpmd` that receives and forgets, by its driver for AF_XDP or the one for AF_PACKET.
+//!
+//! Like the others it has the interface only for its slice: only one can have its XDP program there.
+
+use anyhow::{Context, Result, ensure};
+use covalent_ebpf::{AttachPoint, attached_programs};
+use nix::net::if_::if_nametoindex;
+
+use super::turn::{BURST, Slice, Turn};
+use crate::streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version};
+
+/// Memory of the process, in MiB.
+const MEMORY_MIB: u64 = 128;
+
+/// Size of its pages, in MiB.
+const PAGE_MIB: u64 = 2;
+
+/// Its buffers: twice and more what rings of the default size hold.
+const MBUFS: u32 = 16_384;
+
+/// Which driver, and how it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// `net_af_xdp`, which the kernel serves on the sender's core.
+    Xdp,
+    /// The same, and the headers of each frame are looked at.
+    XdpLooking,
+    /// `net_af_xdp` with its default of asking the kernel to receive on the receiver's own core, this many packets at a time.
+    XdpBusyPoll(u32),
+    /// `net_af_packet`.
+    Packet,
+}
+
+impl Driver {
+    /// What it is called in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xdp => "dpdk-af_xdp",
+            Self::XdpLooking => "dpdk-af_xdp-looking",
+            Self::XdpBusyPoll(_) => "dpdk-af_xdp-busy",
+            Self::Packet => "dpdk-af_packet",
+        }
+    }
+
+    /// What it is, or why it cannot take part.
+    pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
+        let what = match self {
+            Self::Xdp => {
+                "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
+            }
+            Self::XdpLooking => {
+                "the same, looking at the headers of each frame, as the application of a pipe looks at a byte of each"
+            }
+            Self::XdpBusyPoll(_) => {
+                "DPDK net_af_xdp with preferred busy polling, its default: the kernel may receive on the receiver's core"
+            }
+            Self::Packet => {
+                "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
+            }
+        };
+        Ok(Description {
+            what: what.to_owned(),
+            version: testpmd_version()?,
+            tuning: format!(
+                "forwarding mode {}; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages",
+                match self {
+                    Self::XdpLooking =>
+                        "icmpecho, which frees the mbuf of each frame that asks for no echo or address",
+                    _ => "rxonly, which frees each mbuf and looks at none",
+                }
+            ),
+            commands: vec![format!("{TESTPMD} {}", self.arguments(turn).join(" "))],
+        })
+    }
+
+    fn arguments(self, turn: &Turn<'_>) -> Vec<String> {
+        let slots = turn.ring_slots;
+        let mode = match self {
+            Self::XdpLooking => "icmpecho",
+            _ => "rxonly",
+        };
+        let device = match self {
+            Self::Xdp | Self::XdpLooking => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
+            Self::XdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
+            Self::Packet => format!("net_af_packet0,iface=b0,framecnt={slots}"),
+        };
+        vec![
+            // The main thread only waits for commands.
+            format!("--lcores=0@{},1@{}", turn.cores.near, turn.cores.far),
+            format!(
+                "--file-prefix=covalent-bench-{}-{}",
+                std::process::id(),
+                self.name()
+            ),
+            "--in-memory".to_owned(),
+            "-m".to_owned(),
+            MEMORY_MIB.to_string(),
+            "--no-pci".to_owned(),
+            "--no-telemetry".to_owned(),
+            format!("--vdev={device}"),
+            "--".to_owned(),
+            "-i".to_owned(),
+            format!("--forward-mode={mode}"),
+            format!("--total-num-mbufs={MBUFS}"),
+            format!("--burst={BURST}"),
+            format!("--rxd={slots}"),
+            format!("--txd={slots}"),
+            "--no-mlockall".to_owned(),
+        ]
+    }
+
+    /// One slice of it.
+    pub fn slice(self, turn: &Turn<'_>) -> Result<Slice> {
+        // Only for its slice: in others' the kernel would give such pages to whoever asks.
+        let _pages = HugePages::reserve(MEMORY_MIB / PAGE_MIB)?;
+        let folder = tempfile::tempdir().context("making a folder")?;
+        let mut testpmd = turn.stage.b.within(|| {
+            let testpmd = Testpmd::start(TESTPMD, &self.arguments(turn), folder.path())?;
+            if self != Self::Packet {
+                ensure_native()?;
+            }
+            Ok(testpmd)
+        })?;
+        testpmd.tell("start")?;
+        turn.look_around_sending(|| Ok((testpmd.packets_received()?, testpmd.cpu_seconds()?)))
+    }
+}
+
+/// The driver takes whatever mode it gets; only that of the others is comparable.
+fn ensure_native() -> Result<()> {
+    let index = if_nametoindex("b0").context("finding b0")?;
+    let programs = attached_programs(index).context("asking for the XDP program on b0")?;
+    ensure!(
+        programs
+            .iter()
+            .any(|program| program.at == AttachPoint::Native),
+        "DPDK's XDP program is not in native mode: {programs:?}"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::Duration};
+
+    use super::*;
+    use crate::{cores::Cores, rate::Load, stage::Stage};
+
+    #[test]
+    fn rings_bursts_and_cores_are_those_of_the_others() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: making network namespaces needs root");
+            return;
+        }
+        let (Ok(cores), Ok(stage)) = (Cores::choose(), Stage::build(1, 1)) else {
+            eprintln!("skipped: two polling sides need two cores");
+            return;
+        };
+        let turn = Turn {
+            stage: &stage,
+            cores,
+            ring_slots: 512,
+            slice: Duration::ZERO,
+            load: &Load::small(),
+            daemon: Path::new("covalentd"),
+        };
+        let line = |driver: Driver| driver.arguments(&turn).join(" ");
+        let cores = format!("--lcores=0@{},1@{} ", cores.near, cores.far);
+        for driver in [
+            Driver::Xdp,
+            Driver::XdpLooking,
+            Driver::XdpBusyPoll(64),
+            Driver::Packet,
+        ] {
+            let line = line(driver);
+            assert!(
+                line.starts_with(&cores) && line.contains("--burst=64 --rxd=512"),
+                "{line}"
+            );
+        }
+        assert!(line(Driver::Xdp).contains("iface=b0,busy_budget=0 "));
+        assert!(line(Driver::Xdp).contains("--forward-mode=rxonly "));
+        assert!(line(Driver::XdpLooking).contains("--forward-mode=icmpecho "));
+        assert!(line(Driver::XdpBusyPoll(64)).contains("iface=b0,busy_budget=64 "));
+        assert!(line(Driver::Packet).contains("net_af_packet0,iface=b0,framecnt=512 "));
+    }
+}

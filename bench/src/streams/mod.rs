@@ -1,0 +1,530 @@
+//! Pipes against peers on the same machine: the same work for each packet or message, between two processes on the same two cores.
+//!
+//! ```text
+//!   near: the daemon's core                    far: the application's core
+//!   buffers ─► copied into shared memory ════► a byte of each is touched
+//!   looked at ◄════════════════════════════════ sent back
+//! ```
+//! All contestants take turns, case by case and round by round, so that whatever else the machine does hits all alike; medians are
+//! compared, and only within one run.
+
+mod case;
+mod contestant;
+mod goals;
+mod huge_pages;
+mod mark;
+mod page;
+mod pair;
+mod part;
+mod peers;
+mod plot;
+mod progress;
+mod results;
+mod role;
+mod session;
+mod source;
+mod sweeps;
+mod table;
+mod tally;
+mod testpmd;
+
+use std::{fs, time::Duration};
+
+use anyhow::{Result, ensure};
+
+use crate::{
+    against::{self, Candidate},
+    arguments::{Page, Pages, Streams},
+    cores::Cores,
+    host::Host,
+    instructions,
+    kept::{Kept, now_unix_ms},
+    rate,
+    repeats::Repeats,
+    stop::{self, Stopped},
+    summary::Summary,
+    watch::Watch,
+};
+use case::{Case, Test};
+use contestant::{Contestant, Ours, Outcome};
+use part::Side;
+use progress::Progress;
+use results::{Figure, Results, Setup};
+use sweeps::Sweeps;
+use testpmd::{Join, TestpmdPair};
+
+// What other measurements have in common with this one.
+pub use case::Size;
+pub use contestant::Description;
+pub use huge_pages::HugePages;
+pub use mark::{FONT, MARKS};
+pub use page::{told_command, without_places};
+pub use pair::Company;
+pub use part::{Means, Part};
+pub use peers::{described, near::NearEnd};
+pub use plot::{Drawn, steps_around, tick};
+pub use results::Entry;
+pub use role::play;
+pub use source::Mix;
+pub use table::short;
+pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
+
+/// Before counting: caches, branch predictors and, for some peers, a first acquaintance.
+const WARM_UP: Duration = Duration::from_millis(100);
+
+const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];
+const MESSAGES: &[Test] = &[Test::Stream, Test::StreamUnbatched, Test::RoundTrip];
+/// Each message by itself, many under way: batches are the library's affair.
+const PACKETS_AND_STREAMS: &[Test] = &[Test::Echo, Test::OneWay, Test::Stream, Test::RoundTrip];
+const EVERYTHING: &[Test] = &[
+    Test::Echo,
+    Test::OneWay,
+    Test::Stream,
+    Test::StreamUnbatched,
+    Test::RoundTrip,
+];
+
+/// Measures; whether every goal that could be measured is met.
+pub fn measure(options: &Streams) -> Result<bool> {
+    let cases = case::cases(options);
+    ensure!(
+        options.pages == Pages::Small || options.ring_kib >= 2048,
+        "a ring of {} KiB has no pages of 2 MiB: give --pages small, or a larger --ring-kib",
+        options.ring_kib
+    );
+    let cores = Cores::choose()?;
+    let (host, watch) = (Host::look(), Watch::begin()?);
+    let began_unix_ms = now_unix_ms();
+    let company = Company::gather()?;
+    let mix = Mix::load(options.captures.as_deref())?;
+    let mix_file = company.folder().join("mix");
+    role::write_frames(&mix_file, &mix)?;
+    let slice = Duration::from_millis(options.slice_ms);
+    let huge_pages = options.pages == Pages::Huge;
+    let part = Part {
+        means: Means::Pipe,
+        side: Side::Near,
+        // Each contestant puts its own in.
+        case: cases.first().copied().unwrap_or(Case {
+            test: Test::OneWay,
+            size: Size::Bytes(64),
+        }),
+        core: Some(cores.near),
+        warm_up: WARM_UP,
+        slice,
+        ring_bytes: options.ring_kib << 10,
+        huge_pages,
+        mix: mix_file,
+        folder: company.folder().to_owned(),
+        note: String::new(),
+    };
+    let setup = setup(options, cores, &mix);
+    let windows = [WARM_UP, slice];
+    let pair = |join| {
+        let cores = [cores.near, cores.far];
+        Box::new(TestpmdPair::new(
+            join,
+            cores,
+            company.folder(),
+            windows,
+            &mix,
+        )) as Box<dyn Contestant>
+    };
+    let mut all = ours(&company, &part, cores.far, &setup);
+    all.extend([Join::Memif, Join::MemifZeroCopy, Join::Vhost].map(pair));
+    let candidates: Vec<Candidate> = all
+        .iter()
+        .map(|contestant| Candidate {
+            name: contestant.name(),
+            is_ours: [goals::OURS, goals::OURS_ALONE].contains(&contestant.name()),
+        })
+        .collect();
+    let names = against::chosen(&options.against.against, Results::NAME, &candidates)?;
+    let sweeps = Sweeps::asked(options, &names);
+    ensure!(
+        !cases.is_empty() || sweeps.any(),
+        "none of the tests has such a size"
+    );
+    all.retain(|contestant| names.contains(&contestant.name()));
+    if cases.is_empty() {
+        all.clear();
+    }
+    let mut field = Field::new(all, &cases, huge_pages.then_some(part.ring_bytes * 4));
+    let rounds = field.play(&cases, options.repeats)?;
+    let setup = Setup { rounds, ..setup };
+    let mut results = field.results(began_unix_ms, host, setup);
+    (results.loads, results.counts) =
+        sweeps.measure(&company, &part, cores.far, options.repeats.least)?;
+    results.host = results.host.seen_by(watch)?;
+    results.goals = goals::judge(&results);
+    results.tell(&options.output)?;
+    Ok(results
+        .goals
+        .iter()
+        .all(|verdict| verdict.met != Some(false))
+        && results.settled().is_within())
+}
+
+/// Writes the page and the plots in it.
+pub fn write_page(page: &Page) -> Result<()> {
+    let results = Results::read_from(&page.results)?;
+    let sections = rate::section(&page.results, &page.out)?
+        + &crate::latency::section(&page.results, &page.out)?
+        + &crate::rtt::section(&page.results)?
+        + &crate::exchanges::section(&page.results)?
+        + &crate::atomics::section(&page.results)?
+        + &crate::failover::section(&page.results)?
+        + &crate::loss::section(&page.results, &page.out)?
+        + &crate::perftest::section(&page.results)?
+        + &crate::system_calls::section(&page.results)?
+        + &instructions::section(&page.results)?;
+    page::write(&results, &sections, &page.out)
+}
+
+/// The contestants whose processes are this program.
+fn ours<'a>(
+    company: &'a Company,
+    part: &'a Part,
+    far_core: usize,
+    setup: &Setup,
+) -> Vec<Box<dyn Contestant + 'a>> {
+    let contestant = |name, means, tests, description| {
+        Box::new(Ours {
+            name,
+            means,
+            tests,
+            description,
+            company,
+            part,
+            far_core,
+        }) as Box<dyn Contestant>
+    };
+    let as_told = |what: &str, version: &str, tuning: &str| {
+        Ok(Description {
+            what: what.to_owned(),
+            version: version.to_owned(),
+            tuning: tuning.to_owned(),
+            commands: Vec::new(),
+        })
+    };
+    let ring = format!(
+        "ring of {} KiB in pages of {} bytes, bursts of {}",
+        setup.ring_kib,
+        setup.page_bytes,
+        peers::BURST
+    );
+    let pipe =
+        format!("{ring}; of streams at least three batches, walked over with LengthPrefixed");
+    let kernel = format!("Linux {}", Host::look().kernel);
+    let version = concat!("covalent-bench ", env!("CARGO_PKG_VERSION"));
+    vec![
+        contestant(
+            goals::LIMIT,
+            Means::Ring,
+            PACKETS,
+            as_told(
+                "a bare ring in which packets begin at multiples of 64 bytes (quanta), and nothing else: the machine's limit",
+                version,
+                &ring,
+            ),
+        ),
+        contestant(
+            goals::OURS,
+            Means::Pipe,
+            EVERYTHING,
+            as_told(
+                "Covalent's pipes with the notifications and doorbells of a session, as covalentd and its applications have them: an RX/TX pipe for echo \
+                 and round trip, an RX pipe for one way, a pipe of bytes for streams",
+                version,
+                &pipe,
+            ),
+        ),
+        contestant(
+            goals::OURS_ALONE,
+            Means::PipeAlone,
+            EVERYTHING,
+            as_told(
+                "the same pipes without a session: both ends look at the pipe all the time, nobody notifies and nobody rings",
+                version,
+                &pipe,
+            ),
+        ),
+        contestant(
+            "iceoryx2",
+            Means::Iceoryx,
+            PACKETS,
+            peers::described(Means::Iceoryx),
+        ),
+        contestant(
+            "aeron",
+            Means::Aeron,
+            PACKETS,
+            peers::described(Means::Aeron),
+        ),
+        contestant(
+            "ucx",
+            Means::Ucx,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Ucx),
+        ),
+        contestant(
+            "libfabric",
+            Means::Libfabric,
+            PACKETS_AND_STREAMS,
+            peers::described(Means::Libfabric),
+        ),
+        contestant(
+            "unix",
+            Means::Unix,
+            MESSAGES,
+            peers::socket_tuning(Means::Unix)
+                .and_then(|tuning| as_told("Unix stream socket", &kernel, &tuning)),
+        ),
+        contestant(
+            "tcp",
+            Means::Tcp,
+            MESSAGES,
+            peers::socket_tuning(Means::Tcp)
+                .and_then(|tuning| as_told("TCP over the loopback interface", &kernel, &tuning)),
+        ),
+    ]
+}
+
+fn setup(options: &Streams, cores: Cores, mix: &Mix) -> Setup {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
+    let governor = format!(
+        "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor",
+        cores.near
+    );
+    Setup {
+        rounds: options.repeats.least,
+        spread_max: options.repeats.spread_max,
+        slice_ms: options.slice_ms,
+        warm_up_ms: u64::try_from(WARM_UP.as_millis()).unwrap_or(u64::MAX),
+        daemon_core: cores.near,
+        application_core: cores.far,
+        ring_kib: options.ring_kib,
+        page_bytes: match options.pages {
+            Pages::Small => 4096,
+            Pages::Huge => 2 << 20,
+        },
+        governor: read(&governor),
+        transparent_huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
+            .unwrap_or_default(),
+        mix: mix.origin.clone(),
+        mix_mean_bytes: mix.mean_bytes(),
+    }
+}
+
+/// Who takes part, and what they came to.
+struct Field<'a> {
+    players: Vec<Player<'a>>,
+    // Given back when the run is over, however it ends.
+    _huge_pages: Option<HugePages>,
+}
+
+struct Player<'a> {
+    contestant: Box<dyn Contestant + 'a>,
+    entry: Entry,
+    outcomes: Vec<(Case, Outcome)>,
+}
+
+impl<'a> Field<'a> {
+    /// Asks each whether it is ready. DPDK needs huge pages, and pipes if they are to lie in some: `ring_bytes` of them.
+    fn new(all: Vec<Box<dyn Contestant + 'a>>, cases: &[Case], ring_bytes: Option<u64>) -> Self {
+        let needed = all
+            .iter()
+            .filter(|contestant| is_dpdk(contestant.name()))
+            .filter(|contestant| cases.iter().any(|case| contestant.takes(*case)))
+            .count() as u64
+            * testpmd::HUGE_PAGES
+            + ring_bytes.map_or(0, |bytes| bytes.div_ceil(2 << 20));
+        let huge_pages = (needed > 0).then(|| HugePages::reserve(needed));
+        let players = all
+            .into_iter()
+            .map(|mut contestant| {
+                let name = contestant.name();
+                let prepared = match &huge_pages {
+                    Some(Err(problem)) if is_dpdk(name) => Err(anyhow::anyhow!("{problem:#}")),
+                    _ => contestant.prepare(),
+                };
+                let (description, absent) = match prepared {
+                    Ok(description) => (description, None),
+                    Err(problem) => (Description::default(), Some(format!("{problem:#}"))),
+                };
+                Player {
+                    contestant,
+                    entry: Entry {
+                        name: name.to_owned(),
+                        description,
+                        absent,
+                        failures: Vec::new(),
+                    },
+                    outcomes: Vec::new(),
+                }
+            })
+            .collect();
+        Self {
+            players,
+            _huge_pages: huge_pages.and_then(Result::ok),
+        }
+    }
+
+    /// All rounds of all cases; how many there were. If there are no cases the rounds are those of the sweeps.
+    fn play(&mut self, cases: &[Case], repeats: Repeats) -> Result<u32> {
+        if cases.is_empty() {
+            return Ok(repeats.least);
+        }
+        let turns = self
+            .present()
+            .map(|player| {
+                cases
+                    .iter()
+                    .filter(|case| player.contestant.takes(**case))
+                    .count()
+            })
+            .sum::<usize>() as u64;
+        let progress = Progress::new(turns * u64::from(repeats.least));
+        let mut round = 0;
+        while repeats.goes_on(round, self.medians().iter()) {
+            round += 1;
+            if round > repeats.least {
+                progress.more(turns);
+            }
+            for &case in cases {
+                for player in self
+                    .present()
+                    .filter(|player| player.contestant.takes(case))
+                {
+                    progress.step(&format!("round {round}: {}, {case}", player.entry.name));
+                    stop::check()?;
+                    match player.contestant.run(case) {
+                        Ok(outcome) => player.outcomes.push((case, outcome)),
+                        Err(problem) if problem.is::<Stopped>() => return Err(problem),
+                        Err(problem) => {
+                            player.contestant.rest();
+                            player.entry.failures.push(format!("{case}: {problem:#}"));
+                        }
+                    }
+                }
+            }
+            self.present().for_each(|player| player.contestant.rest());
+        }
+        progress.done();
+        Ok(round)
+    }
+
+    /// The median of each in each case.
+    fn medians(&self) -> Vec<Summary> {
+        self.players
+            .iter()
+            .flat_map(|player| figures(&player.entry.name, &player.outcomes))
+            .map(|figure| figure.figure)
+            .collect()
+    }
+
+    fn present(&mut self) -> impl Iterator<Item = &mut Player<'a>> {
+        self.players
+            .iter_mut()
+            .filter(|player| player.entry.absent.is_none())
+    }
+
+    fn results(self, began_unix_ms: u64, host: Host, setup: Setup) -> Results {
+        let mut results = Results {
+            name: Results::NAME.to_owned(),
+            began_unix_ms,
+            host,
+            setup,
+            contestants: Vec::new(),
+            figures: Vec::new(),
+            loads: None,
+            counts: None,
+            goals: Vec::new(),
+        };
+        for player in self.players {
+            results
+                .figures
+                .extend(figures(&player.entry.name, &player.outcomes));
+            results.contestants.push(player.entry);
+        }
+        results
+    }
+}
+
+fn is_dpdk(name: &str) -> bool {
+    name.starts_with("dpdk-memif") || name == "dpdk-vhost"
+}
+
+/// Outcomes put together by case.
+fn figures(contestant: &str, outcomes: &[(Case, Outcome)]) -> Vec<Figure> {
+    let mut cases: Vec<Case> = outcomes.iter().map(|(case, _)| *case).collect();
+    cases.sort_unstable();
+    cases.dedup();
+    cases
+        .into_iter()
+        .filter_map(|case| {
+            let of = |field: fn(&Outcome) -> f64| {
+                Summary::of(
+                    outcomes
+                        .iter()
+                        .filter(|(its, _)| *its == case)
+                        .map(|(_, outcome)| field(outcome))
+                        .collect(),
+                )
+            };
+            Some(Figure {
+                contestant: contestant.to_owned(),
+                case,
+                unit: case.test.unit().to_owned(),
+                figure: of(|outcome| outcome.figure)?,
+                daemon_cores: of(|outcome| outcome.daemon_cores)?.median,
+                application_cores: of(|outcome| outcome.application_cores)?.median,
+                other_cores: of(|outcome| outcome.other_cores)?.median,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_put_together_by_case() {
+        let case = |bytes| Case {
+            test: Test::Echo,
+            size: Size::Bytes(bytes),
+        };
+        let outcome = |figure| Outcome {
+            figure,
+            daemon_cores: figure / 10.0,
+            application_cores: 1.0,
+            other_cores: 0.0,
+        };
+        let outcomes = [
+            (case(128), outcome(3.0)),
+            (case(64), outcome(9.0)),
+            (case(64), outcome(5.0)),
+            (case(64), outcome(7.0)),
+        ];
+        let figures = figures("covalent-pipe", &outcomes);
+        assert_eq!(figures.len(), 2);
+        assert_eq!(figures[0].case, case(64));
+        assert_eq!(
+            (
+                figures[0].figure.min,
+                figures[0].figure.median,
+                figures[0].figure.max
+            ),
+            (5.0, 7.0, 9.0)
+        );
+        assert_eq!(
+            (figures[0].daemon_cores, figures[1].figure.median),
+            (0.7, 3.0)
+        );
+    }
+}

@@ -1,0 +1,448 @@
+//! One page about performance, made from a result and from nothing else.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::streams::{
+    case::{Case, Test},
+    goals::{self, LIMIT, OURS, OURS_ALONE},
+    plot,
+    results::Results,
+    session,
+    table::{TESTS, count, short},
+};
+
+/// Writes the page with sections of other measurements in it, and its plots into a folder beside it.
+pub fn write(results: &Results, sections: &str, page: &Path) -> Result<()> {
+    let plots = plots_of(page);
+    fs::create_dir_all(&plots).with_context(|| format!("making {}", plots.display()))?;
+    let tests = TESTS
+        .into_iter()
+        .map(|test| Ok((file_of(test), plot::sweep(results, test)?)))
+        .collect::<Result<Vec<_>>>()?;
+    for (file, svg) in tests.into_iter().chain(session::page::plots(results)?) {
+        let path = plots.join(file);
+        match svg {
+            Some(svg) => {
+                fs::write(&path, svg).with_context(|| format!("writing {}", path.display()))?;
+            }
+            // One of an earlier result would be taken for this one's.
+            None if path.exists() => {
+                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+            }
+            None => {}
+        }
+    }
+    let folder = plots
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    fs::write(page, text(results, sections, &folder))
+        .with_context(|| format!("writing {}", page.display()))
+}
+
+fn plots_of(page: &Path) -> PathBuf {
+    page.with_extension("")
+}
+
+const fn file_of(test: Test) -> &'static str {
+    match test {
+        Test::Echo => "echo.svg",
+        Test::OneWay => "one-way.svg",
+        Test::Stream => "stream.svg",
+        Test::StreamUnbatched => "stream-unbatched.svg",
+        Test::RoundTrip => "round-trip.svg",
+    }
+}
+
+/// The page; its plots lie in `folder`.
+fn text(results: &Results, more: &str, folder: &str) -> String {
+    let mut out = String::new();
+    head(&mut out, results);
+    verdicts(&mut out, results);
+    lost(&mut out, results);
+    for test in TESTS {
+        section(&mut out, results, test, folder);
+    }
+    session::page::write(&mut out, results, folder);
+    out.push_str(more);
+    contestants(&mut out, results);
+    out
+}
+
+// Writing to a string cannot fail, here and below.
+
+fn head(out: &mut String, results: &Results) {
+    let Results { host, setup, .. } = results;
+    let _ = writeln!(
+        out,
+        "# Performance\n\n\
+         <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not edit: measure again. -->\n\n\
+         Pipes against real peers on one machine, in one run: two processes, each alone on its core, and the same work for each packet (a byte of it\n\
+         is touched, then it is sent back). testpmd swaps addresses instead, and its near side looks at nothing. All contestants took turns, case by\n\
+         case, {} times; figures are medians, and only figures of this run are compared. How it was measured, and with which command lines, is\n\
+         [below](#contestants).\n\n\
+         The tests of pipes have no covalentd and no network: the daemon's half of a pipe is in one process, the application's in another. From\n\
+         [frames from a virtual cable](#frames-from-a-virtual-cable-into-a-pipe) on there are daemons and veth pairs, but for *Exchanges over one link*\n\
+         (threads and a cable in memory) and *Instructions* (one thread).\n\
+         covalentd places at most one datagram at a time, so it cannot reach the stream figures.\n",
+        setup.rounds
+    );
+    let governor = setup
+        .governor
+        .as_deref()
+        .unwrap_or("not told (a virtual machine)");
+    let rows = [
+        ("processor", format!("{}, {} cores", host.cpu, host.cores)),
+        ("memory", format!("{} GiB", (host.memory_mib + 512) >> 10)),
+        ("kernel", format!("Linux {}", host.kernel)),
+        ("frequency governor", governor.to_owned()),
+        ("load before the run", host.load_average.clone()),
+        (
+            "meanwhile",
+            host.watched
+                .map_or_else(|| "not watched".to_owned(), |watched| watched.words()),
+        ),
+        (
+            "cores",
+            format!(
+                "daemon's side on core {}, application's side on core {}",
+                setup.daemon_core, setup.application_core
+            ),
+        ),
+        (
+            "rings of pipes and of the bare ring",
+            format!(
+                "{} KiB in pages of {} bytes; rings below 2 MiB: 4 KiB pages",
+                setup.ring_kib, setup.page_bytes
+            ),
+        ),
+        (
+            "transparent huge pages",
+            format!("`{}`", setup.transparent_huge_pages),
+        ),
+        (
+            "each repetition",
+            format!(
+                "{} ms, after {} ms to warm up",
+                setup.slice_ms, setup.warm_up_ms
+            ),
+        ),
+        ("medians", results.settled().words()),
+        ("mix of packets", setup.mix.clone()),
+        ("measured", format!("`{}`", told_command(&host.command))),
+        ("program", format!("covalent-bench {}", host.version)),
+    ];
+    let _ = writeln!(out, "| | |\n|---|---|");
+    for (name, value) in rows {
+        let _ = writeln!(out, "| {name} | {value} |");
+    }
+}
+
+/// The command line, with the program's name alone instead of where it lay.
+pub fn told_command(command: &[String]) -> String {
+    let mut words = command.iter();
+    let program = words
+        .next()
+        .map(|program| {
+            Path::new(program).file_name().map_or_else(
+                || program.clone(),
+                |name| name.to_string_lossy().into_owned(),
+            )
+        })
+        .unwrap_or_default();
+    [program]
+        .into_iter()
+        .chain(words.cloned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn verdicts(out: &mut String, results: &Results) {
+    let _ = writeln!(
+        out,
+        "\n## Goals\n\n{}. Of a goal for several sizes the worst one is told.\n\n\
+         | goal | | ratio | pipes | peer | at |\n|---|---|---:|---:|---:|---|",
+        count(&results.goals)
+    );
+    for verdict in &results.goals {
+        let _ = match (verdict.met, verdict.worst) {
+            (Some(met), Some(worst)) => {
+                let unit = worst.case.test.unit();
+                writeln!(
+                    out,
+                    "| {} | {} | {:.2} | {} {unit} | {} {unit} | {} |",
+                    verdict.goal,
+                    if met { "met" } else { "**missed**" },
+                    worst.ratio,
+                    short(worst.ours),
+                    short(worst.theirs),
+                    worst.case.size
+                )
+            }
+            _ => writeln!(out, "| {} | not measured | | | | |", verdict.goal),
+        };
+    }
+}
+
+/// Every case in which somebody was better than pipes.
+fn lost(out: &mut String, results: &Results) {
+    let lost: Vec<String> = results
+        .figures
+        .iter()
+        .filter(|figure| ![OURS, OURS_ALONE, LIMIT].contains(&figure.contestant.as_str()))
+        .filter_map(|figure| {
+            let compared = goals::compare(results, &figure.contestant, figure.case)?;
+            (compared.ratio < 1.0).then(|| {
+                let unit = figure.case.test.unit();
+                format!(
+                    "- {}: {} reaches {} {unit}, pipes {} ({:.2})",
+                    figure.case,
+                    figure.contestant,
+                    short(compared.theirs),
+                    short(compared.ours),
+                    compared.ratio
+                )
+            })
+        })
+        .collect();
+    let _ = writeln!(out, "\n## Where a peer is better\n");
+    if lost.is_empty() {
+        let _ = writeln!(
+            out,
+            "Nowhere in the tests of pipes. Each of the other sections says for itself."
+        );
+    } else {
+        let _ = writeln!(out, "{}", lost.join("\n"));
+    }
+}
+
+fn section(out: &mut String, results: &Results, test: Test, folder: &str) {
+    let sizes = results.sizes(test);
+    if sizes.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n## {}\n", test.title());
+    if sizes.len() > 1 {
+        let _ = writeln!(out, "![{}]({folder}/{})\n", test.title(), file_of(test));
+    }
+    let _ = write!(out, "| {} |", test.unit());
+    for size in &sizes {
+        let _ = write!(out, " {size} |");
+    }
+    let _ = write!(out, " daemon's core | application's core |\n|---|");
+    for _ in 0..sizes.len() + 2 {
+        let _ = write!(out, "---:|");
+    }
+    let _ = writeln!(out);
+    for entry in results.in_test(test) {
+        let name = if entry.name == OURS {
+            format!("**{}**", entry.name)
+        } else {
+            entry.name.clone()
+        };
+        let _ = write!(out, "| {name} |");
+        let mut cores = None;
+        for &size in &sizes {
+            let _ = match results.figure(&entry.name, Case { test, size }) {
+                Some(figure) => {
+                    cores.get_or_insert(figure);
+                    write!(
+                        out,
+                        " {} ({}–{}) |",
+                        short(figure.figure.median),
+                        short(figure.figure.min),
+                        short(figure.figure.max)
+                    )
+                }
+                None => write!(out, " |"),
+            };
+        }
+        if let Some(figure) = cores {
+            let _ = write!(
+                out,
+                " {:.2} | {:.2}",
+                figure.daemon_cores, figure.application_cores
+            );
+            if figure.other_cores > 0.005 {
+                let _ = write!(out, ", and {:.2} for a third process", figure.other_cores);
+            }
+        }
+        let _ = writeln!(out, " |");
+    }
+    let _ = writeln!(
+        out,
+        "\nMedian (least–most). Shares of the two cores are those at {}.",
+        sizes[0]
+    );
+    ratios(out, results, test);
+}
+
+/// How many times better pipes are than each.
+fn ratios(out: &mut String, results: &Results, test: Test) {
+    let sizes = results.sizes(test);
+    let peers: Vec<&str> = results
+        .in_test(test)
+        .into_iter()
+        .map(|entry| entry.name.as_str())
+        .filter(|name| *name != OURS)
+        .collect();
+    if peers.is_empty() {
+        return;
+    }
+    let _ = write!(out, "\n| pipes are better by a factor of |");
+    for size in &sizes {
+        let _ = write!(out, " {size} |");
+    }
+    let _ = write!(out, "\n|---|");
+    for _ in &sizes {
+        let _ = write!(out, "---:|");
+    }
+    let _ = writeln!(out);
+    for peer in peers {
+        let _ = write!(out, "| than {peer} |");
+        for &size in &sizes {
+            let _ = match goals::compare(results, peer, Case { test, size }) {
+                Some(compared) => write!(out, " {:.2} |", compared.ratio),
+                None => write!(out, " |"),
+            };
+        }
+        let _ = writeln!(out);
+    }
+}
+
+fn contestants(out: &mut String, results: &Results) {
+    let _ = writeln!(
+        out,
+        "\n## Contestants\n\n\
+         Packets of the daemon's side come from 4096 buffers of 2 KiB in turn, as a NIC would have filled them (each begins with a\n\
+         line of the cache and is fetched eight packets before its turn, as drivers do), and move in bursts of 64. The application's side adds one to a\n\
+         byte of each packet (of what goes one way: reads it), and the daemon's side looks at that byte of each packet that comes back. testpmd (memif,\n\
+         vhost) has buffers of its own, which circulate: its far side swaps the addresses of each packet, and its near side looks at no byte. A message is a length of four bytes and as many bytes; whoever receives it finds its end and reads a byte of it.\n"
+    );
+    for entry in &results.contestants {
+        let description = &entry.description;
+        if let Some(reason) = &entry.absent {
+            let _ = writeln!(out, "- **{}** took no part: {reason}.", entry.name);
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "- **{}**: {}; version {}. {}.",
+            entry.name, description.what, description.version, description.tuning
+        );
+        for command in &description.commands {
+            let _ = writeln!(out, "  - `{}`", without_places(command));
+        }
+        if let Some(failure) = entry.failures.first() {
+            let _ = writeln!(
+                out,
+                "  - {} repetitions failed, the first: {failure}",
+                entry.failures.len()
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n`make bench` installs the peers, measures, and keeps the raw results in `bench/results`; `covalent-bench page` makes this page of them.\n\
+         Nothing else may run meanwhile."
+    );
+}
+
+/// A command line without the folder and the process id of the run.
+pub fn without_places(command: &str) -> String {
+    command
+        .split(' ')
+        .map(without_place)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn without_place(word: &str) -> String {
+    const FILE_PREFIX: &str = "--file-prefix=covalent-bench-";
+    if let Some((before, after)) = word.split_once("/dev/shm/.tmp") {
+        let after = after.split_once('/').map_or("", |(_, after)| after);
+        return format!("{before}DIR/{after}");
+    }
+    if let Some(after) = word.strip_prefix(FILE_PREFIX) {
+        let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        return format!("{FILE_PREFIX}PID{rest}");
+    }
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::{results::example, session::example::with_sweeps};
+
+    #[test]
+    fn the_page_tells_wins_and_losses_and_who_was_not_there() {
+        let page = text(&example(), "", "performance");
+        for words in [
+            "| processor | Some CPU, 2 cores |",
+            "| 64 B echo: at least 4 times DPDK memif | met | 5.00 | 55.0 Mpps | 11.0 Mpps | 64 B |",
+            "| 64 B echo: at least 3 times DPDK vhost | not measured | | | | |",
+            "- echo, 1518 B: dpdk-memif reaches 5.50 Mpps, pipes 4.50 (0.82)",
+            "![Echo: daemon's core, application's core and back](performance/echo.svg)",
+            "| **covalent-pipe** | 55.0 (50.0–60.0) | 4.50 (4.00–5.00) | 10.0 (10.0–10.0) | 1.00 | 0.99 |",
+            "| than dpdk-memif | 5.00 | 0.82 | |",
+            "- **aeron** took no part: built without the feature `peers`.",
+            "  - `memif --go`",
+            "| measured | `covalent-bench streams` |",
+            "testpmd swaps addresses instead, and its near side looks at nothing.",
+            "covalentd places at most one datagram at a time",
+            "rings below 2 MiB: 4 KiB pages |",
+        ] {
+            assert!(page.contains(words), "{words:?} is not in\n{page}");
+        }
+        // No plot of a single size.
+        assert!(!page.contains("round-trip.svg"), "{page}");
+    }
+
+    #[test]
+    fn a_missed_goal_stands_out() {
+        let mut results = example();
+        results.goals[0].met = Some(false);
+        assert!(text(&results, "", "performance").contains("DPDK memif | **missed** | 5.00"));
+    }
+
+    #[test]
+    fn page_and_plots_are_written_together_and_old_plots_removed() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let page = folder.path().join("performance.md");
+        let plots = folder.path().join("performance");
+        fs::create_dir(&plots).expect("made");
+        for file in ["one-way.svg", "pipe-count.svg"] {
+            fs::write(plots.join(file), "of an earlier run").expect("written");
+        }
+        write(&example(), "\n## More\n", &page).expect("written");
+        let text = fs::read_to_string(&page).expect("written");
+        let (before, after) = text.split_once("\n## More\n").expect("the other section");
+        assert!(before.contains("## Echo") && after.contains("## Contestants"));
+        assert!(plots.join("echo.svg").exists());
+        assert!(!plots.join("one-way.svg").exists());
+        assert!(!plots.join("pipe-count.svg").exists());
+        write(&with_sweeps(), "", &page).expect("written");
+        assert!(plots.join("pipe-count.svg").exists());
+        let page = fs::read_to_string(page).expect("read");
+        assert!(page.contains("## Number of pipes"), "{page}");
+    }
+
+    #[test]
+    fn places_of_the_run_are_left_out() {
+        assert_eq!(
+            without_places(
+                "x --file-prefix=covalent-bench-13021-memif-true --vdev=a,socket=/dev/shm/.tmpAbC1/memif.sock,b=1 -i"
+            ),
+            "x --file-prefix=covalent-bench-PID-memif-true --vdev=a,socket=DIR/memif.sock,b=1 -i"
+        );
+        let command = ["/a/b/covalent-bench".to_owned(), "streams".to_owned()];
+        assert_eq!(told_command(&command), "covalent-bench streams");
+    }
+}

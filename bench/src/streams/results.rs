@@ -1,0 +1,323 @@
+//! What was measured, for programs, and to make tables, plots and the page from.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    host::Host,
+    kept::{Kept, maker, read},
+    repeats::Settled,
+    streams::{
+        case::{Case, Size, Test},
+        contestant::Description,
+        goals::Verdict,
+        session::{counts::CountSweep, loads::LoadSweep},
+    },
+    summary::Summary,
+};
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The suite.
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// Who took part, and who did not and why.
+    pub contestants: Vec<Entry>,
+    /// What each was measured at.
+    pub figures: Vec<Figure>,
+    /// Ways of telling an application of news, over the load. Results of before it was measured have none.
+    pub loads: Option<LoadSweep>,
+    /// Ever more pipes. Results of before it was measured have none.
+    pub counts: Option<CountSweep>,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Repetitions of each case by each contestant.
+    pub rounds: u32,
+    /// How well the medians had to be known; nothing if it did not matter.
+    pub spread_max: Option<f64>,
+    /// Milliseconds of each repetition that were counted.
+    pub slice_ms: u64,
+    /// Milliseconds before those.
+    pub warm_up_ms: u64,
+    /// The daemon's core.
+    pub daemon_core: usize,
+    /// The application's core.
+    pub application_core: usize,
+    /// Size of the packet ring of pipes and of the bare ring, in KiB.
+    pub ring_kib: u64,
+    /// Size of its pages, in bytes.
+    pub page_bytes: u64,
+    /// Frequency governor of the daemon's core, if the machine tells.
+    pub governor: Option<String>,
+    /// The kernel's policy for transparent huge pages.
+    pub transparent_huge_pages: String,
+    /// Where the mix of packets is from.
+    pub mix: String,
+    /// Mean length of its packets, in bytes.
+    pub mix_mean_bytes: f64,
+}
+
+/// A contestant.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub description: Description,
+    /// Why it took no part, if so.
+    pub absent: Option<String>,
+    /// Repetitions that failed, and why.
+    pub failures: Vec<String>,
+}
+
+/// What a contestant was measured at in one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Whose.
+    pub contestant: String,
+    /// Of what.
+    pub case: Case,
+    /// In which unit.
+    pub unit: String,
+    /// Of all repetitions.
+    pub figure: Summary,
+    /// Median of how much of the daemon's core was taken.
+    pub daemon_cores: f64,
+    /// Of the application's.
+    pub application_cores: f64,
+    /// Of whatever core, by processes that only make the others possible.
+    pub other_cores: f64,
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "streams";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        crate::streams::table::table(self)
+    }
+}
+
+impl Results {
+    /// Reads a result; of a folder, the last one in it.
+    ///
+    /// # Errors
+    /// There is none, or it is another's.
+    pub fn read_from(place: &Path) -> Result<Self> {
+        let maker = maker::<Self>();
+        if !place.is_dir() {
+            return read(place, Self::NAME, &maker);
+        }
+        Self::last_beside(place)?.with_context(|| {
+            let folder = place.display();
+            format!(
+                "there is no result of `{maker}` in {folder}\n  cure: {maker} --results {folder}"
+            )
+        })
+    }
+
+    /// How well the medians are known.
+    pub fn settled(&self) -> Settled {
+        let setup = &self.setup;
+        let figures = self.figures.iter().map(|figure| &figure.figure);
+        Settled::of(setup.rounds, setup.spread_max, figures)
+    }
+
+    /// What a contestant was measured at.
+    pub fn figure(&self, contestant: &str, case: Case) -> Option<&Figure> {
+        self.figures
+            .iter()
+            .find(|figure| figure.contestant == contestant && figure.case == case)
+    }
+
+    /// The sizes at which a test was made, small before large, the mix last.
+    pub fn sizes(&self, test: Test) -> Vec<Size> {
+        let mut sizes: Vec<Size> = self
+            .figures
+            .iter()
+            .filter(|figure| figure.case.test == test)
+            .map(|figure| figure.case.size)
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Who took part in a test, in the order of the contestants.
+    pub fn in_test(&self, test: Test) -> Vec<&Entry> {
+        self.contestants
+            .iter()
+            .filter(|entry| {
+                self.figures
+                    .iter()
+                    .any(|figure| figure.case.test == test && figure.contestant == entry.name)
+            })
+            .collect()
+    }
+}
+
+/// A run for tests: two contestants, one of them absent from some cases.
+#[cfg(test)]
+pub fn example() -> Results {
+    let figure = |contestant: &str, test, size, figures: [f64; 3]| Figure {
+        contestant: contestant.to_owned(),
+        case: Case { test, size },
+        unit: test.unit().to_owned(),
+        figure: Summary::of(figures.to_vec()).expect("figures"),
+        daemon_cores: 1.0,
+        application_cores: 0.99,
+        other_cores: 0.0,
+    };
+    let entry = |name: &str, absent: Option<&str>| Entry {
+        name: name.to_owned(),
+        description: Description {
+            what: format!("the {name}"),
+            version: "1.2".to_owned(),
+            tuning: "none".to_owned(),
+            commands: vec![format!("{name} --go")],
+        },
+        absent: absent.map(str::to_owned),
+        failures: Vec::new(),
+    };
+    let bytes = Size::Bytes;
+    let mut results = Results {
+        name: Results::NAME.to_owned(),
+        began_unix_ms: 1_790_000_000_000,
+        host: Host {
+            kernel: "6.1".to_owned(),
+            cpu: "Some CPU".to_owned(),
+            cores: 2,
+            memory_mib: 1024,
+            load_average: "0.10".to_owned(),
+            version: "0.1.0".to_owned(),
+            command: vec!["covalent-bench".to_owned(), "streams".to_owned()],
+            watched: None,
+        },
+        setup: Setup {
+            rounds: 3,
+            spread_max: None,
+            slice_ms: 250,
+            warm_up_ms: 100,
+            daemon_core: 0,
+            application_core: 1,
+            ring_kib: 2048,
+            page_bytes: 4096,
+            governor: None,
+            transparent_huge_pages: "madvise".to_owned(),
+            mix: "built-in sample".to_owned(),
+            mix_mean_bytes: 400.0,
+        },
+        contestants: vec![
+            entry("ring", None),
+            entry("covalent-pipe", None),
+            entry("dpdk-memif", None),
+            entry("aeron", Some("built without the feature `peers`")),
+        ],
+        figures: vec![
+            figure("ring", Test::Echo, bytes(64), [80.0, 70.0, 75.0]),
+            figure("covalent-pipe", Test::Echo, bytes(64), [60.0, 50.0, 55.0]),
+            figure("dpdk-memif", Test::Echo, bytes(64), [10.0, 11.0, 12.0]),
+            figure("ring", Test::Echo, bytes(1518), [5.0, 6.0, 7.0]),
+            figure("covalent-pipe", Test::Echo, bytes(1518), [4.0, 4.5, 5.0]),
+            figure("dpdk-memif", Test::Echo, bytes(1518), [5.5, 5.5, 5.5]),
+            figure("covalent-pipe", Test::Echo, Size::Mix, [10.0, 10.0, 10.0]),
+            figure(
+                "covalent-pipe",
+                Test::RoundTrip,
+                bytes(64),
+                [0.25, 0.26, 0.24],
+            ),
+        ],
+        loads: None,
+        counts: None,
+        goals: Vec::new(),
+    };
+    results.goals = crate::streams::goals::judge(&results);
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::streams::session::example::with_sweeps;
+
+    #[test]
+    fn what_is_written_is_read_and_the_last_one_found() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let before = example();
+        before.write_to(folder.path()).expect("written");
+        let after = Results {
+            began_unix_ms: before.began_unix_ms + 60_000,
+            ..before.clone()
+        };
+        let path = after.write_to(folder.path()).expect("written");
+        fs::write(folder.path().join("rate-1790000000000.json"), "{}").expect("written");
+        assert_eq!(Results::read_from(folder.path()).expect("read"), after);
+        assert_eq!(Results::read_from(&path).expect("read"), after);
+        assert!(!before.line().expect("JSON").contains('\n'));
+    }
+
+    #[test]
+    fn a_result_of_before_the_sweeps_is_read() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("streams-1.json");
+        let before = with_sweeps();
+        let mut json = serde_json::to_value(&before).expect("JSON");
+        fs::write(&path, json.to_string()).expect("written");
+        assert_eq!(Results::read_from(&path).expect("read"), before);
+        let fields = json.as_object_mut().expect("a result");
+        assert!(fields.remove("loads").is_some() && fields.remove("counts").is_some());
+        fs::write(&path, json.to_string()).expect("written");
+        let after = Results::read_from(&path).expect("read");
+        assert_eq!((after.loads, after.counts), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_result_is_named() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let problem = Results::read_from(folder.path())
+            .expect_err("empty")
+            .to_string();
+        assert!(problem.contains("covalent-bench streams"), "{problem}");
+        let path = folder.path().join("streams-1.json");
+        fs::write(&path, "{\"name\": \"rate\"}").expect("written");
+        let problem = Results::read_from(&path).expect_err("another").to_string();
+        assert!(problem.contains("streams-1.json"), "{problem}");
+    }
+
+    #[test]
+    fn sizes_and_contestants_of_a_test() {
+        let mut results = example();
+        results.figures.reverse();
+        assert_eq!(
+            results.sizes(Test::Echo),
+            [Size::Bytes(64), Size::Bytes(1518), Size::Mix]
+        );
+        let names: Vec<&str> = results
+            .in_test(Test::Echo)
+            .iter()
+            .map(|entry| entry.name.as_str())
+            .collect();
+        assert_eq!(names, ["ring", "covalent-pipe", "dpdk-memif"]);
+    }
+}

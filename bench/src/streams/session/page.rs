@@ -1,0 +1,375 @@
+//! The sweeps' sections of the page about performance, and their plots.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+
+use super::{
+    CoreShares,
+    counts::{self, CountPoint, CountSweep, WEAK_SPOT},
+    lines::{Line, Plot},
+    loads::{LoadLine, LoadPoint, LoadSweep},
+};
+use crate::{
+    streams::{results::Results, table::short},
+    summary::Summary,
+};
+
+const THROUGHPUT: &str = "loads-throughput.svg";
+const P50: &str = "loads-p50.svg";
+const P99: &str = "loads-p99.svg";
+const PIPE_COUNT: &str = "pipe-count.svg";
+
+/// The plots by their files' names, those that this run has not as nothing.
+pub fn plots(results: &Results) -> Result<Vec<(&'static str, Option<String>)>> {
+    let load = |title, up, logarithmic, figure: fn(&LoadPoint) -> Option<&Summary>| {
+        results.loads.as_ref().map_or(Ok(None), |sweep| {
+            load_plot(sweep, title, up, logarithmic, figure)
+        })
+    };
+    Ok(vec![
+        (
+            THROUGHPUT,
+            load(
+                "Received over the load",
+                "million packets per second",
+                false,
+                |point| Some(&point.received_mpps),
+            )?,
+        ),
+        (
+            P50,
+            load(
+                "Median round trip over the load",
+                "microseconds",
+                true,
+                |point| point.p50_us.as_ref(),
+            )?,
+        ),
+        (
+            P99,
+            load(
+                "99th percentile of the round trip over the load",
+                "microseconds",
+                true,
+                |point| point.p99_us.as_ref(),
+            )?,
+        ),
+        (
+            PIPE_COUNT,
+            results.counts.as_ref().map_or(Ok(None), count_plot)?,
+        ),
+    ])
+}
+
+fn load_plot(
+    sweep: &LoadSweep,
+    title: &str,
+    up: &str,
+    logarithmic: bool,
+    figure: fn(&LoadPoint) -> Option<&Summary>,
+) -> Result<Option<String>> {
+    let points = |line: &'_ LoadLine| -> Vec<(f64, Summary)> {
+        line.points
+            .iter()
+            .filter_map(|point| Some((f64::from(point.load_percent), figure(point)?.clone())))
+            .collect()
+    };
+    let drawn: Vec<_> = sweep
+        .lines
+        .iter()
+        .map(|line| (line, points(line)))
+        .collect();
+    Plot {
+        title,
+        along: &format!(
+            "offered load, in percent of {} Mpps",
+            short(sweep.full_mpps)
+        ),
+        along_tick: |percent| format!("{percent:.0}"),
+        along_ticks: 11,
+        up,
+        logarithmic,
+        lines: drawn
+            .iter()
+            .map(|(line, points)| Line {
+                name: &line.name,
+                points: points.iter().map(|(at, figure)| (*at, figure)).collect(),
+            })
+            .collect(),
+    }
+    .svg()
+}
+
+fn count_plot(sweep: &CountSweep) -> Result<Option<String>> {
+    let points = |figure: fn(&CountPoint) -> Option<&Summary>| {
+        sweep
+            .points
+            .iter()
+            .filter_map(|point| Some((f64::from(point.pipes).log2(), figure(point)?)))
+            .collect()
+    };
+    Plot {
+        title: "Packets of 64 B to one pipe after the other",
+        along: "pipes",
+        along_tick: |exponent| format!("{:.0}", exponent.exp2()),
+        along_ticks: counts::COUNTS.len(),
+        up: "million packets per second",
+        logarithmic: true,
+        lines: vec![
+            Line {
+                name: "bare rings",
+                points: points(|point| point.bare_mpps.as_ref()),
+            },
+            Line {
+                name: "pipes, flat out",
+                points: points(|point| Some(&point.flat_out_mpps)),
+            },
+            Line {
+                name: "pipes, kept up",
+                points: points(|point| point.lossless_mpps.as_ref()),
+            },
+        ],
+    }
+    .svg()
+}
+
+// Writing to a string cannot fail, here and below.
+
+/// The sections; their plots lie in `folder`.
+pub fn write(out: &mut String, results: &Results, folder: &str) {
+    if let Some(sweep) = &results.loads {
+        loads(out, sweep, folder);
+    }
+    if let Some(sweep) = &results.counts {
+        counts(out, sweep, folder);
+    }
+}
+
+fn loads(out: &mut String, sweep: &LoadSweep, folder: &str) {
+    let _ = writeln!(
+        out,
+        "\n## Notifications over the load\n\n\
+         Packets of 64 B go at an exact rate to {} pipes of one session in turn, each with a ring of {} KiB, through the session's notifications and\n\
+         doorbells as a lane drives them; both sides poll. The application receives from the pipes that it is told of and sends back about one packet in\n\
+         a microsecond through a TX pipe, which times the round trip. 100 % is what gets through with prefetching from a source that sends as fast as it\n\
+         can: {} Mpps. Each rate was counted for {} ms in each repetition. Dropped is what found a full pipe; late is what the daemon's core had no time\n\
+         for, beyond the 2048 packets that a port's ring keeps for it. Round trips begin when a packet is due.\n\n\
+         - **reactive**: at most one notification of a pipe is outstanding; the application asks for the next one when it has nothing else to do.\n\
+         - **reactive, prefetched**: it asks before it works on a pipe's packets.\n\
+         - **per packet**: each packet is published and notified of by itself. There is no notification to ask for, so nothing to prefetch.\n\n\
+         ![Received over the load]({folder}/{THROUGHPUT})\n\
+         ![Median round trip over the load]({folder}/{P50})\n\
+         ![99th percentile of the round trip over the load]({folder}/{P99})\n",
+        sweep.pipes,
+        sweep.ring_kib,
+        short(sweep.full_mpps),
+        sweep.slice_ms
+    );
+    let _ = writeln!(out, "| flat out | received, Mpps |\n|---|---:|");
+    for line in &sweep.lines {
+        let _ = writeln!(out, "| {} | {} |", line.name, spread(&line.flat_out_mpps));
+    }
+    for line in &sweep.lines {
+        let _ = writeln!(
+            out,
+            "\n| {}: load | received, Mpps | dropped | late | notifications for a packet | round trip, median | 99 % |\n\
+             |---:|---:|---:|---:|---:|---:|---:|",
+            line.name
+        );
+        for point in &line.points {
+            let us = |figure: &Option<Summary>| {
+                figure
+                    .as_ref()
+                    .map_or_else(String::new, |figure| format!("{} µs", short(figure.median)))
+            };
+            let _ = writeln!(
+                out,
+                "| {} % | {} | {} | {} | {} | {} | {} |",
+                point.load_percent,
+                spread(&point.received_mpps),
+                percent(&point.dropped_percent),
+                percent(&point.late_percent),
+                short(point.notifications_per_packet.median),
+                us(&point.p50_us),
+                us(&point.p99_us)
+            );
+        }
+    }
+    cores(out, sweep.cores.as_ref());
+    let failures = sweep.lines.iter().flat_map(|line| &line.failures);
+    failed(out, failures.collect());
+}
+
+fn counts(out: &mut String, sweep: &CountSweep, folder: &str) {
+    let _ = writeln!(
+        out,
+        "\n## Number of pipes\n\n\
+         Packets of 64 B go to 1 to 4096 pipes of one session in turn, one way, told of by reactive notifications (not prefetched: with many pipes,\n\
+         asking early would cost one more notification each time that the application looks at a pipe). The rings together are as large as one\n\
+         alone, as long as none is smaller than 64 KiB. Flat out the source sends as fast as it can and drops what finds a full pipe;\n\
+         lost is all that did not get through within the {} ms, also what was left in ever fuller rings. Kept up is the highest rate,\n\
+         found by halving, with no pipe full and at least 99 % delivered: the last hundredth is packets that were late, or still on their way at the end.\n\
+         As many bare rings of the same sizes are the limit where copying is everything that is done.\n\n\
+         ![Packets of 64 B to one pipe after the other]({folder}/{PIPE_COUNT})\n\n\
+         | pipes | ring | flat out, Mpps | lost | notifications for a packet | no pipe full and at least 99 % delivered, Mpps | bare rings, Mpps | of the bare rings |\n\
+         |---:|---:|---:|---:|---:|---:|---:|---:|",
+        sweep.slice_ms
+    );
+    for point in &sweep.points {
+        let optional = |figure: &Option<Summary>| figure.as_ref().map_or_else(String::new, spread);
+        let name = if point.pipes == WEAK_SPOT {
+            format!("**{}**", point.pipes)
+        } else {
+            point.pipes.to_string()
+        };
+        let _ = writeln!(
+            out,
+            "| {name} | {} KiB | {} | {} | {} | {} | {} | {} |",
+            point.ring_kib,
+            spread(&point.flat_out_mpps),
+            percent(&point.flat_out_missing_percent),
+            short(point.notifications_per_packet.median),
+            optional(&point.lossless_mpps),
+            optional(&point.bare_mpps),
+            point
+                .of_bare()
+                .map_or_else(String::new, |share| format!("{share:.2}"))
+        );
+    }
+    if let Some(point) = sweep.at(WEAK_SPOT) {
+        let _ = write!(
+            out,
+            "\n{WEAK_SPOT} pipes on one core are the published weak spot of systems of this kind. Here {} Mpps get through flat out, with {} lost",
+            short(point.flat_out_mpps.median),
+            percent(&point.flat_out_missing_percent)
+        );
+        let _ = match &point.lossless_mpps {
+            Some(lossless) => {
+                writeln!(
+                    out,
+                    ", and {} Mpps with no pipe full and at least 99 % delivered.",
+                    short(lossless.median)
+                )
+            }
+            None => writeln!(out, "."),
+        };
+    }
+    cores(out, sweep.cores.as_ref());
+    failed(out, sweep.failures.iter().collect());
+}
+
+fn cores(out: &mut String, shares: Option<&CoreShares>) {
+    if let Some(CoreShares {
+        daemon,
+        application,
+    }) = shares
+    {
+        let _ = writeln!(
+            out,
+            "\nShare of the daemon's core: {}; of the application's: {} (median, least–most of the runs; both poll).",
+            spread(daemon),
+            spread(application)
+        );
+    }
+}
+
+fn failed(out: &mut String, failures: Vec<&String>) {
+    if let Some(first) = failures.first() {
+        let _ = writeln!(
+            out,
+            "\n{} repetitions failed, the first: {first}",
+            failures.len()
+        );
+    }
+}
+
+fn spread(figure: &Summary) -> String {
+    format!(
+        "{} ({}–{})",
+        short(figure.median),
+        short(figure.min),
+        short(figure.max)
+    )
+}
+
+/// So little that three figures would hide it is told as such.
+fn percent(figure: &Summary) -> String {
+    match figure.median {
+        0.0 => "0".to_owned(),
+        few if few < 0.001 => "< 0.001 %".to_owned(),
+        share => format!("{} %", short(share)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::{results::example, session::example::with_sweeps};
+
+    fn page() -> String {
+        let mut out = String::new();
+        write(&mut out, &with_sweeps(), "performance");
+        out
+    }
+
+    #[test]
+    fn each_way_tells_throughput_loss_and_round_trip_at_each_load() {
+        let page = page();
+        for words in [
+            "## Notifications over the load",
+            "100 % is what gets through with prefetching from a source that sends as fast as it\ncan: 20.0 Mpps.",
+            "| reactive, prefetched | 20.0 (15.0–25.0) |",
+            "| per packet: load | received, Mpps |",
+            "| 10 % | 2.00 (1.50–2.50) | 0 | 0 | 0.500 | 0.750 µs | 4.00 µs |",
+            "| 100 % | 9.00 (6.75–11.2) | 50.0 % | 2.00 % | 0.500 | 9.00 µs | 45.0 µs |",
+            "(performance/loads-p99.svg)",
+            "1 repetitions failed, the first: gone",
+        ] {
+            assert!(page.contains(words), "{words:?} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn each_number_of_pipes_tells_its_loss_and_the_weak_spot_is_shown() {
+        let page = page();
+        for words in [
+            "| 1 | 2048 KiB | 40.0 (30.0–50.0) | 0 | 0.500 | 39.0 (29.2–48.8) | 50.0 (37.5–62.5) | 0.78 |",
+            "| **32** | 64 KiB | 8.00 (6.00–10.0) | 0.250 % | 0.500 | 7.00 (5.25–8.75) | 20.0 (15.0–25.0) | 0.35 |",
+            "| 4096 | 64 KiB | 3.00 (2.25–3.75) | < 0.001 % | 0.500 |  |  |  |",
+            "Here 8.00 Mpps get through flat out, with 0.250 % lost, and 7.00 Mpps with no pipe full and at least 99 % delivered.",
+        ] {
+            assert!(page.contains(words), "{words:?} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn every_sweep_has_its_plots() {
+        let drawn = plots(&with_sweeps()).expect("drawn");
+        let words: [&[&str]; 4] = [
+            &[
+                "Received over the load",
+                "in percent of 20.0 Mpps",
+                "per packet",
+            ],
+            &["Median round trip", "microseconds (logarithmic)"],
+            &["99th percentile"],
+            &["bare rings", "pipes, kept up", "4096"],
+        ];
+        for ((file, svg), words) in drawn.iter().zip(words) {
+            let svg = svg.as_ref().expect("a plot");
+            for word in words {
+                assert!(svg.contains(word), "{word:?} is not in {file}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_without_sweeps_has_no_such_sections() {
+        let mut out = String::new();
+        write(&mut out, &example(), "performance");
+        assert_eq!(out, "");
+        let plots = plots(&example()).expect("no problem");
+        assert!(plots.iter().all(|(_, svg)| svg.is_none()));
+    }
+}

@@ -1,0 +1,178 @@
+//! A run for people at a terminal.
+
+use std::fmt::Write as _;
+
+use crate::streams::{
+    case::{Case, Test},
+    goals::Verdict,
+    results::Results,
+    session,
+};
+
+/// All tests, in the order in which they are told.
+pub const TESTS: [Test; 5] = [
+    Test::Echo,
+    Test::OneWay,
+    Test::Stream,
+    Test::StreamUnbatched,
+    Test::RoundTrip,
+];
+
+/// The whole run.
+pub fn table(results: &Results) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    for test in TESTS {
+        let sizes = results.sizes(test);
+        if sizes.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "{} ({}, medians of {})",
+            test.title(),
+            test.unit(),
+            results.setup.rounds
+        );
+        let _ = write!(out, "  {:<16}", "");
+        for size in &sizes {
+            let _ = write!(out, " {size:>9}");
+        }
+        let _ = writeln!(out, "   cores: daemon's + application's");
+        for entry in results.in_test(test) {
+            let _ = write!(out, "  {:<16}", entry.name);
+            let mut cores = [0.0_f64; 3];
+            for &size in &sizes {
+                let case = Case { test, size };
+                match results.figure(&entry.name, case) {
+                    Some(figure) => {
+                        let _ = write!(out, " {:>9}", short(figure.figure.median));
+                        cores = [
+                            figure.daemon_cores,
+                            figure.application_cores,
+                            figure.other_cores,
+                        ];
+                    }
+                    None => {
+                        let _ = write!(out, " {:>9}", "–");
+                    }
+                }
+            }
+            let [daemon, application, other] = cores;
+            let _ = write!(out, "   {daemon:.2} + {application:.2}");
+            if other > 0.005 {
+                let _ = write!(out, " + {other:.2} for its own process");
+            }
+            let _ = writeln!(out);
+        }
+    }
+    session::table::write(&mut out, results);
+    for entry in &results.contestants {
+        if let Some(reason) = &entry.absent {
+            let _ = writeln!(out, "not there: {}: {reason}", entry.name);
+        }
+        if let Some(failure) = entry.failures.first() {
+            let _ = writeln!(
+                out,
+                "failed {} times: {}: {failure}",
+                entry.failures.len(),
+                entry.name
+            );
+        }
+    }
+    for verdict in &results.goals {
+        let _ = writeln!(out, "  {}", line(verdict));
+    }
+    let _ = writeln!(out, "{}", count(&results.goals));
+    let _ = writeln!(
+        out,
+        "  {}\n  {}; rings of {} KiB in pages of {} bytes; mix: {}",
+        results.settled().words(),
+        results.host.words(),
+        results.setup.ring_kib,
+        results.setup.page_bytes,
+        results.setup.mix
+    );
+    out
+}
+
+/// A goal and what became of it.
+pub fn line(verdict: &Verdict) -> String {
+    let Verdict {
+        goal, worst, met, ..
+    } = verdict;
+    match (met, worst) {
+        (Some(met), Some(worst)) => {
+            let mark = if *met { "✓" } else { "✗" };
+            let unit = worst.case.test.unit();
+            format!(
+                "{mark} {goal}: {:.2} ({} against {} {unit}, {}){}",
+                worst.ratio,
+                short(worst.ours),
+                short(worst.theirs),
+                worst.case.size,
+                if *met { "" } else { "  MISSED" }
+            )
+        }
+        _ => format!("– {goal}: not measured"),
+    }
+}
+
+/// How many goals are met.
+pub fn count(goals: &[Verdict]) -> String {
+    let measured = goals.iter().filter(|verdict| verdict.met.is_some()).count();
+    let met = goals
+        .iter()
+        .filter(|verdict| verdict.met == Some(true))
+        .count();
+    format!(
+        "{met} of {measured} goals met; {} not measured",
+        goals.len() - measured
+    )
+}
+
+/// Three significant figures.
+pub fn short(figure: f64) -> String {
+    let decimals = match figure.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{figure:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::results::example;
+
+    #[test]
+    fn people_see_figures_absences_and_goals() {
+        let table = table(&example());
+        for words in [
+            "covalent-pipe         55.0      4.50      10.0   1.00 + 0.99",
+            "dpdk-memif            11.0      5.50         –",
+            "not there: aeron: built without",
+            "✓ 64 B echo: at least 4 times DPDK memif: 5.00 (55.0 against 11.0 Mpps, 64 B)",
+            "– 64 B echo: at least 3 times DPDK vhost: not measured",
+            "2 of 2 goals met; 13 not measured",
+        ] {
+            assert!(table.contains(words), "{words:?} in\n{table}");
+        }
+        assert!(!table.contains("One way"), "{table}");
+    }
+
+    #[test]
+    fn a_missed_goal_says_so() {
+        let mut verdict = example().goals.remove(0);
+        verdict.met = Some(false);
+        assert!(line(&verdict).starts_with('✗') && line(&verdict).ends_with("MISSED"));
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let shorts = [0.1234, 1.234, 12.34, 123.4].map(short);
+        assert_eq!(shorts, ["0.123", "1.23", "12.3", "123"]);
+    }
+}

@@ -1,0 +1,61 @@
+//! `covalent-bench failover`: that links are cut and everything that was posted is counted, beside TCP on a cable of its own, not how fast anybody is.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+#[test]
+fn every_way_is_cut_and_tcp_recovers_beside_a_message_of_ours() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: making network namespaces needs root");
+        return;
+    }
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        eprintln!("skipped: two polling sides need two cores");
+        return;
+    }
+    if Command::new("nft").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no nft (Debian package nftables)");
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
+    let daemon = program.with_file_name("covalentd");
+    assert!(
+        daemon.exists(),
+        "{} is not there: run `cargo build --workspace` first (`make test` does)",
+        daemon.display()
+    );
+    let temporary = tempfile::tempdir().unwrap();
+    let output = Command::new(program)
+        .args(["failover", "--force-debug", "--format", "json"])
+        .args(["--against", "tcp", "--cuts", "2", "--repeats", "1"])
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
+    // 1: a goal is missed, as it may be in such a build.
+    assert!(
+        matches!(output.status.code(), Some(0 | 1)),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sides = told["sides"].as_array().unwrap();
+    assert_eq!(sides.len(), 6, "five ways to cut and none");
+    for side in sides {
+        assert_eq!(side["cuts"], 2, "{side}");
+    }
+    let cuts = told["severed"]["cuts"].as_array().unwrap();
+    for name in ["tcp", "covalent-message"] {
+        let of_it: Vec<&Value> = cuts
+            .iter()
+            .filter(|cut| cut["figures"]["side"] == name)
+            .collect();
+        assert_eq!(of_it.len(), 2, "silent and carrier: {cuts:?}");
+        for cut in of_it {
+            // Whoever was asked in the cut waited for its end.
+            assert!(cut["longest_ms"]["min"].as_f64().unwrap() > 50.0, "{cut}");
+        }
+    }
+}
