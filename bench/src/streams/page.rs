@@ -393,7 +393,7 @@ mod tests {
             "| **covalent-pipe** | 55.0 (50.0–60.0) | 4.50 (4.00–5.00) | 10.0 (10.0–10.0) | 1.00 | 0.99 |",
             "| than dpdk-memif | 5.00 | 0.82 | |",
             "- **aeron** took no part: built without the feature `peers`.",
-            "  - `memif --go`",
+            "  - `dpdk-memif --go`",
             "| measured | `covalent-bench streams` |",
             "testpmd swaps addresses instead, and its near side looks at nothing.",
             "covalentd places at most one datagram at a time",
