@@ -5,13 +5,14 @@ use std::{path::PathBuf, process::Command};
 use anyhow::{Result, anyhow};
 use serde_json::Value;
 
-use crate::{command::output, place::Place};
+use crate::{command::output, job::Tests, place::Place};
 
 /// Builds a program of tests and tells where it is.
 ///
 /// # Errors
 /// The compiler's words.
-pub fn tests(place: &Place, name: &str) -> Result<PathBuf> {
+pub fn tests(place: &Place, tests: Tests) -> Result<PathBuf> {
+    let Tests { name, feature } = tests;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let messages = output(
         Command::new(cargo)
@@ -25,6 +26,7 @@ pub fn tests(place: &Place, name: &str) -> Result<PathBuf> {
                 name,
             ])
             .args(["--message-format", "json-render-diagnostics"])
+            .args(feature.map(|feature| format!("--features={feature}")))
             .current_dir(place.repository()),
     )?;
     executable(&messages, name)

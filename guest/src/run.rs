@@ -42,10 +42,12 @@ pub fn job(place: &Place, stock: &Stock, programs: &Path, job: &Job) -> Result<O
         scripts.join("jobs").join(job.script).with_extension("sh"),
         "job.sh",
     )?;
-    copy(scripts.join("jobs/nodes.sh"), "nodes.sh")?;
+    for sourced in ["nodes.sh", "rdma.sh"] {
+        copy(scripts.join("jobs").join(sourced), sourced)?;
+    }
     let tests = job
         .tests()
-        .map(|name| programs::tests(place, name))
+        .map(|tests| programs::tests(place, tests))
         .transpose()?;
     let own = std::env::current_exe().context("where this program is")?;
     copy(own, "covalent-guest")?;

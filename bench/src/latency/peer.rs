@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
-    memory, redis, sockets,
+    memory, redis, rxe, sockets,
 };
 use crate::{cores::Cores, pipes::Description, stage::Stage};
 
@@ -105,6 +105,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     all.extend(memory::peers());
     all.extend(sockets::peers());
     all.extend(redis::peers());
+    all.extend(rxe::peers());
     all
 }
 
