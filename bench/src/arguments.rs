@@ -117,6 +117,8 @@ pub enum Store {
     Redis,
     /// The same with 64 under way on each connection.
     RedisPipelined,
+    /// None: our own sides alone.
+    None,
 }
 
 /// Exchanges over one link on a cable in memory.

@@ -39,13 +39,13 @@ gid() {
 perf() {
     local program=$1 server tries
     shift
-    taskset -c 1 "$program" -d rdma1 -x "$(gid rdma1)" "$@" >/tmp/perf-server 2>&1 &
+    taskset -c 1 "$program" -d rdma1 -x "$(gid rdma1)" -F "$@" >/tmp/perf-server 2>&1 &
     server=$!
     # Its port is open when it can be asked.
     for tries in $(seq 100); do
         ss -Hltn 'sport = :18515' | grep -q . && break
         sleep 0.1
     done
-    taskset -c 0 "$program" -d rdma0 -x "$(gid rdma0)" "$@" 127.0.0.1 || fail "$program: $(cat /tmp/perf-server)"
+    taskset -c 0 "$program" -d rdma0 -x "$(gid rdma0)" -F "$@" 127.0.0.1 || fail "$program: $(cat /tmp/perf-server)"
     wait "$server" || fail "$program: $(cat /tmp/perf-server)"
 }

@@ -72,6 +72,8 @@ enum Command {
     Roce {
         /// What `covalent-bench latency` printed
         latency: PathBuf,
+        /// What `covalent-bench rtt` printed
+        rtt: PathBuf,
         /// What `covalent-bench perftest` printed
         perftest: PathBuf,
         /// What `covalent-bench atomics` printed
@@ -124,10 +126,11 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Roce {
             latency,
+            rtt,
             perftest,
             atomics,
         } => {
-            print!("{}", roce::fact(latency, perftest, atomics)?);
+            print!("{}", roce::fact([latency, rtt, perftest, atomics])?);
             return Ok(ExitCode::SUCCESS);
         }
         Command::Retry { results } => {

@@ -192,7 +192,10 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
         .collect();
     parts.sort_unstable();
     parts.dedup();
-    let _ = writeln!(out, "\n### p99.9 in milliseconds, by loss\n");
+    let _ = writeln!(
+        out,
+        "\n### p99.9 and longest wait in milliseconds, by loss\n"
+    );
     let percent = |parts: u64| format!("{} %", parts as f64 / 1e4);
     let head: Vec<String> = parts.iter().map(|&parts| percent(parts)).collect();
     let _ = writeln!(out, "| side | {} |", head.join(" | "));
@@ -205,7 +208,10 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
                     .losses
                     .iter()
                     .find(|one| one.side == *name && one.parts_per_million == parts);
-                found.map_or_else(|| "–".to_owned(), |one| ms(one.p999_us / 1e3))
+                found.map_or_else(
+                    || "–".to_owned(),
+                    |one| format!("{} / {}", ms(one.p999_us / 1e3), ms(one.max_us / 1e3)),
+                )
             })
             .collect();
         let _ = writeln!(out, "| {} | {} |", named(name), cells.join(" | "));
@@ -309,7 +315,7 @@ mod tests {
         write_section(&mut text, "6.1", &figures(&results()).expect("figures"));
         for line in [
             "| side | 0.01 % |\n",
-            "| **covalent-cas** | 0.90 |\n| tcp | 212 |\n",
+            "| **covalent-cas** | 0.90 / 400 |\n| tcp | 212 / 400 |\n",
             "| frames vanish | tcp | 3 | 207 (1.50–400) | 207 (1.50–400) | 2 |\n",
             "| 0.01 % | **covalent-cas** | 1000 | 7 | 0.08 | 0.09 | 0.90 | 400 | 2 |\n",
             "- tcp: took no part: no kernel; 1 repeats failed, the first: \"late\".",

@@ -56,14 +56,18 @@ const CONNECTIONS: [u32; 2] = [1, 50];
 pub fn measure(options: &Atomics) -> Result<bool> {
     let arguments = &options.wire;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
-    let redis = process::version()?;
+    let mut loads = loads(&options.against);
+    let redis = if loads.is_empty() {
+        "not asked".to_owned()
+    } else {
+        process::version()?
+    };
     let began_unix_ms = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0));
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
     udp_echo::prepare(&stage)?;
-    let mut loads = loads(&options.against);
     let (mut ours, mut lanes, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut running = None;
     for _ in 0..arguments.repeats {
@@ -125,13 +129,14 @@ pub fn measure(options: &Atomics) -> Result<bool> {
 
 /// What Redis is asked with, in the order of the command line.
 fn loads(against: &[Store]) -> Vec<Load> {
-    let connections = |pipeline| CONNECTIONS.map(|connections| Load::new(connections, pipeline));
     against
         .iter()
-        .flat_map(|store| match store {
-            Store::Redis => connections(1),
-            Store::RedisPipelined => connections(PIPELINE),
+        .filter_map(|store| match store {
+            Store::Redis => Some(1),
+            Store::RedisPipelined => Some(PIPELINE),
+            Store::None => None,
         })
+        .flat_map(|pipeline| CONNECTIONS.map(|connections| Load::new(connections, pipeline)))
         .collect()
 }
 

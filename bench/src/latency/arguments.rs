@@ -19,7 +19,7 @@ const WARM_UP: u64 = 200;
 /// Round trips of Covalent and of peers.
 #[derive(Debug, Clone, Args)]
 pub struct Latency {
-    /// Peers: udp, tcp, each with -spin or -busy too; redis, redis-pipelined; in shared memory ucx, libfabric, aeron, iceoryx2. Covalent takes part beside them; naming some of its sides leaves out the others.
+    /// Peers: udp, tcp, each with -spin or -busy too; redis, redis-pipelined; rxe-cas, rxe-cas-rto (soft-RoCE); in shared memory ucx, libfabric, aeron, iceoryx2. Covalent takes part beside them; naming some of its sides leaves out the others.
     #[arg(
         long,
         value_delimiter = ',',

@@ -19,7 +19,7 @@ const WARM_UP: u64 = 100;
 /// A cable that loses frames and is cut.
 #[derive(Debug, Clone, Args)]
 pub struct Loss {
-    /// Peers on the same cable: tcp, tcp-spin, tcp-busy, tcp-rto, udp. Covalent takes part beside them.
+    /// Peers on the same cable: tcp, tcp-spin, tcp-busy, tcp-rto, udp, rxe-cas, rxe-cas-rto (soft-RoCE). Covalent takes part beside them.
     #[arg(
         long,
         value_delimiter = ',',
