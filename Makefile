@@ -125,8 +125,9 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
 
 # Takes hours of one core; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
-guest-test: build ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md
-	@scripts/install-packages guest
+guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md
+	@scripts/install-packages build dpdk guest
+	@$(CARGO) build --release --workspace --features ibverbs --locked
 	@CARGO="$(CARGO)" target/release/covalent-guest run $(GUEST_JOBS)
 	@target/release/covalent-guest page
 

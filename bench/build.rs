@@ -1,20 +1,28 @@
-//! Compiles what joins the peers that are C libraries to the benchmarks, where the feature `peers` asks for them.
+//! Compiles what joins the peers that are C libraries to the benchmarks, where the features `peers` and `ibverbs` ask for them.
 //!
 //! A library that is not installed is left out with a warning that names its package; the program then says so in each result.
 
 fn main() {
-    println!("cargo::rustc-check-cfg=cfg(has_ucx, has_libfabric)");
+    println!("cargo::rustc-check-cfg=cfg(has_ucx, has_libfabric, has_ibverbs)");
     println!("cargo::rerun-if-changed=peers");
     #[cfg(feature = "peers")]
     {
-        peer("ucx", "1.13", "libucx-dev", "has_ucx");
-        peer("libfabric", "1.17", "libfabric-dev", "has_libfabric");
+        peer("ucx", "ucx", "1.13", "libucx-dev", "has_ucx");
+        peer(
+            "libfabric",
+            "libfabric",
+            "1.17",
+            "libfabric-dev",
+            "has_libfabric",
+        );
     }
+    #[cfg(feature = "ibverbs")]
+    peer("rxe", "libibverbs", "1.14", "libibverbs-dev", "has_ibverbs");
 }
 
-/// Compiles `peers/LIBRARY.c` and links the library, if it is there.
-#[cfg(feature = "peers")]
-fn peer(library: &str, at_least: &str, package: &str, cfg: &str) {
+/// Compiles `peers/NAME.c` and links the library, if it is there.
+#[cfg(any(feature = "peers", feature = "ibverbs"))]
+fn peer(name: &str, library: &str, at_least: &str, package: &str, cfg: &str) {
     let found = pkg_config::Config::new()
         .atleast_version(at_least)
         // Its answer is needed for the compiler first.
@@ -24,20 +32,20 @@ fn peer(library: &str, at_least: &str, package: &str, cfg: &str) {
         Ok(found) => found,
         Err(_) => {
             println!(
-                "cargo::warning={library} {at_least} or newer is not installed, so the peer `{library}` is left out; \
+                "cargo::warning={library} {at_least} or newer is not installed, so the peer `{name}` is left out; \
                  cure: apt-get install {package} (scripts/install-packages bench) and build again"
             );
             return;
         }
     };
     cc::Build::new()
-        .file(format!("peers/{library}.c"))
+        .file(format!("peers/{name}.c"))
         .includes(&found.include_paths)
         .std("gnu11")
         .extra_warnings(true)
         // As its makers' own benchmarks are compiled, in a debug build too.
         .opt_level(3)
-        .compile(&format!("covalent_bench_{library}"));
+        .compile(&format!("covalent_bench_{name}"));
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }

@@ -97,7 +97,7 @@ fn replies_and_events_survive() {
         },
         EventKind::LinkDown {
             port: "p0".into(),
-            reason: "sequence gap".into(),
+            reason: "sequence gap: a frame lost or out of order".into(),
             open_transactions: 3,
         },
         EventKind::Carrier {

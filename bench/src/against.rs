@@ -26,6 +26,14 @@ const NAMES: &[(&str, &str)] = &[
         "tcp-rto",
         "tcp with a shorter least time to a retransmission",
     ),
+    (
+        "rxe-cas",
+        "a compare-and-swap over soft-RoCE, with perftest's timeout",
+    ),
+    (
+        "rxe-cas-rto",
+        "the same with the shortest timeout that helps",
+    ),
     ("unix", "a Unix stream socket"),
     ("af_packet", "a packet socket of the kernel, or its ring"),
     ("af_xdp", "a bare AF_XDP socket: the machine's limit"),

@@ -55,7 +55,8 @@ impl Namespace {
         done
     }
 
-    fn path(&self) -> String {
+    /// Where other programs find it, while this value lives.
+    pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 }

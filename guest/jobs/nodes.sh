@@ -13,23 +13,28 @@ cable_nodes() {
     done
 }
 
-# start_nodes [LINES]: starts both daemons, and waits until both links are up. LINES go into their configurations.
+# port END: what a port's configuration says of the NIC at this end. A job may have another.
+port() {
+    printf 'kind = "af_xdp"\ninterface = "%s"\nqueues = 1\nxdp = "%s"\ncopy = "%s"\n' "$1" "$XDP" "${COPY/-/_}"
+}
+
+# start_nodes [PAGES]: starts both daemons, and waits until both links are up. PAGES: `never` (huge ones), unless told otherwise.
 start_nodes() {
-    local node end
+    local node end cable
     for node in a b; do
         end=near
         [ "$node" = a ] || end=far
         mkdir -p "/tmp/nodes/$node"
         {
             printf '[node]\nname = "%s"\nruntime_dir = "/tmp/nodes/%s/run"\nstate_dir = "/tmp/nodes/%s/state"\n' "$node" "$node" "$node"
-            printf '[dataplane]\nhuge_pages = "never"\n[link]\nsilent_paces_max = 100\n[[lane]]\ncore = %s\n' "$([ "$node" = a ] && echo 0 || echo 1)"
+            printf '[dataplane]\nhuge_pages = "%s"\n[link]\nsilent_paces_max = 100\n' "${1:-never}"
+            printf '[[lane]]\ncore = %s\n' "$([ "$node" = a ] && echo 0 || echo 1)"
             for cable in 0 1; do
-                printf '[[port]]\nname = "p%s"\nkind = "af_xdp"\ninterface = "%s%s"\nring_slots = 512\n' "$cable" "$end" "$cable"
-                printf 'queues = 1\nxdp = "%s"\ncopy = "%s"\n' "$XDP" "${COPY/-/_}"
+                printf '[[port]]\nname = "p%s"\nring_slots = 512\n' "$cable"
+                port "$end$cable"
             done
-            printf '%b' "${1:-}"
         } >"/tmp/nodes/$node.toml"
-        ip netns exec "$node" covalentd --config "/tmp/nodes/$node.toml" 2>"/guest/$node.log" &
+        ip netns exec "$node" "${DAEMON:-covalentd}" --config "/tmp/nodes/$node.toml" 2>"/guest/$node.log" &
         eval "daemon_$node=$!"
     done
     await_links

@@ -15,7 +15,7 @@ cannot() {
 
 # fail WHY...: ends the job.
 fail() {
-    echo "FAILED: $*"
+    echo "FAILED: $*" >&2
     exit 1
 }
 

@@ -13,11 +13,14 @@ mod job;
 mod kernel;
 mod machine;
 mod monitor;
+mod netem;
 mod nic;
 mod outcome;
 mod page;
 mod place;
 mod programs;
+mod retry;
+mod roce;
 mod run;
 mod stock;
 
@@ -64,6 +67,24 @@ enum Command {
         /// Its summary
         summary: PathBuf,
     },
+    /// Tells what was measured of soft-RoCE and Covalent as facts, in a guest
+    #[command(hide = true)]
+    Roce {
+        /// What `covalent-bench latency` printed
+        latency: PathBuf,
+        /// What `covalent-bench rtt` printed
+        rtt: PathBuf,
+        /// What `covalent-bench perftest` printed
+        perftest: PathBuf,
+        /// What `covalent-bench atomics` printed
+        atomics: PathBuf,
+    },
+    /// Tells what `covalent-bench loss` printed as facts, in a guest
+    #[command(hide = true)]
+    Retry {
+        /// What it printed
+        results: PathBuf,
+    },
     /// Makes docs/supported-kernels.md from the results that are kept
     Page,
 }
@@ -103,6 +124,19 @@ fn run(command: &Command) -> Result<ExitCode> {
             print!("{}", books::demonstration(summary)?);
             return Ok(ExitCode::SUCCESS);
         }
+        Command::Roce {
+            latency,
+            rtt,
+            perftest,
+            atomics,
+        } => {
+            print!("{}", roce::fact([latency, rtt, perftest, atomics])?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Retry { results } => {
+            print!("{}", retry::fact(results)?);
+            return Ok(ExitCode::SUCCESS);
+        }
         _ => {}
     }
     let place = Place::find()?;
@@ -120,11 +154,14 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Run(arguments) => return run_jobs(&place, arguments),
         Command::Page => {
-            let page = page::of(&outcome::kept(&place.results())?);
+            let page = page::of(&outcome::kept(&place.results())?)?;
             fs::write(place.page(), page)
                 .with_context(|| format!("cannot write {}", place.page().display()))?;
         }
-        Command::Books { .. } | Command::Demo { .. } => {}
+        Command::Books { .. }
+        | Command::Demo { .. }
+        | Command::Roce { .. }
+        | Command::Retry { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -170,6 +207,7 @@ fn table(outcomes: &[Outcome]) -> Table {
         let facts: Vec<String> = outcome
             .facts
             .keys()
+            .filter(|name| !outcome.is_table(name))
             .map(|name| format!("{name} {}", outcome.fact(name)))
             .collect();
         table.add_row([

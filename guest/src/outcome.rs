@@ -60,14 +60,14 @@ pub fn read(folder: &Path, ending: Ending) -> (Verdict, BTreeMap<String, Value>)
     (verdict, parse_facts(&facts))
 }
 
-/// Lines `NAME VALUE`; a value that is a number is kept as one. The last of a name counts.
+/// Lines `NAME VALUE`; a value that is a number, a list or an object of JSON is kept as one. The last of a name counts.
 fn parse_facts(text: &str) -> BTreeMap<String, Value> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .map(|(name, value)| {
-            let value = match value.parse::<serde_json::Number>() {
-                Ok(number) => Value::Number(number),
-                Err(_) => Value::String(value.to_owned()),
+            let value = match serde_json::from_str(value) {
+                Ok(known @ (Value::Number(_) | Value::Array(_) | Value::Object(_))) => known,
+                _ => Value::String(value.to_owned()),
             };
             (name.to_owned(), value)
         })
@@ -85,6 +85,14 @@ impl Outcome {
         let file = results.join(format!("{}.json", self.job));
         let text = serde_json::to_string_pretty(self)? + "\n";
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Whether a fact is more than a line can tell: the page does.
+    pub fn is_table(&self, name: &str) -> bool {
+        matches!(
+            self.facts.get(name),
+            Some(Value::Array(_) | Value::Object(_))
+        )
     }
 
     /// A fact as words; empty when the job told none of that name.
@@ -144,8 +152,12 @@ mod tests {
 
     #[test]
     fn facts_are_numbers_where_they_look_like_it() {
-        let facts = parse_facts("mode zero-copy\nframes 100000\np50_us 1.25\nframes 7\nodd\n");
-        assert_eq!(facts.len(), 3);
+        let facts = parse_facts(
+            "mode zero-copy\nframes 100000\np50_us 1.25\nframes 7\nodd\nlist [1, {}]\ntrue true\n",
+        );
+        assert_eq!(facts.len(), 5);
+        assert_eq!(facts["list"], serde_json::json!([1, {}]));
+        assert_eq!(facts["true"], "true");
         assert_eq!(facts["frames"], 7);
         assert_eq!(facts["p50_us"], 1.25);
         assert_eq!(facts["mode"], "zero-copy");

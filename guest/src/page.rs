@@ -2,7 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::outcome::{Outcome, Verdict};
+use anyhow::Result;
+
+use crate::{
+    netem,
+    outcome::{Outcome, Verdict},
+    retry, roce,
+};
 
 const HEAD: &str = "# Supported kernels\n\n\
 `make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in them that were built on the host. This page is made of the\n\
@@ -10,7 +16,10 @@ results that it keeps in `guest/results` (`covalent-guest page`); nothing here w
 real one, so figures stand only beside a peer that was measured in the same guest.\n";
 
 /// The page.
-pub fn of(outcomes: &[Outcome]) -> String {
+///
+/// # Errors
+/// When a result has figures that cannot be read.
+pub fn of(outcomes: &[Outcome]) -> Result<String> {
     let mut page = HEAD.to_owned();
     page +=
         "\n## What was run\n\n| kernel | driver | job | mode | outcome |\n|---|---|---|---|---|\n";
@@ -28,14 +37,21 @@ pub fn of(outcomes: &[Outcome]) -> String {
             verdict(outcome)
         );
     }
-    page
+    page += &retry::section(outcomes)?;
+    page += &roce::section(outcomes)?;
+    page += &netem::section(outcomes)?;
+    Ok(page)
 }
 
 fn verdict(outcome: &Outcome) -> String {
     match outcome.verdict {
         Verdict::Passed => "passed".to_owned(),
         Verdict::Skipped => format!("not run: {}", outcome.fact("skipped")),
-        Verdict::Failed => "**failed**".to_owned(),
+        Verdict::Failed => {
+            let failed = outcome.fact("failed");
+            let why = if failed.is_empty() { "" } else { ": " };
+            format!("**failed**{why}{failed}")
+        }
         Verdict::Overdue => "**not done in time**".to_owned(),
     }
 }
@@ -54,7 +70,7 @@ mod tests {
             .expect("the repository");
         let place = Place::at(root);
         let page = fs::read_to_string(place.page()).expect("the page");
-        let made = of(&kept(&place.results()).expect("results"));
+        let made = of(&kept(&place.results()).expect("results")).expect("figures");
         assert!(
             page == made,
             "docs/supported-kernels.md is not what guest/results makes: run `covalent-guest page`"

@@ -5,30 +5,42 @@ use std::{path::PathBuf, process::Command};
 use anyhow::{Result, anyhow};
 use serde_json::Value;
 
-use crate::{command::output, place::Place};
+use crate::{command::output, job::Tests, place::Place};
 
 /// Builds a program of tests and tells where it is.
 ///
 /// # Errors
 /// The compiler's words.
-pub fn tests(place: &Place, name: &str) -> Result<PathBuf> {
+pub fn tests(place: &Place, tests: Tests) -> Result<PathBuf> {
+    built(
+        place,
+        &["test", "--no-run", "--test"],
+        tests.name,
+        tests.feature,
+    )
+}
+
+/// Builds the daemon with a feature that the workspace's own build leaves out, and tells where it is.
+///
+/// # Errors
+/// The compiler's words.
+pub fn daemon(place: &Place, feature: &str) -> Result<PathBuf> {
+    built(place, &["build", "--bin"], "covalentd", Some(feature))
+}
+
+fn built(place: &Place, what: &[&str], name: &str, feature: Option<&str>) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let messages = output(
         Command::new(cargo)
+            .args(what)
+            .arg(name)
             // The whole workspace, as `make test` builds it: else its dependencies would be built once more.
-            .args([
-                "test",
-                "--workspace",
-                "--locked",
-                "--no-run",
-                "--test",
-                name,
-            ])
+            .args(["--workspace", "--locked"])
             .args(["--message-format", "json-render-diagnostics"])
+            .args(feature.map(|feature| format!("--features={feature}")))
             .current_dir(place.repository()),
     )?;
-    executable(&messages, name)
-        .ok_or_else(|| anyhow!("cargo built no program of the tests `{name}`"))
+    executable(&messages, name).ok_or_else(|| anyhow!("cargo built no program `{name}`"))
 }
 
 /// What cargo's messages tell of the target called `name`.

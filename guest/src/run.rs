@@ -42,14 +42,22 @@ pub fn job(place: &Place, stock: &Stock, programs: &Path, job: &Job) -> Result<O
         scripts.join("jobs").join(job.script).with_extension("sh"),
         "job.sh",
     )?;
-    copy(scripts.join("jobs/nodes.sh"), "nodes.sh")?;
+    for sourced in ["nodes.sh", "rdma.sh"] {
+        copy(scripts.join("jobs").join(sourced), sourced)?;
+    }
     let tests = job
         .tests()
-        .map(|name| programs::tests(place, name))
+        .map(|tests| programs::tests(place, tests))
+        .transpose()?;
+    let daemon = job
+        .tests()
+        .and_then(|tests| tests.feature)
+        .map(|feature| programs::daemon(place, feature))
         .transpose()?;
     let own = std::env::current_exe().context("where this program is")?;
     copy(own, "covalent-guest")?;
-    let environment = environment(place, stock, programs, tests.as_deref(), job)?;
+    let built = [("TESTS", tests), ("DAEMON", daemon)];
+    let environment = environment(place, stock, programs, &built, job)?;
     fs::write(folder.join("environment.sh"), environment)
         .context("cannot write a job's environment")?;
 
@@ -94,23 +102,24 @@ fn environment(
     place: &Place,
     stock: &Stock,
     programs: &Path,
-    tests: Option<&Path>,
+    built: &[(&str, Option<PathBuf>)],
     job: &Job,
 ) -> Result<String> {
     let tools = stock.tools();
     let mut text = String::new();
-    for (name, value) in [
+    let built = built.iter().map(|(name, path)| {
+        let path = path.as_ref().map(|path| path.display().to_string());
+        (*name, path.unwrap_or_default())
+    });
+    let told = [
         ("PROGRAMS", programs.display().to_string()),
         ("REPOSITORY", place.repository().display().to_string()),
         ("TOOLS", tools.display().to_string()),
-        (
-            "TESTS",
-            tests.unwrap_or(Path::new("")).display().to_string(),
-        ),
         ("DRIVER", job.nic.map_or("", |nic| nic.driver()).to_owned()),
         ("XDP", job.xdp.to_owned()),
         ("COPY", job.copy.to_owned()),
-    ] {
+    ];
+    for (name, value) in told.into_iter().chain(built) {
         if value.contains('\'') {
             bail!("`{value}` has a quote in it, which a job's environment cannot hold");
         }

@@ -36,7 +36,7 @@ pub enum LinkEvent {
 pub enum DownReason {
     /// The port lost its carrier.
     CarrierLost,
-    /// A record is missing: on a FIFO cable that is a loss.
+    /// A record is missing: it was lost, or came out of order, which no cable does to frames.
     SequenceGap,
     /// The peer reflects something that was never said.
     ReflectionMismatch,
@@ -101,7 +101,7 @@ impl fmt::Display for DownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CarrierLost => "carrier lost",
-            Self::SequenceGap => "sequence gap",
+            Self::SequenceGap => "sequence gap: a frame lost or out of order",
             Self::ReflectionMismatch => "reflection mismatch",
             Self::TransmitFailed => "transmit failed",
             Self::PeerSilent => "peer silent",

@@ -13,6 +13,8 @@ mod peer;
 mod plot;
 mod redis;
 mod results;
+mod rxe;
+mod rxe_pair;
 mod section;
 mod sockets;
 mod table;

@@ -9,7 +9,7 @@ use super::{
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
     memory, redis,
     results::Results,
-    sockets,
+    rxe, sockets,
 };
 use crate::{
     against::{self, Candidate},
@@ -113,6 +113,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
     all.extend(memory::peers());
     all.extend(sockets::peers());
     all.extend(redis::peers());
+    all.extend(rxe::peers());
     all
 }
 

@@ -256,16 +256,24 @@ pub fn drops(losses: &Losses) -> Check {
     )
 }
 
-/// The links dropped no record that the failure does not explain.
+/// The links dropped no record that the cut does not explain. One that failed by itself before is told, for that is what explains the rest.
 pub fn records(losses: &Losses) -> Check {
+    let failed = total(&losses.failures_before);
+    let mut found = format!(
+        "dropped: {}; outdated: {}",
+        words(&losses.records_dropped),
+        words(&losses.records_outdated)
+    );
+    if failed > 0 {
+        found += &format!(
+            "; links that failed before one was cut: {}",
+            words(&losses.failures_before)
+        );
+    }
     Check::new(
         "no link dropped a record but for its age",
-        total(&losses.records_dropped) == 0,
-        format!(
-            "dropped: {}; outdated: {}",
-            words(&losses.records_dropped),
-            words(&losses.records_outdated)
-        ),
+        total(&losses.records_dropped) == 0 && failed == 0,
+        found,
     )
 }
 
@@ -645,6 +653,11 @@ mod tests {
             })
             .passed
         );
+        let failed = records(&Losses {
+            failures_before: [("peer_silent".to_owned(), 1)].into(),
+            ..Losses::default()
+        });
+        assert!(!failed.passed && failed.found.contains("peer_silent 1"));
     }
 
     #[test]

@@ -24,8 +24,10 @@ pub struct Losses {
     pub taken_by_the_cut: Causes,
     /// Records dropped by links, but for those that the failure explains.
     pub records_dropped: Causes,
-    /// Records dropped by links while they came up or after the cut, for a cause that a failure has.
+    /// Records dropped by links while they came up, after the cut, or around a failure before it, for a cause that a failure has.
     pub records_outdated: Causes,
+    /// Failures of links before one was cut, by reason, of both nodes: there should be none.
+    pub failures_before: Causes,
 }
 
 impl Losses {
@@ -36,6 +38,14 @@ impl Losses {
             dropped: pipes.clone(),
             ..Self::default()
         };
+        // A link fails at both of its ends, each by what it sees itself.
+        for (start, before) in start.each().into_iter().zip(before.each()) {
+            for (reason, count) in &before.link_failures {
+                let at_start = start.link_failures.get(reason).copied().unwrap_or(0);
+                *losses.failures_before.entry(reason.clone()).or_default() +=
+                    count.saturating_sub(at_start);
+            }
+        }
         let nodes = start.each().into_iter().zip(before.each()).zip(end.each());
         for ((start, before), end) in nodes {
             losses.add(start, before, end);
@@ -55,8 +65,14 @@ impl Losses {
                 &mut self.taken_by_the_cut,
             );
         }
+        // If a link failed before the cut too, its own failure explains them.
+        let quiet_until = if self.failures_before.values().all(|&count| count == 0) {
+            &before.link_drops
+        } else {
+            &start.link_drops
+        };
         split(
-            [&start.link_drops, &before.link_drops, &end.link_drops],
+            [&start.link_drops, quiet_until, &end.link_drops],
             &OF_A_FAILURE,
             &mut self.records_dropped,
             &mut self.records_outdated,
@@ -86,6 +102,8 @@ fn split(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::{super::nodes::PORTS, *};
 
     fn figures(cause: &str, cut: u64, other: u64) -> NodeFigures {
@@ -129,5 +147,30 @@ mod tests {
         let dropped = [("late".to_owned(), 1), ("crc".to_owned(), 2)];
         assert_eq!(losses.records_dropped, dropped.into());
         assert_eq!(losses.records_outdated, [("late".to_owned(), 5 + 3)].into());
+    }
+
+    #[test]
+    fn a_failure_before_the_cut_is_told_and_explains_what_was_outdated_by_it() {
+        let of = |failures, late| {
+            let node = |node| NodeFigures {
+                node,
+                link_failures: [("peer_silent".to_owned(), failures)].into(),
+                link_drops: [("late".to_owned(), late), ("crc".to_owned(), late)].into(),
+                ..NodeFigures::default()
+            };
+            Figures {
+                at: Instant::now(),
+                a: node("a"),
+                b: node("b"),
+            }
+        };
+        let losses = Losses::of(&of(1, 0), &of(2, 3), &of(3, 3), &Causes::new());
+        assert_eq!(
+            losses.failures_before,
+            [("peer_silent".to_owned(), 2)].into()
+        );
+        let dropped = [("late".to_owned(), 0), ("crc".to_owned(), 6)];
+        assert_eq!(losses.records_dropped, dropped.into());
+        assert_eq!(losses.records_outdated, [("late".to_owned(), 6)].into());
     }
 }

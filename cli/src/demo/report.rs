@@ -244,6 +244,8 @@ impl Report {
             taken_by_the_cut,
             records_dropped,
             records_outdated,
+            // The failures of links above count these too.
+            failures_before: _,
         } = &self.losses;
         vec![
             Row::figure("drops by cause", grouped(total(dropped)), words(dropped)),
