@@ -35,8 +35,24 @@ const NAMES: &[(&str, &str)] = &[
         "the same with the shortest timeout that helps",
     ),
     ("unix", "a Unix stream socket"),
-    ("af_packet", "a packet socket of the kernel, or its ring"),
+    (
+        "af_packet",
+        "packet sockets of the kernel, both ends asleep; for rates its ring",
+    ),
+    (
+        "af_packet-spin",
+        "the same, both ends asking again and again",
+    ),
+    (
+        "af_packet-busy",
+        "the same, the kernel polling the interface",
+    ),
     ("af_xdp", "a bare AF_XDP socket: the machine's limit"),
+    ("af_xdp-unread", "the same, nobody reading a frame"),
+    (
+        "af_xdp-handed-over",
+        "af_xdp asked by a second thread, as a lane is by an application",
+    ),
     ("af_xdp-gathering", "the same, letting frames gather"),
     ("dpdk-af_xdp", "testpmd over net_af_xdp"),
     ("dpdk-af_xdp-looking", "the same, looking at each frame"),
@@ -62,6 +78,15 @@ const NAMES: &[(&str, &str)] = &[
     (
         "covalent-message",
         "ours: a message to another node and back",
+    ),
+    ("covalent-echo", "ours: an application that echoes a pipe"),
+    (
+        "covalent-lane-cas",
+        "ours: a compare-and-swap asked for in a lane's thread",
+    ),
+    (
+        "covalent-lane-cas-to-daemon",
+        "the same, answered by covalentd",
     ),
     ("covalent-cas", "ours: a compare-and-swap at another node"),
     ("covalent-cas-two-phase", "the same in two phases"),

@@ -48,8 +48,6 @@ pub enum Action {
     Loss(Loss),
     /// Reads what perftest printed on hardware of your own, and tells it in the same columns as ours.
     Perftest(Perftest),
-    /// Round trip of a compare-and-swap, in the lane's thread and of an application, beside a bare echo and kernel UDP (as root).
-    Rtt(Wire),
     /// Additions to 8 bytes over one link on a cable in memory: at least 10 M/s in one phase and 6 M/s in two.
     Exchanges(Exchanges),
     /// System calls of lanes for the verbs of an application, counted by strace: none but a port's doorbell and offers of the core (as root).

@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, ensure};
 use core_affinity::CoreId;
+use procfs::{CurrentSI as _, KernelStats};
 
 /// The cores of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,44 @@ pub fn run_first() -> Result<()> {
     Ok(())
 }
 
+/// Time that each core was busy since the system started.
+#[derive(Debug)]
+pub struct CoreTimes(Vec<[u64; 2]>);
+
+impl CoreTimes {
+    /// As `/proc/stat` tells it now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn now() -> Result<Self> {
+        let stat = KernelStats::current().context("reading /proc/stat")?;
+        Ok(Self(
+            stat.cpu_time
+                .iter()
+                .map(|time| {
+                    let idle = time.idle + time.iowait.unwrap_or(0);
+                    let taken = time.user
+                        + time.nice
+                        + time.system
+                        + time.irq.unwrap_or(0)
+                        + time.softirq.unwrap_or(0)
+                        + time.steal.unwrap_or(0);
+                    [taken, taken + idle]
+                })
+                .collect(),
+        ))
+    }
+
+    /// How busy `core` was since `before`: 1 is all the time; 0 if no time has passed or there is no such core.
+    pub fn load(&self, core: usize, before: &Self) -> f64 {
+        let since = |which: usize| {
+            let at = |times: &Self| times.0.get(core).map_or(0, |times| times[which]);
+            at(self).saturating_sub(at(before)) as f64
+        };
+        since(0) / since(1).max(1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +120,16 @@ mod tests {
         let three = Cores::among(&[0, 1, 2]).expect("three cores");
         assert_eq!(three.application_beside(1), (2, false));
         assert!(Cores::among(&[0]).is_err());
+    }
+
+    #[test]
+    fn a_core_that_spins_is_busy_and_one_that_is_not_there_is_not() {
+        let before = CoreTimes(vec![[10, 20], [5, 50]]);
+        let after = CoreTimes(vec![[20, 30], [5, 150]]);
+        assert_eq!(
+            [0, 1, 2].map(|core| after.load(core, &before)),
+            [1.0, 0.0, 0.0]
+        );
+        assert!(!CoreTimes::now().expect("readable").0.is_empty());
     }
 }

@@ -12,7 +12,7 @@ use covalent_dataplane::{
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{FRAME_BYTES_MAX, Host, LinkState, Name, Node, NodeConfig};
 
-use crate::{bare_echo::BURST, stop};
+use crate::{latency::BURST, stop};
 
 /// The index of the one port.
 const PORT: u16 = 0;
@@ -20,11 +20,8 @@ const PORT: u16 = 0;
 /// The key of the region of [`engine`].
 pub const RKEY: u32 = 1;
 
-/// Bytes of that region: one word, and nothing else.
-pub const REGION_BYTES: u64 = 64;
-
 /// How long a link may take to come up.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
 pub struct LinkEnd {
@@ -161,10 +158,10 @@ impl LinkEnd {
     }
 }
 
-/// An engine with a region of this name, with the key [`RKEY`].
-pub fn engine(region: &str) -> Result<VerbEngine> {
+/// An engine with a region of this name and size, with the key [`RKEY`].
+pub fn engine(region: &str, bytes: u64) -> Result<VerbEngine> {
     let mut engine = VerbEngine::new();
-    let (memory, _fd) = RegionMemory::create(REGION_BYTES).context("making a region")?;
+    let (memory, _fd) = RegionMemory::create(bytes).context("making a region")?;
     engine
         .insert(
             NewRegion {

@@ -7,12 +7,10 @@ mod against;
 mod arguments;
 mod atomics;
 mod bare;
-mod bare_echo;
 mod beside;
 mod cores;
 mod exchanges;
 mod failover;
-mod hand_over;
 mod host;
 mod idle;
 mod instructions;
@@ -27,14 +25,11 @@ mod perftest;
 mod plot_files;
 mod rate;
 mod repeats;
-mod rtt;
 mod stage;
 mod stop;
 mod streams;
 mod summary;
 mod system_calls;
-mod trips;
-mod udp_echo;
 mod watch;
 
 use std::{io::Write, process::ExitCode};
@@ -83,10 +78,6 @@ fn run(action: &Action) -> Result<bool> {
             loss::measure(options)
         }
         Action::Perftest(options) => perftest::read(options),
-        Action::Rtt(wire) => {
-            prepare_wire(wire)?;
-            Ok(rtt::measure(wire)?.iter().all(|verdict| verdict.met))
-        }
         Action::Exchanges(options) => {
             refuse_debug(&options.output)?;
             stop::listen()?;

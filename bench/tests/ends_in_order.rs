@@ -55,7 +55,7 @@ fn a_signal_ends_daemons_and_directories() {
     for (measurement, signal) in [
         ("idle", Signal::SIGINT),
         ("rate", Signal::SIGTERM),
-        ("rtt", Signal::SIGINT),
+        ("latency", Signal::SIGINT),
     ] {
         let temporary = tempfile::tempdir().unwrap();
         let mut command = Command::new(&program);
@@ -73,7 +73,7 @@ fn a_signal_ends_daemons_and_directories() {
             });
         }
         let mut bench = Guarded(command.spawn().unwrap());
-        // `rate` and `rtt` measure the bare side first, and that for long: there it must hear the signal as well.
+        // `rate` and `latency` take their sides in turn, and that for long: there it must hear the signal as well.
         if measurement == "idle" {
             wait_until("a daemon runs", || {
                 entries(temporary.path())

@@ -216,3 +216,61 @@ fn redis_counts_every_request_once_pipelined_or_not() {
         }
     }
 }
+
+#[test]
+fn every_echo_of_frames_and_every_lane_answers_or_says_why_not() {
+    for pacing in [&["--rate", "500"][..], &["--ping-pong"]] {
+        let sides = [
+            "af_xdp",
+            "af_xdp-unread",
+            "af_xdp-handed-over",
+            "af_packet",
+            "af_packet-spin",
+            "af_packet-busy",
+            "dpdk-af_xdp",
+            "dpdk-af_packet",
+            "covalent-echo",
+            "covalent-lane-cas",
+            "covalent-lane-cas-to-daemon",
+            "covalent-cas",
+            "udp",
+        ];
+        let against = sides.join(",");
+        let options = ["--repeats", "1", "--sizes", "8", "--against", &against];
+        let Some(told) = told(&[&options[..], pacing].concat()) else {
+            return;
+        };
+        let contestants = told["contestants"].as_array().unwrap();
+        assert_eq!(contestants.len(), sides.len());
+        let figures = told["figures"].as_array().unwrap();
+        for entry in contestants {
+            assert_eq!(entry["failures"], Value::Array(Vec::new()), "{entry}");
+            let name = entry["name"].as_str().unwrap();
+            if let Some(absent) = entry["absent"].as_str() {
+                eprintln!("skipped: {name}: {absent}");
+                assert!(
+                    name.starts_with("dpdk-") || name.ends_with("-busy"),
+                    "{entry}"
+                );
+                continue;
+            }
+            let one = figures.iter().find(|one| one["side"] == name).unwrap();
+            assert!(one["times_us"]["min"].as_f64().unwrap() > 0.0, "{one}");
+            // Whoever spins keeps its core busy while it is let.
+            if name == "af_xdp" {
+                assert!(one["answering_core"].as_f64().unwrap() > 0.1, "{one}");
+            }
+            if pacing.len() == 2 {
+                // 500 a second for a fifth of a second.
+                assert_eq!(one["requests"], 100, "{one}");
+            }
+        }
+        let goals: Vec<&str> = told["goals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|goal| goal["goal"].as_str().unwrap())
+            .collect();
+        assert_eq!(goals, ["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"]);
+    }
+}

@@ -55,56 +55,6 @@ fn measured(measurement: &str) -> Option<(Value, Value)> {
 }
 
 #[test]
-fn every_side_makes_round_trips_and_both_meanings_have_their_goals() {
-    let Some((told, kept)) = measured("rtt") else {
-        return;
-    };
-    assert_eq!(told, kept);
-    let sides: Vec<&str> = told["sides"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|side| {
-            assert!(side["round_trips"].as_u64().unwrap() > 0, "{side}");
-            let quantile = |name: &str| side[name].as_f64().unwrap();
-            assert!(
-                quantile("p99_us") <= quantile("p999_us")
-                    && quantile("p999_us") <= quantile("p9999_us")
-                    && quantile("p9999_us") <= quantile("max_us"),
-                "{side}"
-            );
-            assert_eq!(side["p50_us"]["repeats"].as_array().unwrap().len(), 2);
-            side["side"].as_str().unwrap()
-        })
-        .collect();
-    assert_eq!(
-        sides,
-        [
-            "bare",
-            "bare_unread",
-            "lane",
-            "lane_to_daemon",
-            "udp",
-            "udp_spinning",
-            "bare_handed_over",
-            "application",
-            "application_two_phase"
-        ]
-    );
-    let goals: Vec<&str> = told["goals"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|goal| goal["goal"].as_str().unwrap())
-        .collect();
-    assert_eq!(goals, ["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"]);
-    // One frame there for each exchange, and now and then the ball of the link.
-    let frames = told["setup"]["frames_per_exchange"].as_f64().unwrap();
-    assert!((1.0..1.5).contains(&frames), "{frames}");
-    assert_eq!(told["setup"]["mode"]["xdp"], "native");
-}
-
-#[test]
 fn both_sides_count_and_every_command_is_told() {
     let there = Command::new("redis-benchmark")
         .arg("--version")

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 
 use super::{process::Running, results::SideName, server::Server};
-use crate::{arguments::Wire, beside::join, cores::Cores, stage::Stage, udp_echo};
+use crate::{arguments::Wire, beside::join, cores::Cores, latency::server_at, stage::Stage};
 
 const PORT: u16 = 6379;
 
@@ -84,7 +84,7 @@ impl Load {
 
     /// Millions of requests a second of one run, and its command line.
     fn run(&self, stage: &Stage, cores: Cores, requests: u64) -> Result<(f64, String)> {
-        let server = udp_echo::SERVER.ip();
+        let server = server_at();
         let arguments = format!(
             "-h {server} -p {PORT} -t incr -P {} -c {} -n {requests} --csv",
             self.pipeline, self.connections
@@ -100,12 +100,12 @@ impl Load {
 }
 
 fn address() -> SocketAddr {
-    SocketAddr::new(udp_echo::SERVER.ip(), PORT)
+    SocketAddr::new(server_at(), PORT)
 }
 
 /// What the key is that `redis-benchmark` counts in.
 fn value(stage: &Stage, cores: Cores) -> Result<u64> {
-    let server = udp_echo::SERVER.ip();
+    let server = server_at();
     let arguments = format!("-h {server} -p {PORT} GET counter:__rand_int__");
     let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
     let text = Running::client(&stage.a, cores.near, "redis-cli", &arguments)?.wait(PATIENCE)?;

@@ -34,11 +34,11 @@ use crate::{
     cores::Cores,
     host::Host,
     kept::{Kept, now_unix_ms},
+    latency::give_addresses,
     node::find_daemon,
     stage::Stage,
     streams::without_places,
     summary::Summary,
-    udp_echo,
     watch::Watch,
 };
 
@@ -62,7 +62,7 @@ pub fn measure(options: &Atomics) -> Result<bool> {
     let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
     let stage = Stage::build(1, 1)?;
-    udp_echo::prepare(&stage)?;
+    give_addresses(&stage)?;
     let mut mode = None;
     let mut rounds = 0;
     while arguments.repeats.goes_on(rounds, medians(&rows).iter()) {

@@ -1,4 +1,4 @@
-//! A kernel `AF_PACKET` socket with a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`), for receiving only.
+//! Kernel `AF_PACKET` sockets: one with a `TPACKET_V3` ring (`Documentation/networking/packet_mmap.rst`), for receiving only, and one without.
 
 use std::{
     io, mem,
@@ -37,11 +37,7 @@ impl PacketRing {
     /// Receives everything that arrives on `interface` in the calling thread's namespace, into `bytes` of memory: a multiple of
     /// [`BLOCK_BYTES`].
     pub fn open(interface: &str, bytes: u32) -> io::Result<Self> {
-        // SAFETY: a plain system call; the descriptor that it returns is ours alone. No protocol: nothing arrives before the bind.
-        let socket = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-            OwnedFd::from_raw_fd(Errno::result(fd)?)
-        };
+        let socket = unbound()?;
         set(
             &socket,
             libc::PACKET_VERSION,
@@ -62,7 +58,7 @@ impl PacketRing {
             },
         )?;
         let memory = Mapping::new((blocks * BLOCK_BYTES) as usize, Some((socket.as_fd(), 0)))?;
-        bind(&socket, interface)?;
+        bind(&socket, interface, EVERYTHING)?;
         Ok(Self {
             memory,
             blocks: blocks as usize,
@@ -127,10 +123,27 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     Ok(())
 }
 
-fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
+/// A packet socket for frames of one EtherType on `interface` in the calling thread's namespace, without a ring. What it sends goes past the queueing
+/// discipline (`PACKET_QDISC_BYPASS`).
+pub fn plain(interface: &str, ethertype: u16) -> io::Result<OwnedFd> {
+    let socket = unbound()?;
+    set(&socket, libc::PACKET_QDISC_BYPASS, &(1 as libc::c_int))?;
+    bind(&socket, interface, ethertype.to_be())?;
+    Ok(socket)
+}
+
+fn unbound() -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor that it returns is ours alone. No protocol: nothing arrives before the bind.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        Ok(OwnedFd::from_raw_fd(Errno::result(fd)?))
+    }
+}
+
+fn bind(socket: &OwnedFd, interface: &str, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: EVERYTHING,
+        sll_protocol: protocol,
         sll_ifindex: if_nametoindex(interface)?.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,

@@ -19,6 +19,9 @@ use crate::{
     stop,
 };
 
+/// Bytes of the region at the other end: one word, and nothing else.
+const WORD_BYTES: u64 = 64;
+
 /// Room for a request on one word.
 const REQUEST_BYTES_MAX: usize = 64;
 
@@ -114,7 +117,7 @@ impl End {
             .map_err(|error| anyhow::anyhow!("a request of this size: {error:?}"))?;
         Ok(Self {
             end: LinkEnd::new(port, guid, Some(asking.slots), ROUNDS_PER_LOOK)?,
-            load: Load::new(engine("counter")?),
+            load: Load::new(engine("counter", WORD_BYTES)?),
             asking,
             peer: 0,
             request: bytes[..length].to_vec(),

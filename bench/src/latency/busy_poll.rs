@@ -6,10 +6,11 @@ use std::{fs, os::fd::AsFd, path::Path, thread};
 
 use anyhow::{Context, Result, bail};
 use nix::{
+    getsockopt_impl,
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     setsockopt_impl, sockopt_impl,
-    sys::socket::setsockopt,
+    sys::socket::{getsockopt, setsockopt},
 };
 
 use crate::stage::{Namespace, Stage};
@@ -38,6 +39,20 @@ sockopt_impl!(
     /// How many frames one poll takes.
     BusyPollBudget, SetOnly, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, libc::c_int
 );
+
+sockopt_impl!(
+    /// The receive queue that the last data of the socket came through; 0 if none is known, and so none is polled.
+    IncomingNapiId, GetOnly, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, libc::c_int
+);
+
+/// What has to be said of figures for which the kernel had no queue to poll.
+pub const NO_EFFECT: &str = "busy polling HAD NO EFFECT: SO_INCOMING_NAPI_ID is 0";
+
+/// Whether the kernel knows which queue to poll for `socket`, which has received something.
+pub fn polls(socket: &impl AsFd) -> Result<bool> {
+    let queue = getsockopt(socket, IncomingNapiId).context("asking which queue is polled")?;
+    Ok(queue != 0)
+}
 
 /// The tuning, in words.
 pub fn words() -> String {

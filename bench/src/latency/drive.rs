@@ -78,6 +78,10 @@ pub struct Repeat {
     pub lost: u64,
     /// From the first request to the last answer, in nanoseconds.
     pub length_ns: u64,
+    /// How busy the cores of who asks and who answers were meanwhile, with everything that ran there: 1 is all the time. 0 where that was not looked at.
+    pub core_loads: [f64; 2],
+    /// What has to be said with the figures.
+    pub note: Option<&'static str>,
     /// Each request that was answered. Kept by [`Keep::Everything`] only.
     pub trace: Vec<Traced>,
 }
@@ -107,6 +111,8 @@ impl Repeat {
             answered: 0,
             lost: 0,
             length_ns: 0,
+            core_loads: [0.0; 2],
+            note: None,
             trace: Vec::new(),
         })
     }

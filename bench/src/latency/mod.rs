@@ -7,6 +7,10 @@ mod arguments;
 mod busy_poll;
 mod covalent;
 mod drive;
+mod frames;
+mod goals;
+mod handed_over;
+mod in_lane;
 mod memory;
 mod pacing;
 mod peer;
@@ -26,10 +30,12 @@ use self::results::Setup;
 pub use self::{
     arguments::{Latency, rate},
     drive::{Clock, Keep, Monotonic, Plan, Repeat, Traced},
+    frames::BURST,
     pacing::Pacing,
     peer::{Load, Medium, Peer, Scene, all, chosen},
     results::{Figures, Gathered, Results, Times},
     section::section,
+    sockets::{give_addresses, server_at},
     table::HEADER,
 };
 #[cfg(test)]
@@ -37,7 +43,7 @@ pub fn example_table() -> String {
     table::table(&results::example::results())
 }
 #[cfg(test)]
-pub use self::{results::example::results as example_results, sockets::give_addresses};
+pub use self::results::example::results as example_results;
 use crate::{
     cores::Cores,
     host::Host,
@@ -58,7 +64,7 @@ pub struct Player {
     gathered: Vec<(usize, Gathered)>,
 }
 
-/// Measures all sides in turn and tells them. Whether the spread is within its bound.
+/// Measures all sides in turn and tells them. Whether every goal is met and the spread within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
     let peers = chosen(all(), &arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
@@ -80,6 +86,7 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
             bytes: bytes as usize,
             plan,
             keep: Keep::Histogram,
+            cores,
         })
         .collect();
     let mut players = peers
@@ -97,7 +104,7 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
     }
     let settled = arguments.repeats.settled(repeats, medians(&players).iter());
     let figures: Vec<Figures> = players.iter().flat_map(Player::figures).collect();
-    let results = Results {
+    let mut results = Results {
         name: Results::NAME.to_owned(),
         began_unix_ms,
         host: host.seen_by(watch)?,
@@ -112,13 +119,15 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         contestants: players.into_iter().map(|player| player.entry).collect(),
         figures,
         settled,
+        goals: Vec::new(),
     };
+    results.goals = goals::judge(&results);
     results.tell(&arguments.output)?;
     ensure!(
         !results.figures.is_empty(),
         "nothing was measured: the lines above say why"
     );
-    Ok(settled.is_within())
+    Ok(results.goals.iter().all(|verdict| verdict.met) && settled.is_within())
 }
 
 /// The median of each side at each size.

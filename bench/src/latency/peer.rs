@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
-    memory, redis,
+    frames, handed_over, in_lane, memory, redis,
     results::Results,
     rxe, sockets,
 };
 use crate::{
     against::{self, Candidate},
-    cores::Cores,
+    cores::{CoreTimes, Cores},
     kept::Kept as _,
     stage::Stage,
     streams::Description,
@@ -62,6 +62,8 @@ pub struct Load {
     pub plan: Plan,
     /// What is kept of it.
     pub keep: Keep,
+    /// Cores of who asks and who answers, whose load is told.
+    pub cores: Cores,
 }
 
 impl Load {
@@ -70,7 +72,11 @@ impl Load {
     /// # Errors
     /// As [`drive`].
     pub fn ask(&self, client: &mut dyn Client) -> Result<Repeat> {
-        drive(client, &Monotonic, &self.plan, self.keep)
+        let before = CoreTimes::now()?;
+        let mut repeat = drive(client, &Monotonic, &self.plan, self.keep)?;
+        let after = CoreTimes::now()?;
+        repeat.core_loads = [self.cores.near, self.cores.far].map(|core| after.load(core, &before));
+        Ok(repeat)
     }
 }
 
@@ -110,6 +116,9 @@ pub trait Peer {
 /// Everybody there is, ours first.
 pub fn all() -> Vec<Box<dyn Peer>> {
     let mut all = covalent::sides();
+    all.extend(in_lane::sides());
+    all.extend(frames::peers());
+    all.extend(handed_over::peers());
     all.extend(memory::peers());
     all.extend(sockets::peers());
     all.extend(redis::peers());
@@ -165,6 +174,9 @@ mod tests {
                 "covalent-cas",
                 "covalent-cas-two-phase",
                 "covalent-message",
+                "covalent-lane-cas",
+                "covalent-lane-cas-to-daemon",
+                "covalent-echo",
                 "udp"
             ]
         );

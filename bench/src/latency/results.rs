@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     drive::{Repeat, histogram},
+    goals::Verdict,
     pacing::Pacing,
     table,
 };
@@ -38,6 +39,8 @@ pub struct Results {
     pub figures: Vec<Figures>,
     /// How well the medians are known.
     pub settled: Settled,
+    /// What the figures come to.
+    pub goals: Vec<Verdict>,
 }
 
 /// How a run was made.
@@ -80,6 +83,12 @@ pub struct Figures {
     pub curve: Vec<(f64, f64)>,
     /// What else the machine did meanwhile.
     pub watched: Watched,
+    /// How busy the core of who asks was, with everything that ran there (our lane among it): 1 is all the time. The median of the repeats.
+    pub asking_core: f64,
+    /// Of who answers, with our other lane or the server.
+    pub answering_core: f64,
+    /// What has to be said with these figures.
+    pub note: Option<String>,
 }
 
 /// How long requests took, in microseconds. The first seven are perftest's columns.
@@ -115,6 +124,8 @@ pub struct Gathered {
     answered: u64,
     lost: u64,
     watched: Option<Watched>,
+    core_loads: [Vec<f64>; 2],
+    note: Option<&'static str>,
 }
 
 impl Gathered {
@@ -128,6 +139,8 @@ impl Gathered {
             answered: 0,
             lost: 0,
             watched: None,
+            core_loads: [Vec::new(), Vec::new()],
+            note: None,
         })
     }
 
@@ -140,6 +153,10 @@ impl Gathered {
         self.all_ns
             .add(&repeat.times_ns)
             .context("adding up histograms")?;
+        for (all, load) in self.core_loads.iter_mut().zip(repeat.core_loads) {
+            all.push(load);
+        }
+        self.note = self.note.or(repeat.note);
         self.answered += repeat.answered;
         self.lost += repeat.lost;
         self.watched = Some(self.watched.map_or(watched, |before| before.and(&watched)));
@@ -183,11 +200,26 @@ impl Gathered {
             p99_us: Summary::of(self.p99_us.clone())?,
             curve,
             watched: self.watched?,
+            asking_core: median(&self.core_loads[0])?,
+            answering_core: median(&self.core_loads[1])?,
+            note: self.note.map(str::to_owned),
         })
     }
 }
 
+fn median(figures: &[f64]) -> Option<f64> {
+    Some(Summary::of(figures.to_vec())?.median)
+}
+
 impl Figures {
+    /// Whose, with what has to be said of it.
+    pub fn label(&self) -> String {
+        match &self.note {
+            Some(note) => format!("{} ({note})", self.side),
+            None => self.side.clone(),
+        }
+    }
+
     /// Whether as many answers a second came as requests were due, to within 2 %.
     pub fn kept_up(&self, pacing: Pacing) -> bool {
         match pacing {
@@ -267,6 +299,8 @@ pub mod example {
                     answered: 10_000,
                     lost: 0,
                     length_ns: 1_000_000_000,
+                    core_loads: [0.5, 1.0],
+                    note: (side == "udp").then_some("as a test"),
                     trace: Vec::new(),
                 };
                 gathered.add(&repeat, watched).expect("added");
@@ -315,6 +349,7 @@ pub mod example {
                 spread: 0.02,
             },
             figures,
+            goals: Vec::new(),
         }
     }
 }

@@ -43,7 +43,7 @@ fn text(results: Option<&Results>, folder: &str) -> String {
         out,
         "Whole round trips of a request and its answer of the same size: {}. What was not answered within {} ms counts as lost, and in the quantiles\n\
          with the time for which it was waited for. All sides took turns, {} ms each; {}. p50 is the median of the repeats' medians and the spread says how well it is known\n\
-         (the width of its 93 % interval); the other quantiles are of all requests.\n",
+         (the width of its 93 % interval); the other quantiles are of all requests. The last columns say how busy the cores of who asks and who answers were, with all that ran there: ours have a lane on each.\n",
         setup.pacing,
         setup.patience_ms,
         setup.slice_ms,
@@ -53,16 +53,16 @@ fn text(results: Option<&Results>, folder: &str) -> String {
         let _ = writeln!(
             out,
             "![Latency of {bytes} bytes]({folder}/{})\n\n\
-             | {bytes} bytes | min µs | p50 | spread | p90 | p99 | p99.9 | p99.99 | max | mean | lost |\n\
-             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+             | {bytes} bytes | min µs | p50 | spread | p90 | p99 | p99.9 | p99.99 | max | mean | lost | asking core | answering core |\n\
+             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             file_of(bytes)
         );
         for figures in results.of_size(bytes) {
             let times = &figures.times_us;
             let name = if figures.side.starts_with("covalent") {
-                format!("**{}**", figures.side)
+                format!("**{}**", figures.label())
             } else {
-                figures.side.clone()
+                figures.label()
             };
             let behind = if figures.kept_up(setup.pacing) {
                 String::new()
@@ -71,7 +71,7 @@ fn text(results: Option<&Results>, folder: &str) -> String {
             };
             let _ = writeln!(
                 out,
-                "| {name}{behind} | {:.1} | {:.1} | {:.1} % | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {} |",
+                "| {name}{behind} | {:.1} | {:.1} | {:.1} % | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {} | {:.2} | {:.2} |",
                 times.min,
                 times.typical,
                 figures.p50_us.spread() * 100.0,
@@ -81,8 +81,18 @@ fn text(results: Option<&Results>, folder: &str) -> String {
                 times.p9999,
                 times.max,
                 times.mean,
-                figures.lost
+                figures.lost,
+                figures.asking_core,
+                figures.answering_core
             );
+        }
+        let _ = writeln!(out);
+    }
+    if !results.goals.is_empty() {
+        let _ = writeln!(out, "| goal | | ratio |\n|---|---|---:|");
+        for verdict in &results.goals {
+            let met = if verdict.met { "met" } else { "**missed**" };
+            let _ = writeln!(out, "| {} | {met} | {:.2} |", verdict.target, verdict.ratio);
         }
         let _ = writeln!(out);
     }
@@ -133,7 +143,7 @@ mod tests {
             "\n## Latency\n",
             "![Latency of 64 bytes](performance/latency-64.svg)",
             "| **covalent-message** | 10.0 | 10.6 |",
-            "| udp | 20.0 | 20.6 |",
+            "| udp (as a test) | 20.0 | 20.6 |",
             "- **udp**: what udp is; 1. as its manual says.",
             "  - `udp --go`",
             "- **ucx** took no part: it is not installed.",

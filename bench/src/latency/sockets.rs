@@ -1,4 +1,4 @@
-//! UDP and TCP of the kernel over the same virtual cable.
+//! UDP, TCP and packet sockets of the kernel over the same virtual cable.
 //!
 //! ```text
 //!   client (near core) ─► socket, IP ─► veth ─► IP, socket ─► server (far core)      and back the same way
@@ -8,9 +8,10 @@
 //! `SO_PREFER_BUSY_POLL`, with interrupts put off, as Documentation/networking/napi.rst describes it). `tcp-rto` is `tcp` with a shorter least time to a retransmission.
 
 use std::{
+    fs,
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    os::fd::{AsFd, AsRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     thread,
     time::Duration,
 };
@@ -21,17 +22,19 @@ use nix::{
     poll::{PollFd, PollFlags, ppoll},
     sys::{
         prctl,
-        socket::{MsgFlags, recv, send},
-        time::TimeSpec,
+        socket::{MsgFlags, recv, send, setsockopt, sockopt::ReceiveTimeout},
+        time::{TimeSpec, TimeVal, TimeValLike},
     },
 };
 
 use super::{
     busy_poll::{self, BusyPolling},
     drive::{Client, Clock, Repeat},
+    frames,
     peer::{Load, Medium, Peer, Scene},
 };
 use crate::{
+    bare::packet_ring,
     beside::{beside, join},
     cores::pin,
     host::Host,
@@ -68,6 +71,8 @@ const ANSWERS_MAX: usize = 64;
 pub enum Protocol {
     Udp,
     Tcp,
+    /// Frames, by packet sockets.
+    Packet,
 }
 
 /// How both ends wait.
@@ -92,7 +97,7 @@ struct Sockets {
 
 /// All of them.
 pub fn peers() -> Vec<Box<dyn Peer>> {
-    use Protocol::{Tcp, Udp};
+    use Protocol::{Packet, Tcp, Udp};
     use Waiting::{Asleep, BusyPoll, Spinning};
     [
         ("udp", Udp, Asleep),
@@ -102,6 +107,9 @@ pub fn peers() -> Vec<Box<dyn Peer>> {
         ("tcp-spin", Tcp, Spinning),
         ("tcp-busy", Tcp, BusyPoll),
         ("tcp-rto", Tcp, Asleep),
+        ("af_packet", Packet, Asleep),
+        ("af_packet-spin", Packet, Spinning),
+        ("af_packet-busy", Packet, BusyPoll),
     ]
     .into_iter()
     .map(|(name, protocol, waiting)| {
@@ -121,7 +129,17 @@ pub const fn server_at() -> IpAddr {
 }
 
 /// Gives both ends of the cable their addresses, unless they have them.
+///
+/// # Errors
+/// Among others: the kernel is set to poll all sockets busily, which is another measurement.
 pub fn give_addresses(stage: &Stage) -> Result<()> {
+    let path = "/proc/sys/net/core/busy_read";
+    let busy_us = fs::read_to_string(path).unwrap_or_else(|_| "0".to_owned());
+    ensure!(
+        busy_us.trim() == "0",
+        "new sockets are polled busily for {} µs ({path})\n  cure: sysctl net.core.busy_read=0 while this measures",
+        busy_us.trim()
+    );
     let server = SERVER.ip().to_string();
     for (namespace, address, interface) in [
         (&stage.a, CLIENT.to_string(), "a0"),
@@ -153,6 +171,9 @@ impl Peer for Sockets {
         let protocol = match self.protocol {
             Protocol::Udp => "UDP, connected sockets",
             Protocol::Tcp => "TCP, one connection, TCP_NODELAY",
+            Protocol::Packet => {
+                "AF_PACKET, SOCK_RAW sockets at both ends bound to one EtherType, PACKET_QDISC_BYPASS, no ring: one frame is under way more often than many"
+            }
         };
         let waiting = match self.waiting {
             Waiting::Asleep => {
@@ -177,6 +198,7 @@ impl Peer for Sockets {
         let most = match self.protocol {
             Protocol::Udp => DATAGRAM_BYTES_MAX,
             Protocol::Tcp => STREAM_BYTES_MAX,
+            Protocol::Packet => frames::PAYLOAD_BYTES_MAX,
         };
         (load.bytes > most).then(|| format!("a request of {} has at most {most} bytes", self.name))
     }
@@ -246,7 +268,7 @@ pub fn exchange(
 ) -> Result<Repeat> {
     let bytes = load.bytes;
     let listener = match protocol {
-        Protocol::Udp => None,
+        Protocol::Udp | Protocol::Packet => None,
         Protocol::Tcp => Some(far.within(|| {
             TcpListener::bind(server).with_context(|| format!("listening on {server}"))
         })?),
@@ -254,9 +276,12 @@ pub fn exchange(
     let open = || {
         far.enter()?;
         pin(scene.cores.far)?;
-        let socket = match &listener {
-            None => Socket::Udp(UdpSocket::bind(server).context("binding the UDP server")?),
-            Some(_) => Socket::None,
+        let socket = match protocol {
+            Protocol::Udp => {
+                Socket::Udp(UdpSocket::bind(server).context("binding the UDP server")?)
+            }
+            Protocol::Tcp => Socket::None,
+            Protocol::Packet => Socket::packet("b0")?,
         };
         Server::new(socket, waiting, bytes, listener.as_ref())
     };
@@ -279,8 +304,14 @@ pub fn exchange(
                 stream.set_nodelay(true).context("asking for no delay")?;
                 Socket::Tcp(stream)
             }
+            Protocol::Packet => Socket::packet("a0")?,
         };
-        load.ask(&mut Asking::new(socket, waiting, bytes)?)
+        let mut asking = Asking::new(socket, waiting, bytes)?;
+        let mut repeat = load.ask(&mut asking)?;
+        if waiting == Waiting::BusyPoll && !asking.socket.is_polled()? {
+            repeat.note = Some(busy_poll::NO_EFFECT);
+        }
+        Ok(repeat)
     };
     // In a thread of its own, for it enters a namespace.
     beside(open, Server::round, || {
@@ -291,6 +322,7 @@ pub fn exchange(
 enum Socket {
     Udp(UdpSocket),
     Tcp(TcpStream),
+    Packet(OwnedFd),
     /// One that nobody has connected to yet.
     None,
 }
@@ -315,15 +347,52 @@ impl Socket {
                     busy_poll::ask_for(stream)?;
                 }
             }
+            Self::Packet(socket) => {
+                setsockopt(
+                    socket,
+                    ReceiveTimeout,
+                    &TimeVal::microseconds(LOOK_AGAIN.as_micros() as i64),
+                )
+                .context(told)?;
+                if waiting == Waiting::BusyPoll {
+                    busy_poll::ask_for(socket)?;
+                }
+            }
             Self::None => {}
         }
         Ok(())
+    }
+
+    /// One for our frames on `interface` in the calling thread's namespace.
+    fn packet(interface: &str) -> Result<Self> {
+        let socket = packet_ring::plain(interface, frames::ETHERTYPE)
+            .with_context(|| format!("opening a packet socket on {interface}"))?;
+        Ok(Self::Packet(socket))
+    }
+
+    /// Whether the kernel knows which queue to poll for it.
+    fn is_polled(&self) -> Result<bool> {
+        match self {
+            Self::Udp(socket) => busy_poll::polls(socket),
+            Self::Tcp(stream) => busy_poll::polls(stream),
+            Self::Packet(socket) => busy_poll::polls(socket),
+            Self::None => Ok(false),
+        }
+    }
+
+    /// A request of so many bytes as it is handed over, and where its number stands.
+    fn request(&self, bytes: usize) -> (Vec<u8>, usize) {
+        match self {
+            Self::Packet(_) => (frames::frame(bytes), frames::HEADER_BYTES),
+            _ => (vec![0x5a; bytes], 0),
+        }
     }
 
     fn fd(&self) -> Option<RawFd> {
         match self {
             Self::Udp(socket) => Some(socket.as_raw_fd()),
             Self::Tcp(stream) => Some(stream.as_raw_fd()),
+            Self::Packet(socket) => Some(socket.as_raw_fd()),
             Self::None => None,
         }
     }
@@ -373,7 +442,7 @@ impl Inbox {
         mut each: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         let room = match socket {
-            Socket::Udp(_) => self.bytes,
+            Socket::Udp(_) | Socket::Packet(_) => self.bytes,
             _ => self.buffer.len() - self.filled,
         };
         let count = socket.receive(&mut self.buffer[self.filled..self.filled + room], wait)?;
@@ -387,7 +456,7 @@ impl Inbox {
         }
         self.buffer.copy_within(whole..self.filled, 0);
         self.filled -= whole;
-        if matches!(socket, Socket::Udp(_)) {
+        if matches!(socket, Socket::Udp(_) | Socket::Packet(_)) {
             ensure!(
                 self.filled == 0,
                 "a datagram has {} bytes instead of {}",
@@ -404,6 +473,8 @@ struct Asking {
     socket: Socket,
     waiting: Waiting,
     request: Vec<u8>,
+    /// Where the number stands in it.
+    number_at: usize,
     /// Bytes of the request that the kernel has not taken.
     unsent: usize,
     inbox: Inbox,
@@ -414,12 +485,14 @@ struct Asking {
 impl Asking {
     fn new(socket: Socket, waiting: Waiting, bytes: usize) -> Result<Self> {
         socket.prepare(waiting)?;
+        let (request, number_at) = socket.request(bytes);
         Ok(Self {
             socket,
             waiting,
-            request: vec![0x5a; bytes],
+            inbox: Inbox::new(request.len()),
+            request,
+            number_at,
             unsent: 0,
-            inbox: Inbox::new(bytes),
             came: Vec::with_capacity(ANSWERS_MAX),
         })
     }
@@ -429,10 +502,11 @@ impl Asking {
             socket,
             inbox,
             came,
+            number_at,
             ..
         } = self;
         inbox.take(socket, wait, |message| {
-            came.push(number_of(message));
+            came.push(number_of(&message[*number_at..]));
             Ok(())
         })
     }
@@ -460,7 +534,7 @@ impl Client for Asking {
         if !self.write()? {
             return Ok(false);
         }
-        self.request[..8].copy_from_slice(&number.to_le_bytes());
+        self.request[self.number_at..][..8].copy_from_slice(&number.to_le_bytes());
         self.unsent = self.request.len();
         let before = self.unsent;
         // A part is as good as taken: the rest follows before the next.
@@ -496,6 +570,7 @@ impl Client for Asking {
             let fd = match &self.socket {
                 Socket::Udp(socket) => socket.as_fd(),
                 Socket::Tcp(stream) => stream.as_fd(),
+                Socket::Packet(socket) => socket.as_fd(),
                 Socket::None => return Ok(()),
             };
             let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
@@ -526,6 +601,7 @@ impl<'a> Server<'a> {
         listener: Option<&'a TcpListener>,
     ) -> Result<Self> {
         socket.prepare(waiting)?;
+        let bytes = socket.request(bytes).0.len();
         if let Some(listener) = listener {
             listener
                 .set_nonblocking(true)
@@ -544,6 +620,7 @@ impl<'a> Server<'a> {
         match self.socket {
             Socket::Udp(_) => self.answer_datagram(),
             Socket::Tcp(_) => self.answer_stream(),
+            Socket::Packet(_) => self.answer_frame(),
             Socket::None => self.accept(),
         }
     }
@@ -560,6 +637,16 @@ impl<'a> Server<'a> {
             }
             Err(error) if is_later(&error) => {}
             Err(error) => return Err(error).context("receiving a datagram"),
+        }
+        Ok(())
+    }
+
+    fn answer_frame(&mut self) -> Result<()> {
+        let wait = self.waiting != Waiting::Spinning;
+        let count = self.socket.receive(&mut self.inbox.buffer, wait)?;
+        if let (1.., Some(fd)) = (count, self.socket.fd()) {
+            send(fd, &self.inbox.buffer[..count], MsgFlags::MSG_NOSIGNAL)
+                .context("answering a frame")?;
         }
         Ok(())
     }

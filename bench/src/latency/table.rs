@@ -14,7 +14,7 @@ pub fn table(results: &Results) -> String {
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         out,
-        "latency: whole round trips; {}\n{HEADER}   90%[usec]   99.99%[usec]   spread   lost  side",
+        "latency: whole round trips; {}\n{HEADER}   90%[usec]   99.99%[usec]   spread   lost  cores  side",
         setup.pacing
     );
     for bytes in results.sizes() {
@@ -35,10 +35,21 @@ pub fn table(results: &Results) -> String {
             );
         }
     }
+    for verdict in &results.goals {
+        let _ = writeln!(
+            out,
+            "# {}: {}: {:.2} ({:.2} against {:.2} µs)",
+            if verdict.met { "met" } else { "NOT MET" },
+            verdict.target,
+            verdict.ratio,
+            verdict.covalent,
+            verdict.bare
+        );
+    }
     let _ = writeln!(
         out,
         "# {}; of {} ms after {} requests to warm up\n\
-         # who asks on core {}, who answers on core {}\n# {}",
+         # who asks on core {}, who answers on core {}; cores: how busy each was, with all that ran there\n# {}",
         results.settled.words(),
         setup.slice_ms,
         setup.warm_up,
@@ -60,7 +71,7 @@ fn line(results: &Results, figures: &Figures) -> String {
         format!("  (DID NOT KEEP UP: {:.0} answers/s)", figures.rate_per_s)
     };
     format!(
-        " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} {:<12.2} {:>6.1} % {:>6}  {}{behind}",
+        " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} {:<12.2} {:>6.1} % {:>6}  {:.2}+{:.2}  {}{behind}",
         figures.bytes,
         figures.requests,
         times.min,
@@ -74,7 +85,9 @@ fn line(results: &Results, figures: &Figures) -> String {
         times.p9999,
         figures.p50_us.spread() * 100.0,
         figures.lost,
-        figures.side
+        figures.asking_core,
+        figures.answering_core,
+        figures.label()
     )
 }
 
@@ -106,7 +119,10 @@ mod tests {
         );
         assert!(row[4].starts_with("10.6"), "{row:?}");
         assert_eq!(
-            lines.iter().filter(|line| line.ends_with("  udp")).count(),
+            lines
+                .iter()
+                .filter(|line| line.ends_with("  0.50+1.00  udp (as a test)"))
+                .count(),
             2
         );
         assert!(table.contains("# ucx took no part: it is not installed"));
@@ -120,7 +136,7 @@ mod tests {
         results.figures[1].watched.others_cores = 0.7;
         let table = table(&results);
         assert!(
-            table.contains("udp  (DID NOT KEEP UP: 5000 answers/s)"),
+            table.contains("udp (as a test)  (DID NOT KEEP UP: 5000 answers/s)"),
             "{table}"
         );
         assert!(

@@ -253,6 +253,7 @@ impl Run<'_> {
             bytes: self.arguments.size as usize,
             plan: self.arguments.plan(length),
             keep,
+            cores: self.scene.cores,
         }
     }
 }

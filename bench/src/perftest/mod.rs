@@ -1,5 +1,6 @@
 //! Runs of perftest on hardware of one's own, put into the same table as ours.
 
+mod json;
 mod parse;
 mod table;
 
@@ -25,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Outputs of perftest beside our last result.
 #[derive(Debug, Clone, Args)]
 pub struct Perftest {
-    /// What `ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat` or one of the `_bw` programs printed.
+    /// What `ib_send_lat`, `ib_write_lat`, `ib_read_lat`, `ib_atomic_lat` or one of the `_bw` programs printed, or wrote with --out_json.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where our last result of `latency` lies, to stand beside.
@@ -101,7 +102,8 @@ fn read_file(file: &Path) -> Result<Found> {
         file.display()
     );
     let text = fs::read(file).with_context(reading)?;
-    Ok(parse::parse(&String::from_utf8_lossy(&text)))
+    let text = String::from_utf8_lossy(&text);
+    Ok(json::parse(&text).unwrap_or_else(|| parse::parse(&text)))
 }
 
 /// The section of the page, of the last files that were kept beside `results`; nothing where there are none.

@@ -134,6 +134,20 @@ pub fn parse(text: &str) -> Found {
     found
 }
 
+/// What a program of this title measures.
+pub fn kind_of(title: &str) -> Kind {
+    if title.contains("BW") {
+        Kind::Rate
+    } else if ["Send", "RDMA_Write", "Raw_Ethernet", "Write"]
+        .iter()
+        .any(|verb| title.starts_with(verb))
+    {
+        Kind::HalfRoundTrip
+    } else {
+        Kind::RoundTrip
+    }
+}
+
 /// What stands above the figures.
 #[derive(Debug, Default)]
 struct About {
@@ -162,16 +176,7 @@ impl About {
 
     fn output(&self) -> Output {
         let title = self.title.clone().unwrap_or_else(|| "perftest".to_owned());
-        let kind = if title.contains("BW") {
-            Kind::Rate
-        } else if ["Send", "RDMA_Write", "Raw_Ethernet", "Write"]
-            .iter()
-            .any(|verb| title.starts_with(verb))
-        {
-            Kind::HalfRoundTrip
-        } else {
-            Kind::RoundTrip
-        };
+        let kind = kind_of(&title);
         Output {
             title,
             device: self.device.clone(),

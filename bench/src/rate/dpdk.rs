@@ -7,7 +7,10 @@ use covalent_ebpf::{AttachPoint, attached_programs};
 use nix::net::if_::if_nametoindex;
 
 use super::turn::{BURST, Slice, Turn};
-use crate::streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version};
+use crate::{
+    cores::Cores,
+    streams::{Description, HugePages, TESTPMD, Testpmd, testpmd_version},
+};
 
 /// Memory of the process, in MiB.
 const MEMORY_MIB: u64 = 128;
@@ -42,9 +45,12 @@ impl Driver {
         }
     }
 
-    /// What it is, or why it cannot take part.
-    pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
-        let what = match self {
+    /// Huge pages of 2 MiB that it needs.
+    pub const PAGES: u64 = MEMORY_MIB / PAGE_MIB;
+
+    /// What it is.
+    pub const fn what(self) -> &'static str {
+        match self {
             Self::Xdp => {
                 "DPDK net_af_xdp without busy polling; its mbufs are the packet memory, so it copies nothing itself"
             }
@@ -57,9 +63,13 @@ impl Driver {
             Self::Packet => {
                 "DPDK net_af_packet: a TPACKET_V2 ring from which each frame is copied into an mbuf"
             }
-        };
+        }
+    }
+
+    /// What it is, or why it cannot take part.
+    pub fn describe(self, turn: &Turn<'_>) -> Result<Description> {
         Ok(Description {
-            what: what.to_owned(),
+            what: self.what().to_owned(),
             version: testpmd_version()?,
             tuning: format!(
                 "forwarding mode {}; bursts of {BURST}, {MBUFS} mbufs, {PAGE_MIB} MiB pages",
@@ -69,16 +79,20 @@ impl Driver {
                     _ => "rxonly, which frees each mbuf and looks at none",
                 }
             ),
-            commands: vec![format!("{TESTPMD} {}", self.arguments(turn).join(" "))],
+            commands: vec![format!("{TESTPMD} {}", self.receiving(turn).join(" "))],
         })
     }
 
-    fn arguments(self, turn: &Turn<'_>) -> Vec<String> {
-        let slots = turn.ring_slots;
+    fn receiving(self, turn: &Turn<'_>) -> Vec<String> {
         let mode = match self {
             Self::XdpLooking => "icmpecho",
             _ => "rxonly",
         };
+        self.arguments(mode, turn.cores, turn.ring_slots)
+    }
+
+    /// The arguments of a testpmd at the far end in a forwarding mode.
+    pub fn arguments(self, mode: &str, cores: Cores, slots: u32) -> Vec<String> {
         let device = match self {
             Self::Xdp | Self::XdpLooking => "net_af_xdp0,iface=b0,busy_budget=0".to_owned(),
             Self::XdpBusyPoll(budget) => format!("net_af_xdp0,iface=b0,busy_budget={budget}"),
@@ -86,7 +100,7 @@ impl Driver {
         };
         vec![
             // The main thread only waits for commands.
-            format!("--lcores=0@{},1@{}", turn.cores.near, turn.cores.far),
+            format!("--lcores=0@{},1@{}", cores.near, cores.far),
             format!(
                 "--file-prefix=covalent-bench-{}-{}",
                 std::process::id(),
@@ -112,31 +126,32 @@ impl Driver {
     /// One slice of it.
     pub fn slice(self, turn: &Turn<'_>) -> Result<Slice> {
         // Only for its slice: in others' the kernel would give such pages to whoever asks.
-        let _pages = HugePages::reserve(MEMORY_MIB / PAGE_MIB)?;
+        let _pages = HugePages::reserve(Self::PAGES)?;
         let folder = tempfile::tempdir().context("making a folder")?;
         let mut testpmd = turn.stage.b.within(|| {
-            let testpmd = Testpmd::start(TESTPMD, &self.arguments(turn), folder.path())?;
-            if self != Self::Packet {
-                ensure_native()?;
-            }
+            let testpmd = Testpmd::start(TESTPMD, &self.receiving(turn), folder.path())?;
+            self.ensure_native()?;
             Ok(testpmd)
         })?;
         testpmd.tell("start")?;
         turn.look_around_sending(|| Ok((testpmd.packets_received()?, testpmd.cpu_seconds()?)))
     }
-}
 
-/// The driver takes whatever mode it gets; only that of the others is comparable.
-fn ensure_native() -> Result<()> {
-    let index = if_nametoindex("b0").context("finding b0")?;
-    let programs = attached_programs(index).context("asking for the XDP program on b0")?;
-    ensure!(
-        programs
-            .iter()
-            .any(|program| program.at == AttachPoint::Native),
-        "DPDK's XDP program is not in native mode: {programs:?}"
-    );
-    Ok(())
+    /// The driver takes whatever mode it gets; only that of the others is comparable.
+    pub fn ensure_native(self) -> Result<()> {
+        if self == Self::Packet {
+            return Ok(());
+        }
+        let index = if_nametoindex("b0").context("finding b0")?;
+        let programs = attached_programs(index).context("asking for the XDP program on b0")?;
+        ensure!(
+            programs
+                .iter()
+                .any(|program| program.at == AttachPoint::Native),
+            "DPDK's XDP program is not in native mode: {programs:?}"
+        );
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +159,7 @@ mod tests {
     use std::{path::Path, time::Duration};
 
     use super::*;
-    use crate::{cores::Cores, rate::Load, stage::Stage};
+    use crate::{rate::Load, stage::Stage};
 
     #[test]
     fn rings_bursts_and_cores_are_those_of_the_others() {
@@ -164,7 +179,7 @@ mod tests {
             load: &Load::small(),
             daemon: Path::new("covalentd"),
         };
-        let line = |driver: Driver| driver.arguments(&turn).join(" ");
+        let line = |driver: Driver| driver.receiving(&turn).join(" ");
         let cores = format!("--lcores=0@{},1@{} ", cores.near, cores.far);
         for driver in [
             Driver::Xdp,

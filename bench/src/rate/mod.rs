@@ -45,6 +45,7 @@ use lane::Running;
 use results::{Figure, Results, Setup};
 
 pub use arguments::Rate;
+pub use dpdk::Driver;
 pub use load::Load;
 pub use section::section;
 pub use turn::{BURST, Slice, Turn};

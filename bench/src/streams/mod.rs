@@ -170,7 +170,6 @@ pub fn write_page(page: &Page) -> Result<()> {
     let results = Results::read_from(&page.results)?;
     let sections = rate::section(&page.results, &page.out)?
         + &crate::latency::section(&page.results, &page.out)?
-        + &crate::rtt::section(&page.results)?
         + &crate::exchanges::section(&page.results)?
         + &crate::atomics::section(&page.results)?
         + &crate::failover::section(&page.results)?

@@ -91,7 +91,17 @@ struct Measured {
 /// What `covalent-bench` is told for each measurement, and how many sides take their turns there.
 const MEASUREMENTS: [(&[&str], u64); 2] = [
     (&["rate", "--against", "af_xdp", "--sizes", "64"], 2),
-    (&["rtt"], 8),
+    (
+        &[
+            "latency",
+            "--ping-pong",
+            "--sizes",
+            "8",
+            "--against",
+            "af_xdp,af_xdp-handed-over,udp,covalent-cas,covalent-lane-cas",
+        ],
+        5,
+    ),
 ];
 
 /// Makes both measurements, `seconds` for each side.
@@ -186,7 +196,7 @@ mod tests {
         assert_eq!(goals.len(), 1);
         assert_eq!((goals[0].ratio, goals[0].aside().as_str()), (0.8, ""));
         let goals = run(
-            r#"echo '{"name":"rtt","sides":[],"goals":[{"goal":"rtt_lane_udp","bare":20.0,"covalent":5.0,"ratio":0.25,"unit":"µs","met":true},{"goal":"rtt","bare":4.0,"covalent":10.0,"ratio":2.5,"unit":"µs","met":false,"ratio_to_hand_over":1.756}]}'; exit 1"#,
+            r#"echo '{"name":"latency","figures":[],"goals":[{"goal":"rtt_lane_udp","bare":20.0,"covalent":5.0,"ratio":0.25,"unit":"µs","met":true},{"goal":"rtt","bare":4.0,"covalent":10.0,"ratio":2.5,"unit":"µs","met":false,"ratio_to_hand_over":1.756}]}'; exit 1"#,
         )
         .expect("a result");
         let told: Vec<_> = goals.iter().map(|goal| (goal.peer(), goal.met)).collect();

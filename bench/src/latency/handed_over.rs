@@ -1,0 +1,266 @@
+//! The bare echo, asked by a second thread: as burdened as a verb is.
+//!
+//! ```text
+//!   application thread ◄─ two shared words ─► bare client's thread (near core) ◄══ veth ══► bare echo (far core)
+//! ```
+//! A verb's application and the lane that carries it are two: where they share a core, each round trip costs a switch to the lane and one
+//! back, whatever the lane does. The plain bare client has no such other half. This one has, on the same core as the verb's application
+//! and waiting in the same way, and no more passes between the halves than a number. What the verb takes beyond it is Covalent's own.
+//!
+//! It flatters the bare side still: the halves are threads of one process, between which the kernel switches without changing the address
+//! space, while an application and the daemon are two processes. One request at a time passes; others wait for it.
+
+use std::{
+    hint,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+};
+
+use anyhow::{Result, ensure};
+
+use super::{
+    drive::{Client, Clock, Repeat},
+    frames::{Asking, BURST, FRAME_BYTES, Frames, beside_bare_echo},
+    peer::{Load, Medium, Peer, Scene},
+};
+use crate::{beside::join, cores::pin, streams::Description};
+
+struct HandedOver;
+
+/// It.
+pub fn peers() -> Vec<Box<dyn Peer>> {
+    vec![Box::new(HandedOver)]
+}
+
+impl Peer for HandedOver {
+    fn name(&self) -> &'static str {
+        "af_xdp-handed-over"
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::Wire
+    }
+
+    fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
+        let (core, shared) = scene.cores.application_beside(scene.cores.near);
+        Ok(Description {
+            what: "bare AF_XDP echo of frames whose client is asked by a second thread, as a lane is by an application".to_owned(),
+            version: concat!("covalent-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
+            tuning: format!(
+                "rings of {} descriptors, bursts of {BURST}, frames of {FRAME_BYTES} bytes; the second thread on core {core}{}",
+                scene.ring_slots,
+                if shared {
+                    ", which they share by yielding"
+                } else {
+                    ""
+                }
+            ),
+            commands: Vec::new(),
+        })
+    }
+
+    fn refuses(&self, load: &Load) -> Option<String> {
+        (load.bytes != 8).then(|| "a number of 8 bytes is what is handed over".to_owned())
+    }
+
+    fn repeat(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Repeat> {
+        let (core, shared) = scene.cores.application_beside(scene.cores.near);
+        let desk = Desk::new(shared);
+        beside_bare_echo(scene, load.bytes, Frames::Read, || {
+            thread::scope(|scope| {
+                let client = scope.spawn(|| {
+                    let _closing = Closing(&desk);
+                    desk.serve(&mut Asking::open(scene, load.bytes, Frames::Read)?)
+                });
+                let application = scope.spawn(|| {
+                    let _closing = Closing(&desk);
+                    pin(core)?;
+                    load.ask(&mut AtDesk {
+                        desk: &desk,
+                        awaited: None,
+                    })
+                });
+                // A client that failed tells why; all that the application knows is that it is gone.
+                let measured = join(application);
+                join(client)?;
+                measured
+            })
+        })
+    }
+}
+
+/// A word in a pair of cache lines of its own: processors fetch lines in pairs. 0: nothing yet; else the number of a request, counted from 1.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Word(AtomicU64);
+
+/// Where requests are handed over.
+#[derive(Debug)]
+struct Desk {
+    asked: Word,
+    answered: Word,
+    closed: AtomicBool,
+    /// Both sides have one core.
+    shared: bool,
+}
+
+impl Desk {
+    fn new(shared: bool) -> Self {
+        Self {
+            asked: Word::default(),
+            answered: Word::default(),
+            closed: AtomicBool::new(false),
+            shared,
+        }
+    }
+
+    /// Has `client` make each request that is handed over, and hands its answers back, until the desk is closed.
+    fn serve(&self, client: &mut dyn Client) -> Result<()> {
+        let mut done = 0;
+        while !self.closed.load(Ordering::Relaxed) {
+            let number = self.asked.0.load(Ordering::Acquire);
+            if number != done && client.send(number)? {
+                done = number;
+            }
+            client.answers(&mut |number| self.answered.0.store(number, Ordering::Release))?;
+            self.pause();
+        }
+        Ok(())
+    }
+
+    /// Between two looks.
+    fn pause(&self) {
+        if self.shared {
+            thread::yield_now();
+        } else {
+            hint::spin_loop();
+        }
+    }
+}
+
+/// Closes the desk when its side ends, however it ends.
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Who hands over, one request at a time.
+struct AtDesk<'a> {
+    desk: &'a Desk,
+    awaited: Option<u64>,
+}
+
+impl Client for AtDesk<'_> {
+    fn send(&mut self, number: u64) -> Result<bool> {
+        if self.awaited.is_some() {
+            return Ok(false);
+        }
+        self.desk.asked.0.store(number + 1, Ordering::Release);
+        self.awaited = Some(number);
+        Ok(true)
+    }
+
+    fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
+        if let Some(number) = self.awaited
+            && self.desk.answered.0.load(Ordering::Acquire) == number + 1
+        {
+            self.awaited = None;
+            answered(number);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, _until_ns: u64, _clock: &dyn Clock) -> Result<()> {
+        ensure!(
+            !self.desk.closed.load(Ordering::Relaxed),
+            "the bare client is gone"
+        );
+        self.desk.pause();
+        Ok(())
+    }
+
+    fn pause(&mut self) {
+        self.desk.pause();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::latency::{Keep, Monotonic, Pacing, Plan, drive::drive};
+
+    /// Answers what it was asked two looks before, and fails at request `fails_at`.
+    struct Slow {
+        fails_at: u64,
+        under_way: Vec<u64>,
+        looks: u32,
+    }
+
+    impl Client for Slow {
+        fn send(&mut self, number: u64) -> Result<bool> {
+            ensure!(number != self.fails_at, "no cable");
+            self.under_way.push(number);
+            Ok(true)
+        }
+
+        fn answers(&mut self, answered: &mut dyn FnMut(u64)) -> Result<()> {
+            self.looks += 1;
+            if self.looks.is_multiple_of(2) {
+                self.under_way.drain(..).for_each(answered);
+            }
+            Ok(())
+        }
+
+        fn wait(&mut self, _until_ns: u64, _clock: &dyn Clock) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn handed_over(fails_at: u64) -> (Result<Repeat>, Result<()>) {
+        let desk = Desk::new(true);
+        let plan = Plan {
+            pacing: Pacing::Open { rate_per_s: 2000.0 },
+            warm_up: 10,
+            slice_ns: 50_000_000,
+            patience_ns: 5_000_000_000,
+        };
+        thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let _closing = Closing(&desk);
+                desk.serve(&mut Slow {
+                    fails_at,
+                    under_way: Vec::new(),
+                    looks: 0,
+                })
+            });
+            let asked = {
+                let _closing = Closing(&desk);
+                let mut client = AtDesk {
+                    desk: &desk,
+                    awaited: None,
+                };
+                drive(&mut client, &Monotonic, &plan, Keep::Histogram)
+            };
+            (asked, join(serving))
+        })
+    }
+
+    #[test]
+    fn every_request_is_answered_once() {
+        let (asked, served) = handed_over(u64::MAX);
+        served.expect("no problem");
+        let asked = asked.expect("answers");
+        assert_eq!((asked.answered, asked.lost), (100, 0));
+    }
+
+    #[test]
+    fn a_client_that_fails_tells_both() {
+        let (asked, served) = handed_over(5);
+        let problem = asked.expect_err("nobody answers").to_string();
+        assert_eq!(problem, "the bare client is gone");
+        assert_eq!(served.expect_err("it failed").to_string(), "no cable");
+    }
+}
