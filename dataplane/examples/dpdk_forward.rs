@@ -1,11 +1,12 @@
 //! Forwards frames between two DPDK devices with our ports and with testpmd, on the same virtual devices, and prints the ratio.
 //!
 //! ```text
-//!   testpmd, the peer (core 1):  port 0 ◄──► port 1          32 frames per way and burst go round and round
+//!   testpmd, the peer (core 1):  sends on both ports as fast as it can, throws away what comes back
 //!                                   ▲            ▲
 //!   the forwarder (core 0):      port 0 ◄──► port 1          ours or testpmd, in turn
 //! ```
-//! The peer counts what comes back, so both forwarders are measured by the same clock and the same counter. Needs dpdk-testpmd (Debian's `dpdk-dev`), two cores,
+//! The peer counts what comes back, so both forwarders are measured by the same clock and the same counter. It offers more than comes back, whatever gets lost: frames
+//! that only went round and round would measure how many of them are left. Needs dpdk-testpmd (Debian's `dpdk-dev`), two cores,
 //! and root for `af_xdp`: its veth pairs lie in a network namespace that ends with this process.
 //!
 //! `cargo run --release -p covalent-dataplane --features dpdk --example dpdk_forward -- memif|af_xdp [SECONDS] [ROUNDS]`
@@ -35,6 +36,9 @@ const SETTLE: Duration = Duration::from_secs(4);
 
 /// From the first frames to the first count.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// What this program is told to be our forwarder.
+const FORWARD: &str = "forward";
 
 /// Memory of each testpmd, in MiB.
 const TESTPMD_MIB: &str = "256";
@@ -85,6 +89,12 @@ fn ip(arguments: &[&str]) -> Result<()> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [word, one, other, millis] = arguments.as_slice()
+        && word == FORWARD
+    {
+        let time = Duration::from_millis(millis.parse()?);
+        return forward(&[one.clone(), other.clone()], time);
+    }
     let number = |at: usize, default: u64| {
         arguments
             .get(at)
@@ -107,12 +117,14 @@ fn main() -> Result<()> {
             end(child).map(drop)
         })?;
         let ours = beside(&medium, time, |whole| {
-            // A thread of its own, for it is pinned, and what is started later must not be.
-            let forwarder = medium.forwarder.clone();
-            match std::thread::spawn(move || forward(&forwarder, whole)).join() {
-                Ok(result) => result,
-                Err(_) => bail!("the forwarder panicked"),
-            }
+            // A process of its own, as testpmd is: net_af_xdp of 22.11 never closes its sockets.
+            let status = Command::new(env::current_exe()?)
+                .arg(FORWARD)
+                .args(&medium.forwarder)
+                .arg(whole.as_millis().to_string())
+                .status()?;
+            ensure!(status.success(), "our forwarder: {status}");
+            Ok(())
         })?;
         println!(
             "round {round}: testpmd {:.3} Mpps, ours {:.3} Mpps, ratio {:.3}",
@@ -139,7 +151,7 @@ fn beside(
     let mut stdin = peer.stdin.take().context("its input")?;
     let driver = std::thread::spawn(move || -> Result<Duration> {
         sleep(SETTLE);
-        stdin.write_all(b"set fwd io\nstart tx_first 32\n")?;
+        stdin.write_all(b"set fwd flowgen\nstart\n")?;
         sleep(WARM_UP);
         stdin.write_all(b"clear port stats all\n")?;
         let begin = Instant::now();
@@ -187,7 +199,9 @@ fn testpmd(name: &str, cores: [&str; 2], devices: &[String; 2]) -> Result<Child>
         "--iova-mode=va",
     ]);
     command.args(devices.iter().map(|device| format!("--vdev={device}")));
+    // What the peer sends is one frame many times over: to make each afresh would cost it more than to send it.
     command.args(["--", "-i", "--total-num-mbufs=16384", "--no-mlockall"]);
+    command.args(["--flowgen-flows=1", "--flowgen-clones=31"]);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -219,9 +233,8 @@ fn end(mut child: Child) -> Result<String> {
     Ok(output)
 }
 
-/// Our ports do it, in this thread on core 0.
+/// Our ports do it, on core 0.
 fn forward(devices: &[String; 2], time: Duration) -> Result<()> {
-    core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
     let configs: Vec<PortConfig> = (0..)
         .zip(devices)
         .map(|(number, device)| port(number, device))
@@ -238,17 +251,31 @@ fn forward(devices: &[String; 2], time: Duration) -> Result<()> {
     let (Some(mut one), Some(mut other)) = (ports.pop(), ports.pop()) else {
         bail!("two ports");
     };
+    // Only now: DPDK's own threads stay on the cores of the thread that opens the first port.
+    core_affinity::set_for_current(core_affinity::CoreId { id: 0 });
     let end = Instant::now() + time;
+    // Since the first frame: before it nobody sends.
+    let (mut bursts, mut full) = (0_u64, 0_u64);
     while Instant::now() < end {
         for _ in 0..64 {
-            pass_on(&mut *one, &mut *other)?;
-            pass_on(&mut *other, &mut *one)?;
+            for passed in [
+                pass_on(&mut *one, &mut *other)?,
+                pass_on(&mut *other, &mut *one)?,
+            ] {
+                bursts += u64::from(passed > 0 || bursts > 0);
+                full += u64::from(passed == BURST);
+            }
         }
     }
+    println!(
+        "  ours: {:.1} % of the bursts were full; the peer is what limits when few are",
+        100.0 * full as f64 / bursts.max(1) as f64
+    );
     Ok(())
 }
 
-fn pass_on(from: &mut dyn Port, to: &mut dyn Port) -> Result<()> {
+/// Returns how many frames came.
+fn pass_on(from: &mut dyn Port, to: &mut dyn Port) -> Result<usize> {
     let passed = from.rx_burst(BURST, &mut |frame| {
         // A full port drops it, as testpmd does; the port counts it as refused.
         let _ = to.tx(frame);
@@ -257,7 +284,7 @@ fn pass_on(from: &mut dyn Port, to: &mut dyn Port) -> Result<()> {
         // Without a carrier the frames wait.
         let _ = to.flush();
     }
-    Ok(())
+    Ok(passed)
 }
 
 fn port(number: u32, device: &str) -> PortConfig {

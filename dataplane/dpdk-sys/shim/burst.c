@@ -5,6 +5,7 @@
 #include <rte_memcpy.h>
 #include <rte_net.h>
 #include "shim.h"
+#include "turns.h"
 
 /* Flags of a buffer that say how it is made, not what is in it. */
 #define BUFFER_FLAGS (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)
@@ -33,16 +34,22 @@ static uint32_t look_closer(struct rte_mbuf **mbuf)
 
 uint16_t covalent_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, struct covalent_frame *frames, uint16_t max)
 {
-	uint16_t count = rte_eth_rx_burst(port, queue, mbufs, max);
+	uint16_t count;
 
+	if (!covalent_turn_begin(port))
+		return 0;
+	count = rte_eth_rx_burst(port, queue, mbufs, max);
+	covalent_turn_end(port);
 	for (uint16_t i = 0; i < count; i++) {
 		uint32_t flags = 0;
 
 		if (i + 4 < count)
 			rte_prefetch0(rte_pktmbuf_mtod(mbufs[i + 4], void *));
-		if (unlikely(mbufs[i]->nb_segs != 1 || (mbufs[i]->ol_flags & (RTE_MBUF_F_RX_VLAN_STRIPPED | CHECKSUM_FLAGS))))
-			flags = look_closer(&mbufs[i]);
-		mbufs[i]->ol_flags &= BUFFER_FLAGS;
+		if (unlikely(mbufs[i]->nb_segs != 1 || mbufs[i]->ol_flags != 0)) {
+			if (mbufs[i]->nb_segs != 1 || (mbufs[i]->ol_flags & (RTE_MBUF_F_RX_VLAN_STRIPPED | CHECKSUM_FLAGS)))
+				flags = look_closer(&mbufs[i]);
+			mbufs[i]->ol_flags &= BUFFER_FLAGS;
+		}
 		frames[i].data = rte_pktmbuf_mtod(mbufs[i], const uint8_t *);
 		frames[i].bytes = mbufs[i]->pkt_len;
 		frames[i].flags = flags;
@@ -52,7 +59,13 @@ uint16_t covalent_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 
 uint16_t covalent_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
-	return rte_eth_tx_burst(port, queue, mbufs, count);
+	uint16_t taken;
+
+	if (!covalent_turn_begin(port))
+		return 0;
+	taken = rte_eth_tx_burst(port, queue, mbufs, count);
+	covalent_turn_end(port);
+	return taken;
 }
 
 uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
@@ -64,12 +77,18 @@ uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mb
 		mbufs[0]->ol_flags &= BUFFER_FLAGS;
 		fit = 1;
 	}
-	return rte_eth_tx_burst(port, queue, mbufs, fit);
+	return covalent_tx_burst(port, queue, mbufs, fit);
 }
 
 int covalent_tx_reclaim(uint16_t port, uint16_t queue)
 {
-	return rte_eth_tx_done_cleanup(port, queue, 0);
+	int answer;
+
+	if (!covalent_turn_begin(port))
+		return 0;
+	answer = rte_eth_tx_done_cleanup(port, queue, 0);
+	covalent_turn_end(port);
+	return answer;
 }
 
 int covalent_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count)

@@ -1,57 +1,31 @@
 /* Devices: made, described, configured, started, asked. */
 #define ALLOW_EXPERIMENTAL_API
 #include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
-#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 #include "shim.h"
+#include "turns.h"
 
 #define RX_CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM)
 #define TX_CHECKSUMS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
 #define RSS_OF (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
 
-/* Work for DPDK's interrupt thread, and who waits for it. */
-struct work {
-	int (*run)(struct work *work);
-	uint16_t port;
-	const struct covalent_wish *wish;
-	struct covalent_result *result;
-	int answer;
-	sem_t done;
-};
-
-static void take_work(void *arg)
-{
-	struct work *work = arg;
-
-	work->answer = work->run(work);
-	sem_post(&work->done);
-}
-
-/* net_memif disconnects in DPDK's interrupt thread when its peer goes, and does not expect to be stopped or closed by another one meanwhile: both
- * would give back the same memory. What changes such a device is therefore done by that thread as well. */
-static int carry_out(struct work *work)
+/* Drivers that hear of their peers in DPDK's interrupt thread and change what lanes use. */
+static bool needs_turns(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 
-	if (rte_eth_dev_info_get(work->port, &info) < 0 || strcmp(info.driver_name, "net_memif") != 0)
-		return work->run(work);
-	if (sem_init(&work->done, 0, 0) < 0)
-		return -errno;
-	if (rte_eal_alarm_set(1, take_work, work) < 0) {
-		sem_destroy(&work->done);
-		return work->run(work);
-	}
-	while (sem_wait(&work->done) < 0 && errno == EINTR)
-		;
-	sem_destroy(&work->done);
-	return work->answer;
+	return rte_eth_dev_info_get(port, &info) == 0 && strcmp(info.driver_name, "net_memif") == 0;
+}
+
+static bool is_guarded(uint16_t port)
+{
+	return atomic_load(&covalent_turns[port].guarded);
 }
 
 int covalent_probe(const char *device)
@@ -153,11 +127,8 @@ static int set_up_queues(uint16_t port, const struct covalent_wish *wish, uint16
 	return rte_eth_dev_start(port);
 }
 
-static int start(struct work *work)
+static int start(uint16_t port, const struct covalent_wish *wish, struct covalent_result *result)
 {
-	uint16_t port = work->port;
-	const struct covalent_wish *wish = work->wish;
-	struct covalent_result *result = work->result;
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf = { 0 };
 	uint16_t senders;
@@ -213,52 +184,58 @@ static int start(struct work *work)
 
 int covalent_start(uint16_t port, const struct covalent_wish *wish, struct covalent_result *result)
 {
-	struct work work = { .run = start, .port = port, .wish = wish, .result = result };
+	int answer = needs_turns(port) ? covalent_turns_guard(port) : 0;
 
-	return carry_out(&work);
-}
-
-static int restart(struct work *work)
-{
-	return rte_eth_dev_start(work->port);
+	result->step = "taking turns with DPDK's interrupt thread";
+	if (answer < 0)
+		return answer;
+	if (!covalent_turn_await(port))
+		return -EBUSY;
+	answer = start(port, wish, result);
+	covalent_turn_end(port);
+	return answer;
 }
 
 int covalent_restart(uint16_t port)
 {
-	struct work work = { .run = restart, .port = port };
+	int answer;
 
-	return carry_out(&work);
-}
-
-static int stop(struct work *work)
-{
-	return rte_eth_dev_stop(work->port);
+	if (!covalent_turn_await(port))
+		return -EBUSY;
+	answer = rte_eth_dev_start(port);
+	covalent_turn_end(port);
+	return answer;
 }
 
 int covalent_stop(uint16_t port)
 {
-	struct work work = { .run = stop, .port = port };
+	int answer;
 
-	return carry_out(&work);
-}
-
-static int take_out(struct work *work)
-{
-	struct rte_eth_dev_info info = { 0 };
-	bool known = rte_eth_dev_info_get(work->port, &info) == 0;
-
-	(void)rte_eth_dev_stop(work->port);
-	(void)rte_eth_dev_close(work->port);
-	if (known && info.device != NULL)
-		(void)rte_dev_remove(info.device);
-	return 0;
+	if (!covalent_turn_await(port))
+		return -EBUSY;
+	answer = rte_eth_dev_stop(port);
+	covalent_turn_end(port);
+	if (is_guarded(port))
+		covalent_turns_settle();
+	return answer;
 }
 
 void covalent_close(uint16_t port)
 {
-	struct work work = { .run = take_out, .port = port };
+	struct rte_eth_dev_info info = { 0 };
+	bool known = rte_eth_dev_info_get(port, &info) == 0, guarded = is_guarded(port);
 
-	(void)carry_out(&work);
+	/* One that cannot be had stays: better than to take it from under who uses it. */
+	if (!covalent_turn_await(port))
+		return;
+	(void)rte_eth_dev_stop(port);
+	(void)rte_eth_dev_close(port);
+	if (known && info.device != NULL)
+		(void)rte_dev_remove(info.device);
+	covalent_turn_end(port);
+	if (guarded)
+		covalent_turns_settle();
+	covalent_turns_leave(port);
 }
 
 int covalent_set_link(uint16_t port, bool up)

@@ -1,6 +1,10 @@
 //! The suite on `net_memif`: shared memory between two processes, or within one as here; and what its ends promise to each other.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
 
 use covalent_api::config::{HugePages, PortConfig};
 use covalent_dataplane::port::{Port, TxRefusal};
@@ -144,6 +148,43 @@ fn each_end_may_leave_and_come_back() {
         assert!(pair.carry(&frames, 64) == frames, "round {round}");
         LivePair { near, far } = pair;
     }
+}
+
+/// More threads than cores, so that some are stopped in the midst of a burst while DPDK's own thread hears that the peer is gone.
+#[test]
+fn a_peer_that_leaves_in_the_midst_of_bursts_is_an_event() {
+    const LINKS: usize = 4;
+    const ROUNDS: usize = 25;
+    let left = AtomicUsize::new(LINKS);
+    let places: Vec<_> = (0..LINKS).map(|_| Place::new()).collect();
+    thread::scope(|scope| {
+        for place in &places {
+            let (mut stays, left) = (place.open("client"), &left);
+            scope.spawn(move || {
+                let mut frames = 0;
+                let one = frame(1, 64);
+                while left.load(Ordering::Relaxed) > 0 {
+                    frames += stays.rx_burst(32, &mut |_| {}).unwrap();
+                    while stays.tx(&one).is_ok() {}
+                    let _ = stays.flush();
+                }
+                assert!(frames > 0);
+            });
+            scope.spawn(move || {
+                let one = frame(2, 64);
+                for _ in 0..ROUNDS {
+                    let mut leaves = place.open("server");
+                    wait_for(&mut *leaves, true);
+                    until("the peer's frames come", || {
+                        while leaves.tx(&one).is_ok() {}
+                        let _ = leaves.flush();
+                        leaves.rx_burst(32, &mut |_| {}).unwrap() > 0
+                    });
+                }
+                left.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
 }
 
 #[test]

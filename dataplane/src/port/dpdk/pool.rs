@@ -38,6 +38,12 @@ impl Buffer {
     }
 }
 
+/// Buffers side by side, as DPDK wants them.
+pub(super) fn raw(buffers: &mut [Buffer]) -> *mut *mut sys::rte_mbuf {
+    // A buffer is a pointer and nothing else (`repr(transparent)`).
+    buffers.as_mut_ptr().cast()
+}
+
 /// Buffers for frames of up to [`FRAME_BYTES_MAX`].
 #[derive(Debug)]
 pub(super) struct Pool {

@@ -101,12 +101,15 @@ impl Receiver {
             let lend = self.pool.idle() > LEND_ABOVE;
             let first = self.at;
             let asked = (self.end - first).min(left);
+            let mut kept = 0;
             while self.at < first + asked {
-                received += usize::from(self.show_next(&showing, lend, &mut visit));
+                received += usize::from(self.show_next(&showing, lend, &mut kept, &mut visit));
             }
             left -= asked;
-            // SAFETY: these were shown and are this receiver's; those that another port keeps are null by now.
-            unsafe { give_back(&mut self.buffers[first..first + asked]) };
+            if kept < asked {
+                // SAFETY: these were shown and are this receiver's; those that another port keeps are null by now.
+                unsafe { give_back(&mut self.buffers[first..first + asked]) };
+            }
         }
         received
     }
@@ -115,12 +118,13 @@ impl Receiver {
         &mut self,
         showing: &Showing,
         lend: bool,
+        kept: &mut usize,
         visit: &mut impl FnMut(Frame<'_>) -> bool,
     ) -> bool {
         let at = self.at;
         // Before it is shown, so that a visit that panics is not shown the frame again.
         self.at += 1;
-        let frame = self.frames[at];
+        let frame = &self.frames[at];
         let Some(buffer) = Buffer::new(self.buffers[at]) else {
             return false;
         };
@@ -138,6 +142,7 @@ impl Receiver {
         });
         if !showing.end() {
             self.buffers[at] = ptr::null_mut();
+            *kept += 1;
         }
         received
     }

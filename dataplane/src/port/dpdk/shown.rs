@@ -9,90 +9,108 @@ use std::{cell::Cell, ptr};
 
 use super::pool::Buffer;
 
-/// What is being shown.
-#[derive(Clone, Copy)]
+/// What is being shown. Each part is a cell of its own: a whole that is written in parts and read at once stalls a processor, and every frame comes by here.
 struct Shown {
-    /// Null when nothing is.
-    frame: *const u8,
-    bytes: usize,
-    buffer: Option<Buffer>,
-    taken: bool,
-    /// Whether another port may keep the buffer.
-    lend: bool,
+    /// Null when nothing is, or when nobody may keep it.
+    frame: Cell<*const u8>,
+    bytes: Cell<usize>,
+    /// `None` when nothing is.
+    buffer: Cell<Option<Buffer>>,
+    /// Somebody keeps it.
+    taken: Cell<bool>,
     /// Another port received while a frame was shown.
-    nested: bool,
+    nested: Cell<bool>,
 }
 
-const NOTHING: Shown = Shown {
-    frame: ptr::null(),
-    bytes: 0,
-    buffer: None,
-    taken: false,
-    lend: false,
-    nested: false,
-};
-
 thread_local! {
-    static SHOWN: Cell<Shown> = const { Cell::new(NOTHING) };
+    static SHOWN: Shown = const {
+        Shown {
+            frame: Cell::new(ptr::null()),
+            bytes: Cell::new(0),
+            buffer: Cell::new(None),
+            taken: Cell::new(false),
+            nested: Cell::new(false),
+        }
+    };
 }
 
 /// A burst that is being shown. When it is dropped, what was shown before it is shown again.
 pub(super) struct Showing {
-    before: Shown,
+    before: Option<Buffer>,
+    frame: *const u8,
+    bytes: usize,
+    taken: bool,
+    nested: bool,
 }
 
 impl Showing {
     /// Begins a burst.
     pub(super) fn begin() -> Self {
-        let before = SHOWN.replace(NOTHING);
-        Self { before }
+        SHOWN.with(|shown| {
+            let before = shown.buffer.take();
+            Self {
+                before,
+                frame: shown.frame.replace(ptr::null()),
+                bytes: shown.bytes.get(),
+                taken: shown.taken.get(),
+                nested: shown.nested.replace(before.is_some()),
+            }
+        })
     }
 
     /// `frame` of `buffer` is shown now; `lend` tells whether another port may keep the buffer.
     pub(super) fn show(&self, frame: &[u8], buffer: Buffer, lend: bool) {
-        SHOWN.set(Shown {
-            frame: frame.as_ptr(),
-            bytes: frame.len(),
-            buffer: Some(buffer),
-            taken: false,
-            lend,
-            nested: self.before.buffer.is_some(),
+        SHOWN.with(|shown| {
+            let lend = lend && self.before.is_none();
+            shown
+                .frame
+                .set(if lend { frame.as_ptr() } else { ptr::null() });
+            shown.bytes.set(frame.len());
+            shown.buffer.set(Some(buffer));
+            shown.taken.set(false);
         });
     }
 
     /// Ends the showing of one frame: whether nobody keeps its buffer.
     pub(super) fn end(&self) -> bool {
-        let shown = SHOWN.replace(NOTHING);
-        !shown.taken
+        SHOWN.with(|shown| {
+            shown.frame.set(ptr::null());
+            shown.buffer.set(None);
+            !shown.taken.get()
+        })
     }
 }
 
 impl Drop for Showing {
     fn drop(&mut self) {
-        SHOWN.set(self.before);
+        SHOWN.with(|shown| {
+            shown.frame.set(self.frame);
+            shown.bytes.set(self.bytes);
+            shown.buffer.set(self.before);
+            shown.taken.set(self.taken);
+            shown.nested.set(self.nested);
+        });
     }
 }
 
 /// The buffer of `frame`, if that is exactly what is being shown and nobody has the buffer yet. It belongs to the caller then.
 pub(super) fn take(frame: &[u8]) -> Option<Buffer> {
-    let shown = SHOWN.get();
-    let whole = ptr::eq(shown.frame, frame.as_ptr()) && shown.bytes == frame.len();
-    if !whole || !shown.lend || shown.taken || shown.nested {
-        return None;
-    }
-    SHOWN.set(Shown {
-        taken: true,
-        ..shown
-    });
-    shown.buffer
+    SHOWN.with(|shown| {
+        if !ptr::eq(shown.frame.get(), frame.as_ptr()) || shown.bytes.get() != frame.len() {
+            return None;
+        }
+        shown.frame.set(ptr::null());
+        shown.taken.set(true);
+        shown.buffer.get()
+    })
 }
 
 /// Whether somebody may still look at the frame of `buffer`.
 pub(super) fn is_shown(buffer: Buffer) -> bool {
-    SHOWN.get().buffer == Some(buffer)
+    SHOWN.with(|shown| shown.buffer.get() == Some(buffer))
 }
 
 /// Whether a burst is shown inside of the showing of another one: then buffers that are shown further out are not known here.
 pub(super) fn is_nested() -> bool {
-    SHOWN.get().nested
+    SHOWN.with(|shown| shown.nested.get())
 }

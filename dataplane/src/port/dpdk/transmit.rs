@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use covalent_dpdk_sys as sys;
 
 use super::{
-    pool::{Buffer, Pool, STRAY_BUFFERS, TAKEN_MAX, give_back},
+    pool::{Buffer, Pool, STRAY_BUFFERS, TAKEN_MAX, give_back, raw},
     shown,
 };
 
@@ -115,12 +115,8 @@ impl Sender {
                 break;
             }
             // One run of the ring at a time, for the device wants them side by side.
-            let (run, _) = self.staged.as_slices();
+            let (run, _) = self.staged.as_mut_slices();
             let count = count.min(run.len());
-            let mut raw = [std::ptr::null_mut(); BURST];
-            for (raw, buffer) in raw.iter_mut().zip(run) {
-                *raw = buffer.raw();
-            }
             let send = if self.checksums {
                 sys::covalent_tx_prepared_burst
             } else {
@@ -128,7 +124,7 @@ impl Sender {
             };
             // SAFETY: the device runs, and only this sender sends on its queue; the buffers are this sender's, and nobody looks at their frames any more
             // (`sendable`). Those that the device takes are forgotten here.
-            let taken = unsafe { send(self.port, QUEUE, raw.as_mut_ptr(), count as u16) };
+            let taken = unsafe { send(self.port, QUEUE, raw(run), count as u16) };
             let taken = usize::from(taken).min(count);
             self.staged.drain(..taken);
             self.lent |= taken > 0;

@@ -1,0 +1,176 @@
+/* See turns.h. */
+#define ALLOW_EXPERIMENTAL_API
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <linux/membarrier.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_interrupts.h>
+#include "turns.h"
+
+/* How long the interrupt thread is held: each time costs a wake-up, and what its drivers hear from their peers waits that long. */
+#define HELD_MS 10
+/* The same while a guarded device has no peer: a connection takes some eight messages. */
+#define HELD_ALONE_MS 1
+/* Longest wait for a turn, and between two looks. */
+#define PATIENCE_US 1000000
+#define LOOK_US 20
+
+struct covalent_turn covalent_turns[RTE_MAX_ETHPORTS];
+atomic_bool covalent_let_go = true;
+
+static struct {
+	pthread_mutex_t lock;
+	/* Readable as long as a device is guarded, so that the interrupt thread comes to `hold` with every round of its own. */
+	int bell;
+	/* Ends a hold early. */
+	int kick;
+	struct rte_intr_handle *handle;
+	unsigned int guarded;
+	/* Holds that have begun. */
+	atomic_ulong holds;
+} keeper = { .lock = PTHREAD_MUTEX_INITIALIZER, .bell = -1, .kick = -1 };
+
+static void ring(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) < 0)
+		return; /* It rings already. */
+}
+
+static void silence(int fd)
+{
+	uint64_t rings;
+
+	if (read(fd, &rings, sizeof(rings)) < 0)
+		return; /* It did not ring. */
+}
+
+/* A barrier in every thread of the process that runs (membarrier(2)). */
+static int order_all(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0) < 0 ? -errno : 0;
+}
+
+static bool all_have_peers(void)
+{
+	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++) {
+		struct rte_eth_link link = { 0 };
+
+		if (atomic_load(&covalent_turns[port].guarded) &&
+		    (rte_eth_link_get_nowait(port, &link) < 0 || link.link_status != RTE_ETH_LINK_UP))
+			return false;
+	}
+	return true;
+}
+
+/* Runs in the interrupt thread. */
+static void hold(void *context)
+{
+	struct pollfd kick = { .fd = keeper.kick, .events = POLLIN };
+	int held_ms;
+	bool any;
+
+	(void)context;
+	pthread_mutex_lock(&keeper.lock);
+	any = keeper.guarded > 0;
+	if (!any)
+		silence(keeper.bell);
+	pthread_mutex_unlock(&keeper.lock);
+	if (!any)
+		return;
+	/* Before anybody has a turn, and may close what is asked here. */
+	held_ms = all_have_peers() ? HELD_MS : HELD_ALONE_MS;
+	atomic_store(&covalent_let_go, false);
+	atomic_fetch_add(&keeper.holds, 1);
+	if (poll(&kick, 1, held_ms) > 0)
+		silence(keeper.kick);
+	atomic_store(&covalent_let_go, true);
+	(void)order_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++)
+		while (atomic_load(&covalent_turns[port].busy))
+			sched_yield();
+}
+
+/* With the lock. */
+static int begin(void)
+{
+	int answer;
+
+	if (keeper.handle != NULL)
+		return 0;
+	answer = order_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	if (answer < 0)
+		return answer;
+	keeper.bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	keeper.kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	keeper.handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_SHARED);
+	answer = keeper.bell < 0 || keeper.kick < 0 ? -EMFILE : keeper.handle == NULL ? -ENOMEM : 0;
+	if (answer == 0 && (rte_intr_fd_set(keeper.handle, keeper.bell) < 0 || rte_intr_type_set(keeper.handle, RTE_INTR_HANDLE_EXT) < 0))
+		answer = -EINVAL;
+	if (answer == 0)
+		answer = rte_intr_callback_register(keeper.handle, hold, NULL);
+	if (answer == 0)
+		return 0;
+	rte_intr_instance_free(keeper.handle);
+	keeper.handle = NULL;
+	if (keeper.bell >= 0)
+		close(keeper.bell);
+	if (keeper.kick >= 0)
+		close(keeper.kick);
+	return answer;
+}
+
+int covalent_turns_guard(uint16_t port)
+{
+	int answer = 0;
+
+	pthread_mutex_lock(&keeper.lock);
+	if (!atomic_load(&covalent_turns[port].guarded)) {
+		answer = begin();
+		if (answer == 0) {
+			atomic_store(&covalent_turns[port].guarded, true);
+			if (keeper.guarded++ == 0)
+				ring(keeper.bell);
+		}
+	}
+	pthread_mutex_unlock(&keeper.lock);
+	return answer;
+}
+
+void covalent_turns_leave(uint16_t port)
+{
+	pthread_mutex_lock(&keeper.lock);
+	if (atomic_exchange(&covalent_turns[port].guarded, false)) {
+		atomic_store(&covalent_turns[port].busy, false);
+		keeper.guarded--;
+	}
+	pthread_mutex_unlock(&keeper.lock);
+}
+
+bool covalent_turn_await(uint16_t port)
+{
+	for (int waited_us = 0; waited_us < PATIENCE_US; waited_us += LOOK_US) {
+		if (covalent_turn_begin(port))
+			return true;
+		rte_delay_us_sleep(LOOK_US);
+	}
+	return false;
+}
+
+void covalent_turns_settle(void)
+{
+	unsigned long first = atomic_load(&keeper.holds);
+
+	/* The first hold may begin in the midst of a round that heard of a closed descriptor and has not come to it yet; before the second one that round has ended. */
+	for (int waited_us = 0; waited_us < PATIENCE_US && atomic_load(&keeper.holds) - first < 2; waited_us += LOOK_US) {
+		ring(keeper.kick);
+		rte_delay_us_sleep(LOOK_US);
+	}
+}
