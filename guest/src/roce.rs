@@ -326,8 +326,8 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
         "\n## Soft-RoCE beside Covalent, kernel {kernel}\n\n\
          One guest, virtual cables, who asks on one core and who answers on the other. `rxe-cas` is soft-RoCE asked by the same program as Covalent, by turns \
          on the same cable;\nperftest's programs measure it in their own way, and goals are against what they print. Times are of whole round trips (perftest tells halves for sends and \
-         writes, which\nare doubled here). An application of Covalent is a process beside its daemon and shares a core with it here; each verb takes two switches \
-         between the two, and the\nemulator forgets all it knows of addresses at each. The lane's own thread shows a verb without them.\n\n\
+         writes, which\nare doubled here). An application of Covalent is a process beside its daemon and shares a core with it here; each verb waits for switches \
+         between the two, which\nare dear on an emulated processor. The lane's own thread shows a verb without them.\n\n\
          | goal | found | |\n|---|---|---|"
     );
     for goal in &figures.goals {
