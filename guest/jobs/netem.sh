@@ -27,10 +27,13 @@ damage() {
     local name=$1 additions=$2 device node
     local -A before
     shift 2
-    for node in a b; do before[$node]=$(wc -l <"/guest/$node.log"); done
     for device in near-0 near-1 far-0 far-1; do
         tc -n middle qdisc replace dev "$device" root netem "$@" limit 100000
     done
+    # What was under way while a queue came or went is lost, which is not what is looked at.
+    sleep 0.5
+    await_links
+    for node in a b; do before[$node]=$(wc -l <"/guest/$node.log"); done
     start_bank 2 --fetch-adds "$additions" --transfers $((additions / 20)) --locks $((additions / 200))
     await_clients
     close_bank
@@ -38,9 +41,7 @@ damage() {
     echo "$name:"
     tc -n middle -s qdisc show dev far-0 root
     for node in a b; do tail -n "+$((before[$node] + 1))" "/guest/$node.log"; done >/guest/part.log
-    # What waits in a queue goes with it, which is one loss more.
     for device in near-0 near-1 far-0 far-1; do tc -n middle qdisc del dev "$device" root; done
-    sleep 0.5
     damages="${damages:+$damages, }{\"damage\": \"$*\", \"additions\": $((2 * additions)), \"failures\": \"$(failures part)\"}"
     await_links
 }
@@ -53,7 +54,7 @@ damage loss_5 1500 loss 5%
 damage duplicate 3000 duplicate 2%
 doubled=$(failures part)
 damage corrupt 3000 corrupt 1%
-damage reorder 3000 delay 5ms reorder 75%
+damage reorder 1000 delay 5ms reorder 75%
 reordered=$(failures part)
 fact damages "[$damages]"
 [ -z "$quiet" ] || fail "links failed though no frame was harmed: $quiet"

@@ -72,12 +72,13 @@ enum Command {
     Roce {
         /// What `covalent-bench latency` printed
         latency: PathBuf,
-        /// What `covalent-bench rtt` printed
-        rtt: PathBuf,
         /// What `covalent-bench perftest` printed
         perftest: PathBuf,
         /// What `covalent-bench atomics` printed
         atomics: PathBuf,
+        /// What `covalent-bench rtt` printed
+        #[arg(long)]
+        rtt: Option<PathBuf>,
     },
     /// Tells what `covalent-bench loss` printed as facts, in a guest
     #[command(hide = true)]
@@ -126,11 +127,14 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Roce {
             latency,
-            rtt,
             perftest,
             atomics,
+            rtt,
         } => {
-            print!("{}", roce::fact([latency, rtt, perftest, atomics])?);
+            print!(
+                "{}",
+                roce::fact([latency, perftest, atomics], rtt.as_deref())?
+            );
             return Ok(ExitCode::SUCCESS);
         }
         Command::Retry { results } => {

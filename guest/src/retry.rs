@@ -182,7 +182,7 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
         out,
         "\n## When frames are lost: who waits for a timer, kernel {kernel}\n\n\
          One guest, one cable, whose frames are lost for all alike, each way; {:.0} requests of 8 bytes a second are due, and each counts from when it was due. \
-         A wait of\nmilliseconds is that of a timer. The machine is emulated: compare the sides with each other, and each with itself without losses.",
+         The machine\nis emulated: what a side takes at 0 % is the machine's own, and a row tells of losses only what is beyond that.",
         figures.rate_per_s
     );
     let mut parts: Vec<u64> = figures
