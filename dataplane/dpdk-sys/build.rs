@@ -18,7 +18,14 @@ mod with_dpdk {
     const FLOOR: &str = "22.11";
 
     /// The shims, by what they are about.
-    const SOURCES: [&str; 6] = ["burst.c", "device.c", "events.c", "flow.c", "process.c", "turns.c"];
+    const SOURCES: [&str; 6] = [
+        "burst.c",
+        "device.c",
+        "events.c",
+        "flow.c",
+        "process.c",
+        "turns.c",
+    ];
 
     /// What DPDK's own `libdpdk.pc` asks of every compiler that reads its headers; `pkg-config` hands on neither.
     fn flags() -> Vec<&'static str> {

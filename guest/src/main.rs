@@ -76,9 +76,6 @@ enum Command {
         perftest: PathBuf,
         /// What `covalent-bench atomics` printed
         atomics: PathBuf,
-        /// What `covalent-bench rtt` printed
-        #[arg(long)]
-        rtt: Option<PathBuf>,
     },
     /// Tells what `covalent-bench loss` printed as facts, in a guest
     #[command(hide = true)]
@@ -129,12 +126,8 @@ fn run(command: &Command) -> Result<ExitCode> {
             latency,
             perftest,
             atomics,
-            rtt,
         } => {
-            print!(
-                "{}",
-                roce::fact([latency, perftest, atomics], rtt.as_deref())?
-            );
+            print!("{}", roce::fact([latency, perftest, atomics])?);
             return Ok(ExitCode::SUCCESS);
         }
         Command::Retry { results } => {

@@ -70,25 +70,21 @@ const ASKERS: [Asker; 2] = [
     Asker {
         words: "of an application",
         swap: "covalent-cas",
-        additions: "Covalent, additions of an application",
+        additions: "covalent-add",
     },
     Asker {
         words: "in the lane's thread",
-        swap: "Covalent, compare-and-swap in the lane's thread",
-        additions: "Covalent, additions in the lane's thread",
+        swap: "covalent-lane-cas",
+        additions: "covalent-lane-add",
     },
 ];
 
-/// The figures of the files, as a fact: what `latency`, `rtt`, `perftest` and `atomics` of `covalent-bench` printed.
+/// The figures of the files, as a fact: what `latency`, `perftest` and `atomics` of `covalent-bench` printed.
 ///
 /// # Errors
 /// When a file is not what it should be, or a side that a goal is about is not in it.
-pub fn fact([latency, perftest, atomics]: [&Path; 3], rtt: Option<&Path>) -> Result<String> {
-    let rtt = rtt.map(json).transpose()?;
-    let figures = figures(
-        [&json(latency)?, &json(perftest)?, &json(atomics)?],
-        rtt.as_ref(),
-    )?;
+pub fn fact([latency, perftest, atomics]: [&Path; 3]) -> Result<String> {
+    let figures = figures([&json(latency)?, &json(perftest)?, &json(atomics)?])?;
     Ok(format!(
         "{FACT} {}
 ",
@@ -102,15 +98,13 @@ fn json(file: &Path) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))
 }
 
-fn figures([latency, perftest, atomics]: [&Value; 3], rtt: Option<&Value>) -> Result<Figures> {
-    let mut latencies = ours(latency)?;
-    if let Some(rtt) = rtt {
-        latencies.extend(in_lane(rtt)?);
-    }
+fn figures([latency, perftest, atomics]: [&Value; 3]) -> Result<Figures> {
+    let mut latencies = on_one_cable(latency)?;
     let (their_latencies, their_rates) = theirs(perftest)?;
     latencies.extend(their_latencies);
     let mut rates = Vec::new();
-    for (asker, name) in ASKERS.iter().zip(["application", "lane"]) {
+    for asker in &ASKERS {
+        let name = asker.additions;
         let side = list(atomics, "sides")?
             .iter()
             .find(|side| side["side"] == name)
@@ -134,32 +128,8 @@ fn figures([latency, perftest, atomics]: [&Value; 3], rtt: Option<&Value>) -> Re
     })
 }
 
-/// What `covalent-bench rtt` measured besides: the lane's own thread, and a bare echo that knows nothing of verbs.
-fn in_lane(rtt: &Value) -> Result<Vec<Latency>> {
-    const WANTED: [(&str, &str, bool); 3] = [
-        ("lane", ASKERS[1].swap, true),
-        ("bare", "bare AF_XDP echo", false),
-        ("udp_spinning", "kernel UDP echo, spinning on recv", false),
-    ];
-    let mut found = Vec::new();
-    for figures in list(rtt, "sides")? {
-        let side = WANTED.iter().find(|(name, ..)| figures["side"] == *name);
-        let Some(&(_, words, ours)) = side else {
-            continue;
-        };
-        found.push(Latency {
-            side: words.to_owned(),
-            bytes: 8,
-            p50_us: spread(&figures["p50_us"])?,
-            p999_us: number(figures, "p999_us")?,
-            ours,
-        });
-    }
-    Ok(found)
-}
-
-/// What `covalent-bench latency` measured: our sides, and soft-RoCE by the same means.
-fn ours(latency: &Value) -> Result<Vec<Latency>> {
+/// What `covalent-bench latency` measured: our sides, and others by the same means.
+fn on_one_cable(latency: &Value) -> Result<Vec<Latency>> {
     list(latency, "figures")?
         .iter()
         .map(|figures| {
@@ -227,8 +197,7 @@ fn theirs(perftest: &Value) -> Result<(Vec<Latency>, Vec<Rate>)> {
     Ok((latencies, rates))
 }
 
-/// Our compare-and-swap against perftest's, and additions a second against the faster of its atomics. Of an asker whose compare-and-swap was not
-/// measured, the additions alone.
+/// Our compare-and-swap against perftest's, and additions a second against the faster of its atomics.
 fn goals(asker: &Asker, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goal>> {
     let latency = |wanted: &dyn Fn(&str) -> bool| latencies.iter().find(|one| wanted(&one.side));
     let other = latency(&|side| side.starts_with("perftest") && side.contains("CMP_AND_SWAP"))
@@ -247,20 +216,20 @@ fn goals(asker: &Asker, latencies: &[Latency], rates: &[Rate]) -> Result<Vec<Goa
         met,
     };
     let mut goals = Vec::new();
-    if let Some(own) = latency(&|side| side == asker.swap) {
-        let p50 = own.p50_us.median / other.p50_us.median;
-        let p999 = own.p999_us / other.p999_us;
-        goals.push(goal(
-            "p50 of a compare-and-swap: at most 0.5 of soft-RoCE's",
-            p50,
-            p50 <= 0.5,
-        ));
-        goals.push(goal(
-            "p99.9 of it: at most 0.5 of soft-RoCE's",
-            p999,
-            p999 <= 0.5,
-        ));
-    }
+    let own = latency(&|side| side == asker.swap)
+        .with_context(|| format!("`{}` was not measured", asker.swap))?;
+    let p50 = own.p50_us.median / other.p50_us.median;
+    let p999 = own.p999_us / other.p999_us;
+    goals.push(goal(
+        "p50 of a compare-and-swap: at most 0.5 of soft-RoCE's",
+        p50,
+        p50 <= 0.5,
+    ));
+    goals.push(goal(
+        "p99.9 of it: at most 0.5 of soft-RoCE's",
+        p999,
+        p999 <= 0.5,
+    ));
     let times = rate(&|rate| rate.side == asker.additions)? / rate(&|rate| !rate.ours)?;
     goals.push(goal(
         "atomics a second: at least 10 times soft-RoCE's",
@@ -389,14 +358,14 @@ mod tests {
         json!({ "median": median, "min": median - 1.0, "max": median + 1.0, "repeats": [median] })
     }
 
-    fn files(swap_us: f64, mops: f64) -> [Value; 4] {
+    fn files(swap_us: f64, mops: f64) -> [Value; 3] {
         let row =
             |typical: f64| json!({ "bytes": 8, "times_us": { "typical": typical, "p999": 50.0 } });
         [
             json!({ "figures": [
                 { "side": "covalent-cas", "bytes": 8, "p50_us": summary(swap_us), "times_us": { "p999": 20.0 } },
+                { "side": "covalent-lane-cas", "bytes": 8, "p50_us": summary(4.0), "times_us": { "p999": 26.0 } },
                 { "side": "rxe-cas", "bytes": 8, "p50_us": summary(17.0), "times_us": { "p999": 60.0 } }] }),
-            json!({ "sides": [{ "side": "lane", "p50_us": summary(4.0), "p999_us": 26.0 }, { "side": "udp", "p50_us": summary(40.0), "p999_us": 90.0 }] }),
             json!({ "outputs": [
                 { "title": "Atomic CMP_AND_SWAP Latency Test", "kind": "round_trip", "rows": [row(16.0)] },
                 { "title": "Atomic CMP_AND_SWAP Latency Test", "kind": "round_trip", "rows": [row(20.0)] },
@@ -404,14 +373,14 @@ mod tests {
                 { "title": "Atomic FETCH_AND_ADD BW Test", "kind": "rate", "rows": [{ "mpps": 0.06 }] }] }),
             json!({ "sides": [
                 { "side": { "redis": 1 }, "mops": summary(0.1) },
-                { "side": "application", "mops": summary(mops) },
-                { "side": "lane", "mops": summary(3.0) }] }),
+                { "side": "covalent-add", "mops": summary(mops) },
+                { "side": "covalent-lane-add", "mops": summary(3.0) }] }),
         ]
     }
 
     fn of(swap_us: f64, mops: f64) -> Figures {
-        let [latency, rtt, perftest, atomics] = files(swap_us, mops);
-        figures([&latency, &perftest, &atomics], Some(&rtt)).expect("figures")
+        let [latency, perftest, atomics] = files(swap_us, mops);
+        figures([&latency, &perftest, &atomics]).expect("figures")
     }
 
     #[test]
@@ -435,20 +404,16 @@ mod tests {
 
     #[test]
     fn a_side_that_is_missing_is_an_error() {
-        let [latency, rtt, perftest, atomics] = files(9.0, 0.6);
+        let [latency, perftest, atomics] = files(9.0, 0.6);
         let none = json!({ "figures": [], "outputs": [], "sides": [] });
-        let count = |files: [&Value; 3], rtt| figures(files, rtt).map(|found| found.goals.len());
-        assert_eq!(
-            count([&latency, &perftest, &atomics], Some(&rtt)).ok(),
-            Some(6)
-        );
-        assert_eq!(
-            count([&latency, &perftest, &atomics], None).ok(),
-            Some(4),
-            "no lane's swap"
-        );
-        assert!(count([&latency, &none, &atomics], Some(&rtt)).is_err());
-        assert!(count([&latency, &perftest, &none], Some(&rtt)).is_err());
+        figures([&latency, &perftest, &atomics]).expect("all are there");
+        for files in [
+            [&none, &perftest, &atomics],
+            [&latency, &none, &atomics],
+            [&latency, &perftest, &none],
+        ] {
+            figures(files).expect_err("one is not");
+        }
     }
 
     #[test]

@@ -67,10 +67,13 @@ pub enum SideName {
     /// The same without pipelining: one request of each connection under way.
     RedisUnpipelined(u32),
     /// An application, through its daemon.
+    #[serde(rename = "covalent-add")]
     Application,
     /// The lane's own thread.
+    #[serde(rename = "covalent-lane-add")]
     Lane,
     /// Nobody: pairs of records that the ports carry, one each way, when nobody looks at them.
+    #[serde(rename = "records")]
     Bare,
 }
 

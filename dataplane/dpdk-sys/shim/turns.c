@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <linux/membarrier.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -94,8 +93,9 @@ static void hold(void *context)
 	atomic_store(&covalent_let_go, true);
 	(void)order_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++)
+		/* Asleep, not yielding: who is in its turn may have been stopped there by this thread, and who yields waits for a whole slice of time afterwards. */
 		while (atomic_load(&covalent_turns[port].busy))
-			sched_yield();
+			rte_delay_us_sleep(1);
 }
 
 /* With the lock. */

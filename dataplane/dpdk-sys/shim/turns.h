@@ -11,6 +11,7 @@
 #ifndef COVALENT_TURNS_H
 #define COVALENT_TURNS_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,6 +44,8 @@ static inline bool covalent_turn_begin(uint16_t port)
 	if (likely(!atomic_load_explicit(&covalent_let_go, memory_order_acquire)))
 		return true;
 	atomic_store_explicit(&turn->busy, false, memory_order_release);
+	/* That thread may be waiting for this very core. */
+	sched_yield();
 	return false;
 }
 
