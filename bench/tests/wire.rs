@@ -84,7 +84,7 @@ fn both_sides_count_and_every_command_is_told() {
             "{commands}"
         );
     }
-    assert!(sides.iter().any(|side| side["side"] == "application"));
+    assert!(sides.iter().any(|side| side["side"] == "covalent-add"));
     assert!(
         sides
             .iter()

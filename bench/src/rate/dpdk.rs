@@ -13,7 +13,10 @@ use crate::{
 };
 
 /// Memory of the process, in MiB.
-const MEMORY_MIB: u64 = 128;
+const MEMORY_MIB: u64 = 96;
+
+/// What is reserved besides, in MiB: others who start meanwhile take huge pages too.
+const SPARE_MIB: u64 = 32;
 
 /// Size of its pages, in MiB.
 const PAGE_MIB: u64 = 2;
@@ -46,7 +49,7 @@ impl Driver {
     }
 
     /// Huge pages of 2 MiB that it needs.
-    pub const PAGES: u64 = MEMORY_MIB / PAGE_MIB;
+    pub const PAGES: u64 = (MEMORY_MIB + SPARE_MIB) / PAGE_MIB;
 
     /// What it is.
     pub const fn what(self) -> &'static str {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -182,29 +183,19 @@ static int start(uint16_t port, const struct covalent_wish *wish, struct covalen
 	return 0;
 }
 
+/* Without a turn, as `restart`: a device that is not started has no peer, so the interrupt thread has nothing of it; and to start one that calls may take as
+ * long as its peer likes. */
 int covalent_start(uint16_t port, const struct covalent_wish *wish, struct covalent_result *result)
 {
 	int answer = needs_turns(port) ? covalent_turns_guard(port) : 0;
 
 	result->step = "taking turns with DPDK's interrupt thread";
-	if (answer < 0)
-		return answer;
-	if (!covalent_turn_await(port))
-		return -EBUSY;
-	answer = start(port, wish, result);
-	covalent_turn_end(port);
-	return answer;
+	return answer < 0 ? answer : start(port, wish, result);
 }
 
 int covalent_restart(uint16_t port)
 {
-	int answer;
-
-	if (!covalent_turn_await(port))
-		return -EBUSY;
-	answer = rte_eth_dev_start(port);
-	covalent_turn_end(port);
-	return answer;
+	return rte_eth_dev_start(port);
 }
 
 int covalent_stop(uint16_t port)
@@ -220,14 +211,29 @@ int covalent_stop(uint16_t port)
 	return answer;
 }
 
+/* net_memif as the end that answers: a peer may have called again while it was stopped, and to stop what is stopped already would not hang up. */
+static bool answers(const struct rte_eth_dev_info *info)
+{
+	const struct rte_devargs *arguments = info->device == NULL ? NULL : rte_dev_devargs(info->device);
+
+	return arguments != NULL && arguments->args != NULL &&
+	       (strstr(arguments->args, "role=server") != NULL || strstr(arguments->args, "role=master") != NULL);
+}
+
 void covalent_close(uint16_t port)
 {
 	struct rte_eth_dev_info info = { 0 };
-	bool known = rte_eth_dev_info_get(port, &info) == 0, guarded = is_guarded(port);
+	bool known = rte_eth_dev_info_get(port, &info) == 0, guarded;
 
+	/* One that was never started is among those that the interrupt thread looks through, too. */
+	if (needs_turns(port))
+		(void)covalent_turns_guard(port);
+	guarded = is_guarded(port);
 	/* One that cannot be had stays: better than to take it from under who uses it. */
 	if (!covalent_turn_await(port))
 		return;
+	if (guarded && known && answers(&info))
+		(void)rte_eth_dev_start(port);
 	(void)rte_eth_dev_stop(port);
 	(void)rte_eth_dev_close(port);
 	if (known && info.device != NULL)

@@ -17,7 +17,7 @@
 /* The same while a guarded device has no peer: a connection takes some eight messages. */
 #define HELD_ALONE_MS 1
 /* Longest wait for a turn, and between two looks. */
-#define PATIENCE_US 1000000
+#define PATIENCE_S 1
 #define LOOK_US 20
 
 struct covalent_turn covalent_turns[RTE_MAX_ETHPORTS];
@@ -62,7 +62,7 @@ static bool all_have_peers(void)
 	for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; port++) {
 		struct rte_eth_link link = { 0 };
 
-		if (atomic_load(&covalent_turns[port].guarded) &&
+		if (atomic_load(&covalent_turns[port].guarded) && rte_eth_dev_is_valid_port(port) &&
 		    (rte_eth_link_get_nowait(port, &link) < 0 || link.link_status != RTE_ETH_LINK_UP))
 			return false;
 	}
@@ -154,22 +154,31 @@ void covalent_turns_leave(uint16_t port)
 	pthread_mutex_unlock(&keeper.lock);
 }
 
+/* Of the processor's counter, not of sleeps: the kernel makes each of them longer. */
+static uint64_t patience(void)
+{
+	return rte_get_tsc_cycles() + PATIENCE_S * rte_get_tsc_hz();
+}
+
 bool covalent_turn_await(uint16_t port)
 {
-	for (int waited_us = 0; waited_us < PATIENCE_US; waited_us += LOOK_US) {
+	uint64_t end = patience();
+
+	do {
 		if (covalent_turn_begin(port))
 			return true;
 		rte_delay_us_sleep(LOOK_US);
-	}
+	} while (rte_get_tsc_cycles() < end);
 	return false;
 }
 
 void covalent_turns_settle(void)
 {
 	unsigned long first = atomic_load(&keeper.holds);
+	uint64_t end = patience();
 
 	/* The first hold may begin in the midst of a round that heard of a closed descriptor and has not come to it yet; before the second one that round has ended. */
-	for (int waited_us = 0; waited_us < PATIENCE_US && atomic_load(&keeper.holds) - first < 2; waited_us += LOOK_US) {
+	while (atomic_load(&keeper.holds) - first < 2 && rte_get_tsc_cycles() < end) {
 		ring(keeper.kick);
 		rte_delay_us_sleep(LOOK_US);
 	}

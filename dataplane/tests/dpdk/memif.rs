@@ -3,7 +3,7 @@
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use covalent_api::config::{HugePages, PortConfig};
@@ -184,6 +184,27 @@ fn a_peer_that_leaves_in_the_midst_of_bursts_is_an_event() {
                 left.fetch_sub(1, Ordering::Relaxed);
             });
         }
+    });
+}
+
+/// The driver of an end that answers lets its peer in again though it was stopped.
+#[test]
+fn an_end_that_answers_stays_disabled_and_may_leave_then() {
+    on_memif(|pair| {
+        pair.far.set_enabled(false).unwrap();
+        wait_for(&mut *pair.near, false);
+        // Longer than its peer waits before it calls again.
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            pair.near.rx_burst(32, &mut |_| {}).unwrap();
+            pair.far.rx_burst(32, &mut |_| {}).unwrap();
+            assert!(!pair.far.carrier());
+        }
+        wait_for(&mut *pair.near, false);
+        pair.far.set_enabled(true).unwrap();
+        pair.wait_for_carrier();
+        pair.far.set_enabled(false).unwrap();
+        thread::sleep(Duration::from_secs(1));
     });
 }
 

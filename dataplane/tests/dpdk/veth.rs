@@ -1,9 +1,12 @@
 //! The suite on DPDK's devices that sit on an interface of the kernel, here the two ends of a veth pair with one queue.
 
+use covalent_dataplane::port::{PortError, TxRefusal};
+
 use crate::{
     devices::{self, number},
-    namespace::{in_new_namespace, veth_pair},
-    pair::LivePair,
+    frames::frame,
+    namespace::{in_new_namespace, ip, veth_pair},
+    pair::{LivePair, until},
     suite,
 };
 
@@ -32,12 +35,31 @@ fn no_wake_up_is_lost(device: [&str; 2]) {
     });
 }
 
+/// As the daemon does it, which hears of the carrier from the kernel.
+fn a_removed_interface_is_gone(device: [&str; 2]) {
+    on_veth(device, |pair| {
+        pair.near.set_carrier(false);
+        pair.near
+            .rx_burst(32, &mut |_| {})
+            .expect("the interface is there");
+        ip(&["link", "del", "near0"]);
+        until("the interface is missed", || {
+            matches!(
+                pair.near.rx_burst(32, &mut |_| {}),
+                Err(PortError::Gone { .. })
+            )
+        });
+        assert_eq!(pair.near.tx(&frame(1, 64)), Err(TxRefusal::Down));
+        assert!(matches!(pair.near.flush(), Err(PortError::Gone { .. })));
+    });
+}
+
 /// A module with every test of the suite on one such device.
 macro_rules! on_a_driver {
     ($(#[$about:meta])* $name:ident, $device:expr) => {
         $(#[$about])*
         mod $name {
-            use super::{no_wake_up_is_lost as wake_ups, on_veth};
+            use super::{a_removed_interface_is_gone as removed, no_wake_up_is_lost as wake_ups, on_veth};
             use crate::suite;
 
             const DEVICE: [&str; 2] = $device;
@@ -80,6 +102,11 @@ macro_rules! on_a_driver {
             #[test]
             fn no_wake_up_is_lost() {
                 wake_ups(DEVICE);
+            }
+
+            #[test]
+            fn an_interface_that_is_removed_is_reported_gone() {
+                removed(DEVICE);
             }
 
             #[test]

@@ -7,7 +7,7 @@ use std::{io, os::fd::AsRawFd, ptr};
 
 use nix::{
     errno::Errno,
-    net::if_::if_nametoindex,
+    net::if_::{if_indextoname, if_nametoindex},
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
 };
 
@@ -58,6 +58,13 @@ impl Interface {
             rx_queues: asker.rx_queues().unwrap_or(1).max(1),
             driver: asker.driver().unwrap_or_default(),
         })
+    }
+
+    /// Whether it is not in this network namespace any more, by whatever name.
+    pub(in crate::port) fn is_removed(&self) -> bool {
+        // The library takes the system's "no" for an empty name.
+        if_indextoname(self.index)
+            .map_or_else(|errno| errno == Errno::ENXIO, |name| name.is_empty())
     }
 }
 

@@ -40,7 +40,8 @@ const AF_XDP_SLOTS: u32 = 2048;
 const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which devices on PCI a driver of DPDK may have, and virtual ones \
                     on an interface want root";
 
-/// The least and the most time between two tries to reach the peer of a device that must call it. Not less: a caller that hangs up before the other process has
+/// The least and the most time between two tries to reach the peer of a device that must call it, or two looks whether an interface without a carrier is still
+/// there. Not less: a caller that hangs up before the other process has
 /// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
@@ -58,6 +59,8 @@ pub(in crate::port) struct DpdkPort {
     enabled: bool,
     running: bool,
     device_carrier: bool,
+    /// The kernel's interface that the device sits on, where it does.
+    interface: Option<Interface>,
     interface_carrier: bool,
     gone: bool,
     /// The last flush could not give the device anything.
@@ -251,7 +254,8 @@ impl DpdkPort {
             enabled: true,
             running: started.running,
             device_carrier: false,
-            interface_carrier: interface.is_none_or(|interface| interface.carrier),
+            interface_carrier: interface.as_ref().is_none_or(|interface| interface.carrier),
+            interface,
             gone: false,
             stuck: false,
             look: Look::new(),
@@ -362,19 +366,27 @@ impl DpdkPort {
         let Some(carrier) = carrier else {
             return Err(self.gone());
         };
+        if carrier && !self.enabled && self.medium.is_memif() {
+            // A peer called again, and the driver of an end that answers lets it in though it was stopped.
+            let _ = self.device.restart();
+            self.device.stop();
+        }
         let carrier = self.running && carrier;
         if carrier && !self.device_carrier && self.medium.is_memif() {
             // What was staged was for a peer that is gone.
             self.dropped_by_reconnect += self.sender.discard();
         }
         self.device_carrier = carrier;
-        if self.device_carrier {
+        if self.device_carrier && self.interface_carrier {
             self.retry = Retry::new();
-        } else if self.enabled
-            && self.medium == (Medium::Memif { calls: true })
-            && self.retry.is_due()
-        {
-            self.call_again();
+        } else if self.retry.is_due() {
+            if self.enabled && self.medium == (Medium::Memif { calls: true }) {
+                self.call_again();
+            }
+            // Drivers on interfaces take one that is gone for one without a carrier.
+            if self.interface.as_ref().is_some_and(Interface::is_removed) {
+                return Err(self.gone());
+            }
         }
         Ok(())
     }

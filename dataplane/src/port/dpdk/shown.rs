@@ -105,6 +105,11 @@ pub(super) fn take(frame: &[u8]) -> Option<Buffer> {
     })
 }
 
+/// Whether some frame is being shown.
+pub(super) fn is_anything() -> bool {
+    SHOWN.with(|shown| shown.buffer.get().is_some())
+}
+
 /// Whether somebody may still look at the frame of `buffer`.
 pub(super) fn is_shown(buffer: Buffer) -> bool {
     SHOWN.with(|shown| shown.buffer.get() == Some(buffer))

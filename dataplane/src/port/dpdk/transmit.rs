@@ -136,13 +136,18 @@ impl Sender {
         went
     }
 
-    /// Staged frames that may leave now: not the one that is being shown to somebody.
+    /// Staged frames that may leave now: those before the one that is being shown to somebody.
     fn sendable(&self) -> usize {
-        match self.staged.back() {
-            None => 0,
-            Some(_) if shown::is_nested() => 0,
-            Some(&last) => self.staged.len() - usize::from(shown::is_shown(last)),
+        if shown::is_nested() {
+            return 0;
         }
+        if !shown::is_anything() {
+            return self.staged.len();
+        }
+        self.staged
+            .iter()
+            .rposition(|&buffer| shown::is_shown(buffer))
+            .unwrap_or(self.staged.len())
     }
 
     /// Whether frames wait for the device.
