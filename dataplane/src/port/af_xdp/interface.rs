@@ -7,7 +7,7 @@ use std::{io, os::fd::AsRawFd, ptr};
 
 use nix::{
     errno::Errno,
-    net::if_::{if_indextoname, if_nametoindex},
+    net::if_::if_nametoindex,
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
 };
 
@@ -61,6 +61,7 @@ impl Interface {
     }
 
     /// Whether it is not in this network namespace any more, by whatever name.
+    #[cfg(feature = "dpdk")]
     pub(in crate::port) fn is_removed(&self) -> bool {
         // The library takes the system's "no" for an empty name.
         if_indextoname(self.index)
