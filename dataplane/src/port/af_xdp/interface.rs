@@ -64,7 +64,7 @@ impl Interface {
     #[cfg(feature = "dpdk")]
     pub(in crate::port) fn is_removed(&self) -> bool {
         // The library takes the system's "no" for an empty name.
-        if_indextoname(self.index)
+        nix::net::if_::if_indextoname(self.index)
             .map_or_else(|errno| errno == Errno::ENXIO, |name| name.is_empty())
     }
 }
