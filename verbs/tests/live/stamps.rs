@@ -1,6 +1,10 @@
 //! Stamps: the order of what several nodes executed.
 
-use std::{cmp::Ordering, thread};
+use std::{
+    cmp::Ordering,
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use covalent_verbs::{
     Completion, Mode, Outcome, Refusal, RemoteRegion, Rights, Stamp, Target, Verb, Verbs,
@@ -85,19 +89,23 @@ fn whoever_knows_of_a_completion_comes_after_it_on_every_node() {
 #[test]
 fn what_one_node_executed_is_counted_in_its_order_whoever_asked_and_through_cuts() {
     const EACH: u64 = 300;
+    const CLIENTS: [&str; 3] = ["a", "b", "a"];
     let nodes = Nodes::start(&["p0", "p1"]);
     let keeper = nodes.attach("b");
     let _region = keeper.register_region("log", 64, Rights::ALL).unwrap();
-    let clients: Vec<_> = ["a", "b", "a"]
+    // While no link is up a node knows no other one by its name: nothing is cut before all have asked.
+    let asked = Arc::new(Barrier::new(CLIENTS.len() + 1));
+    let clients: Vec<_> = CLIENTS
         .iter()
         .map(|name| {
-            let device = nodes.socket(name);
+            let (device, asked) = (nodes.socket(name), Arc::clone(&asked));
             thread::spawn(move || {
                 let device = covalent_verbs::Device::attach(device, "test").unwrap();
                 let mut verbs = device.verbs().unwrap();
                 let log = verbs
                     .open_region_deadline(Target::Name("b"), "log", soon())
                     .unwrap();
+                asked.wait();
                 let mut taken = Vec::new();
                 let mut completions = vec![Completion::default(); 16];
                 let (mut posted, mut ended) = (0, 0);
@@ -119,6 +127,7 @@ fn what_one_node_executed_is_counted_in_its_order_whoever_asked_and_through_cuts
             })
         })
         .collect();
+    asked.wait();
     for turn in 0..10 {
         let port = ["p0", "p1"][turn % 2];
         nodes.set_port(port, false);
