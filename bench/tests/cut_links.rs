@@ -1,31 +1,18 @@
 //! `covalent-bench failover`: that links are cut and everything that was posted is counted, beside TCP on a cable of its own, not how fast anybody is.
 #![allow(clippy::unwrap_used)]
 
+mod needs;
+
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
 #[test]
 fn every_way_is_cut_and_tcp_recovers_beside_a_message_of_ours() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: making network namespaces needs root");
-        return;
-    }
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        eprintln!("skipped: two polling sides need two cores");
-        return;
-    }
-    if Command::new("nft").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no nft (Debian package nftables)");
+    if !needs::wire(true) {
         return;
     }
     let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
-    let daemon = program.with_file_name("covalentd");
-    assert!(
-        daemon.exists(),
-        "{} is not there: run `cargo build --workspace` first (`make test` does)",
-        daemon.display()
-    );
     let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(program)
         .args(["failover", "--force-debug", "--format", "json"])

@@ -1,27 +1,18 @@
 //! `covalent-bench latency`: that every side answers and that all of it is told, not how fast.
 #![allow(clippy::unwrap_used)]
 
+mod needs;
+
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
 /// Runs it, and gives what it tells. `None` where it cannot run.
 fn told(arguments: &[&str]) -> Option<Value> {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: making network namespaces needs root");
-        return None;
-    }
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        eprintln!("skipped: two polling sides need two cores");
+    if !needs::wire(false) {
         return None;
     }
     let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
-    let daemon = program.with_file_name("covalentd");
-    assert!(
-        daemon.exists(),
-        "{} is not there: run `cargo build --workspace` first (`make test` does)",
-        daemon.display()
-    );
     let (temporary, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let output = Command::new(program)
         .args([

@@ -1,6 +1,8 @@
 //! `covalent-bench loss` and `perftest`: that losses and cuts happen to all alike and are told, not how fast anybody is.
 #![allow(clippy::unwrap_used)]
 
+mod needs;
+
 use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
@@ -11,24 +13,9 @@ fn program() -> Command {
 
 #[test]
 fn both_sides_come_through_losses_and_cuts() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: making network namespaces needs root");
+    if !needs::wire(true) {
         return;
     }
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        eprintln!("skipped: two polling sides need two cores");
-        return;
-    }
-    if Command::new("nft").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no nft (Debian package nftables)");
-        return;
-    }
-    let daemon = Path::new(env!("CARGO_BIN_EXE_covalent-bench")).with_file_name("covalentd");
-    assert!(
-        daemon.exists(),
-        "{} is not there: run `cargo build --workspace` first (`make test` does)",
-        daemon.display()
-    );
     let temporary = tempfile::tempdir().unwrap();
     let output = program()
         .args(["loss", "--force-debug", "--format", "json", "--against"])

@@ -1,6 +1,8 @@
 //! Measurements on a virtual cable: that they run and tell everything, not how fast.
 #![allow(clippy::unwrap_used)]
 
+mod needs;
+
 use std::{
     fs,
     path::Path,
@@ -15,22 +17,11 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs a measurement and gives what it tells, and what it kept. Nothing is left behind. `None` where it cannot run.
 fn measured(measurement: &str) -> Option<(Value, Value)> {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: making network namespaces needs root");
-        return None;
-    }
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        eprintln!("skipped: two polling sides need two cores");
+    if !needs::wire(false) {
         return None;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Path::new(env!("CARGO_BIN_EXE_covalent-bench"));
-    let daemon = program.with_file_name("covalentd");
-    assert!(
-        daemon.exists(),
-        "{} is not there: run `cargo build --workspace` first (`make test` does)",
-        daemon.display()
-    );
     let (temporary, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let output = Command::new(program)
         .args([measurement, "--force-debug", "--format", "json"])

@@ -107,16 +107,7 @@ fn text(results: Option<&Results>, folder: &str) -> String {
             "- **{}**: {}; {}. {}.",
             entry.name, description.what, description.version, description.tuning
         );
-        for command in &description.commands {
-            let _ = writeln!(out, "  - `{command}`");
-        }
-        if let Some(failure) = entry.failures.first() {
-            let _ = writeln!(
-                out,
-                "  - {} repeats failed, the first: {failure}",
-                entry.failures.len()
-            );
-        }
+        entry.write_runs(&mut out, "repeats");
     }
     let _ = writeln!(
         out,

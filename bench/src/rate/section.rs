@@ -13,7 +13,7 @@ use super::{
 use crate::{
     kept::Kept as _,
     plot_files,
-    streams::{short, told_command, without_places},
+    streams::{short, told_command},
 };
 
 const PLOT: &str = "rate.svg";
@@ -202,16 +202,7 @@ fn contestants(out: &mut String, results: &Results) {
             "- **{}**: {}; version {}; {}.",
             entry.name, description.what, description.version, description.tuning
         );
-        for command in &description.commands {
-            let _ = writeln!(out, "  - `{}`", without_places(command));
-        }
-        if let Some(failure) = entry.failures.first() {
-            let _ = writeln!(
-                out,
-                "  - {} slices failed, the first: {failure}",
-                entry.failures.len()
-            );
-        }
+        entry.write_runs(out, "slices");
     }
 }
 

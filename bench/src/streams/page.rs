@@ -336,16 +336,7 @@ fn contestants(out: &mut String, results: &Results) {
             "- **{}**: {}; version {}. {}.",
             entry.name, description.what, description.version, description.tuning
         );
-        for command in &description.commands {
-            let _ = writeln!(out, "  - `{}`", without_places(command));
-        }
-        if let Some(failure) = entry.failures.first() {
-            let _ = writeln!(
-                out,
-                "  - {} repetitions failed, the first: {failure}",
-                entry.failures.len()
-            );
-        }
+        entry.write_runs(out, "repetitions");
     }
     let _ = writeln!(
         out,

@@ -1,6 +1,6 @@
 //! What was measured, for programs, and to make tables, plots and the page from.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::{
         case::{Case, Size, Test},
         contestant::Description,
         goals::Verdict,
+        page::without_places,
         session::{counts::CountSweep, loads::LoadSweep},
     },
     summary::Summary,
@@ -83,6 +84,20 @@ pub struct Entry {
     pub absent: Option<String>,
     /// Repetitions that failed, and why.
     pub failures: Vec<String>,
+}
+
+impl Entry {
+    /// Writes on the page, below what it is, the commands that it was run by, and how many of its `parts` (repeats, say) failed.
+    pub fn write_runs(&self, out: &mut String, parts: &str) {
+        // Writing to a string cannot fail.
+        for command in &self.description.commands {
+            let _ = writeln!(out, "  - `{}`", without_places(command));
+        }
+        if let Some(failure) = self.failures.first() {
+            let count = self.failures.len();
+            let _ = writeln!(out, "  - {count} {parts} failed, the first: {failure}");
+        }
+    }
 }
 
 /// What a contestant was measured at in one case.
