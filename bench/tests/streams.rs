@@ -6,6 +6,7 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -49,19 +50,21 @@ fn processes_at(place: &Path) -> Vec<String> {
         .collect()
 }
 
-fn has_two_cores() -> bool {
-    let enough = thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
-    if !enough {
+/// Two cores to whoever holds them: those who poll on the same cores at once take each other's time. `None` where there are not so many.
+fn two_cores() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         eprintln!("skipped: two polling processes need two cores");
+        return None;
     }
-    enough
+    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[test]
 fn every_contestant_of_this_program_moves_packets_and_messages() {
-    if !has_two_cores() {
+    let Some(_cores) = two_cores() else {
         return;
-    }
+    };
     let temporary = tempfile::tempdir().unwrap();
     let options = [
         "--against",
@@ -97,9 +100,9 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
 
 #[test]
 fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
-    if !has_two_cores() {
+    let Some(_cores) = two_cores() else {
         return;
-    }
+    };
     let temporary = tempfile::tempdir().unwrap();
     // Each with how many of the tests below it takes part in: streams are of messages of two sizes.
     let peers = [("iceoryx2", 3), ("aeron", 3), ("ucx", 5), ("libfabric", 5)];
@@ -152,9 +155,9 @@ fn every_peer_that_is_a_library_moves_packets_and_messages_or_says_why_not() {
 
 #[test]
 fn many_pipes_and_every_load_are_measured_and_told() {
-    if !has_two_cores() {
+    let Some(_cores) = two_cores() else {
         return;
-    }
+    };
     let temporary = tempfile::tempdir().unwrap();
     let options = [
         "--tests",
@@ -208,9 +211,9 @@ fn positive(summary: &Value) -> bool {
 
 #[test]
 fn a_signal_ends_every_process_and_removes_every_file() {
-    if !has_two_cores() {
+    let Some(_cores) = two_cores() else {
         return;
-    }
+    };
     let temporary = tempfile::tempdir().unwrap();
     let options = [
         "--against",

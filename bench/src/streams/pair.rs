@@ -104,7 +104,13 @@ impl Company {
         let mut far = self.start_part(&far_part, &near.fds)?;
         // A socket that is open here too would not end with the far side.
         near.fds.clear();
-        for player in aid.iter_mut().chain([&mut far, &mut near]) {
+        // Whoever counts begins last: its time must not pass while the other has not even been told to begin.
+        let players = if part.case.test.counted_far() {
+            [&mut near, &mut far]
+        } else {
+            [&mut far, &mut near]
+        };
+        for player in aid.iter_mut().chain(players) {
             player.order(&Order::Go)?;
         }
         let patience = part.warm_up + part.slice + PATIENCE;
