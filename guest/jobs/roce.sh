@@ -2,8 +2,10 @@
 . /guest/prelude.sh
 . /guest/rdma.sh
 load_rdma
-# Compare-and-swap first: all sides take turns on one and the same cable. It judges itself by goals that are not asked about here: only figures are taken from it.
-covalent-bench latency --ping-pong --against rxe-cas,covalent-cas,covalent-lane-cas,covalent-message --sizes 8 --seconds 3 --repeats 3 \
+# Compare-and-swap first: all sides take turns on one and the same cable. Beside them what bounds them on this machine: a bare AF_XDP echo, UDP, and a swap that
+# goes nowhere, whose application has a core of its own. It judges itself by goals that are not asked about here: only figures are taken from it.
+covalent-bench latency --ping-pong --sizes 8 \
+    --against rxe-cas,covalent-cas,covalent-lane-cas,covalent-message,covalent-local-cas,af_xdp,udp-spin --seconds 3 --repeats 3 \
     --format json >/guest/latency.json || [ $? = 1 ]
 covalent-bench atomics --against none --seconds 3 --repeats 3 --format json >/guest/atomics.json || [ $? = 1 ]
 join_rdma

@@ -107,8 +107,11 @@ impl Machine<'_> {
             "q35"
         };
         command.args(["-machine", chipset]);
-        // On a busy host the emulated timer is late, which the kernel would take for a broken one.
-        let mut line = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check".to_owned();
+        // On a busy host the emulated timer is late, which the kernel would take for a broken one. It would not trust the emulated time stamp counter
+        // either, which is the host's, and read its clock from an emulated device: a system call, an exit and QEMU's lock, each time.
+        let mut line = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check \
+                        tsc=reliable clocksource=tsc"
+            .to_owned();
         if self.iommu {
             command.args([
                 "-device",

@@ -296,7 +296,9 @@ fn write_section(out: &mut String, kernel: &str, figures: &Figures) {
          One guest, virtual cables, who asks on one core and who answers on the other. `rxe-cas` is soft-RoCE asked by the same program as Covalent, by turns \
          on the same cable;\nperftest's programs measure it in their own way, and goals are against what they print. Times are of whole round trips (perftest tells halves for sends and \
          writes, which\nare doubled here). An application of Covalent is a process beside its daemon and shares a core with it here; each verb waits for switches \
-         between the two, which\nare dear on an emulated processor. The lane's own thread shows a verb without them.\n\n\
+         between the two, each of\nwhich costs an emulated processor all that it had translated and looked up. The lane's own thread shows a verb without them, \
+         `covalent-local-cas` an application without them (its\nlane is on the other core, and the swap is in the own node), and `af_xdp` the bare echo of one frame: no verb on such \
+         a cable takes less, so where soft-RoCE's\ncompare-and-swap takes about as long as that, half of it cannot be reached.\n\n\
          | goal | found | |\n|---|---|---|"
     );
     for goal in &figures.goals {
