@@ -83,13 +83,14 @@ unit:            ## Every test; those of the command line drive the binaries bui
 	@scripts/test
 
 # Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
-dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, and a short demonstration over them
-	@scripts/install-packages build dpdk
+dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, a short demonstration over them, and that an echo costs an application the same over every kind of port
+	@scripts/install-packages build dpdk count
 	@$(CARGO) clippy --workspace --features dpdk --all-targets --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet
 	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked
 	@$(CARGO) build --workspace --features dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
+	@scripts/count-echo cable af_xdp net_memif net_af_packet net_af_xdp
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf

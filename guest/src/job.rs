@@ -19,6 +19,8 @@ pub struct Job {
     pub copy: &'static str,
     /// Whether DMA goes through a virtual IOMMU.
     pub iommu: bool,
+    /// Whether it tells times.
+    pub measures: bool,
     /// After how long it has failed.
     pub deadline: Duration,
 }
@@ -33,6 +35,7 @@ impl Job {
             xdp: "native",
             copy: "copy",
             iommu: false,
+            measures: false,
             deadline,
         }
     }
@@ -100,7 +103,10 @@ pub fn all() -> Vec<Job> {
     }
     // Later kernels' soft-RoCE is slower, so this one is the fair peer.
     for script in ["roce", "retry"] {
-        jobs.push(Job::plain(script, Line::Bookworm, DEADLINE));
+        jobs.push(Job {
+            measures: true,
+            ..Job::plain(script, Line::Bookworm, DEADLINE)
+        });
     }
     jobs
 }
