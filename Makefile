@@ -11,10 +11,13 @@ DESTDIR ?=
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
 UNITS = covalentd.service covalent-control.service
+# Copied by who needs it; see the file.
+DROP_INS = covalentd-dpdk.conf
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
 LIB_DIR = $(DESTDIR)$(PREFIX)/lib
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
+SHARE_DIR = $(DESTDIR)$(PREFIX)/share/covalent
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
 # Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
@@ -38,7 +41,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@for file in $(PROGRAMS) $(LIBRARIES); do \
 		[ -e target/release/$$file ] || { echo "install: target/release/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
 	done
-	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(CONFIG_DIR)
+	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SHARE_DIR) $(CONFIG_DIR)
 	@install -m 755 $(PROGRAMS:%=target/release/%) $(BIN_DIR)
 	@install -m 755 target/release/libcovalent.so $(LIB_DIR)
 	@install -m 644 target/release/libcovalent.a $(LIB_DIR)
@@ -47,6 +50,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 		sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
+	@install -m 644 $(DROP_INS:%=configs/%) $(SHARE_DIR)
 	@if [ -e $(CONFIG_DIR)/covalent.toml ]; then \
 		echo "kept: $(CONFIG_DIR)/covalent.toml"; \
 	else \
@@ -59,7 +63,8 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%)
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%)
+	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 

@@ -104,7 +104,8 @@ const NAMES: &[(&str, &str)] = &[
 /// Whom to compare with.
 #[derive(Debug, Clone, Args)]
 pub struct Against {
-    /// Whom to compare with, by names that mean the same in every suite. Ours takes part beside them; naming some of its sides leaves out the others.
+    /// Whom to compare with, by names that mean the same in every suite. Ours takes part beside them; naming some of its sides leaves out the
+    /// others. A name of which this suite makes nothing is refused, with those that it knows.
     #[arg(long, value_delimiter = ',', value_name = "NAME", default_value = ALL, value_parser = parser())]
     pub against: Vec<String>,
 }

@@ -9,6 +9,7 @@ mod atomics;
 mod bare;
 mod beside;
 mod cores;
+mod ends_with_this;
 mod exchanges;
 mod failover;
 mod host;

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -12,15 +11,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_verbs::{Client, status::NodeStatus};
 use nix::{
-    sys::{
-        prctl,
-        signal::{Signal, kill},
-    },
-    unistd::{Pid, getppid},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
 };
 use tempfile::TempDir;
 
-use crate::{stage::Namespace, stop};
+use crate::{ends_with_this::ends_with_this, stage::Namespace, stop};
 
 /// How long a daemon may take to start, a link to come up, and a daemon to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -135,20 +131,7 @@ impl Node {
         if plan.faulty {
             command.arg("--allow-faults");
         }
-        let parent = Pid::this();
-        // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two system calls, prctl and
-        // getppid, which neither allocate nor lock, and builds errors from plain numbers.
-        unsafe {
-            command.pre_exec(move || {
-                prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // The parent may have died before the line above took hold.
-                if getppid() == parent {
-                    Ok(())
-                } else {
-                    Err(nix::Error::ESRCH.into())
-                }
-            });
-        }
+        ends_with_this(&mut command);
         let child = namespace.within(|| {
             command
                 .spawn()

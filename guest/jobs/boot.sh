@@ -3,4 +3,4 @@
 covalent --version
 covalent config print-default >/tmp/covalent.toml
 covalent config check /tmp/covalent.toml
-fact mode "$(covalent --version)"
+fact version "$(covalent --version)"

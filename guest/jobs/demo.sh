@@ -10,4 +10,6 @@ CUT
 covalent demo --port af_xdp --no-bench --quick --seconds 2 --fetch-adds 10000 --patience 20 \
     --interfaces near0,far0 --interfaces near1,far1 --cut-with "bash /tmp/cut" --format json >/guest/demo.json || status=$?
 covalent-guest demo /guest/demo.json >>/guest/facts
+# It takes the best mode that there is: native, where a later driver knows it.
+grep -qxE "mode AF_XDP (native|generic) $COPY" /guest/facts || fail "the ports were not in the mode $COPY"
 exit "${status:-0}"

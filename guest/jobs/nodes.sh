@@ -72,6 +72,14 @@ start_bank() {
     done
 }
 
+# expect_clients WHEN: all of them must still be at work.
+expect_clients() {
+    local client
+    for client in $clients; do
+        kill -0 "$client" 2>/dev/null || fail "a client was done before $1: what happens then shows nothing"
+    done
+}
+
 # await_clients: waits for all of them; each must have found nothing wrong.
 await_clients() {
     local client

@@ -68,6 +68,8 @@ nics() {
             ethtool -L "$end$cable" combined "$1" 2>/dev/null || true
             # Deeper than a burst of the suite: what finds no place in a NIC's ring is lost on the wire.
             ethtool -G "$end$cable" rx 1024 tx 1024 2>/dev/null || true
+            # AF_XDP would get frames without their tags.
+            ethtool -K "$end$cable" rxvlan off 2>/dev/null || true
             ip link set "$end$cable" up promisc on
         done
     done

@@ -4,8 +4,9 @@
 nics 1
 cable_nodes
 start_nodes
-start_bank 2 --fetch-adds 6000 --transfers 300 --locks 20
+start_bank 2 --fetch-adds 60000 --transfers 3000 --locks 200
 sleep 2
+expect_clients "the NIC was taken out"
 monitor unplug near0
 await_clients
 close_bank

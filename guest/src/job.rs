@@ -134,7 +134,7 @@ const fn mode(line: Line, nic: Nic, xdp: &'static str, copy: &'static str, is_sh
     }
 }
 
-/// AF_XDP: on which kernel and NIC, and in which mode. Zero-copy on virtio-net came with Linux 6.11, on igb with 6.14; e1000e knows no XDP of its own.
+/// AF_XDP: on which kernel and NIC, and in which mode. Zero-copy on virtio-net came with Linux 6.11, on igb with 6.14; e1000e knew no XDP of its own before Linux 7.
 const MODES: [Mode; 8] = [
     mode(
         Line::TrixieBackports,

@@ -137,7 +137,11 @@ impl Machine<'_> {
         share(&mut command, "root", Path::new("/"), true);
         share(&mut command, "run", folder, false);
         share(&mut command, "modules", &self.kernel.modules(), true);
-        command.args(self.nic.map(Nic::arguments).unwrap_or_default());
+        command.args(
+            self.nic
+                .map(|nic| nic.arguments(folder))
+                .unwrap_or_default(),
+        );
         command
     }
 }

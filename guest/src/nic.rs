@@ -1,4 +1,6 @@
-//! The emulated NICs: two pairs in each guest, each pair joined by a hub, each NIC behind a root port of its own so that it can be unplugged.
+//! The emulated NICs: two pairs in each guest, each pair joined by a cable, each NIC behind a root port of its own so that it can be unplugged.
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,21 +43,27 @@ impl Nic {
         }
     }
 
-    /// QEMU's arguments for both pairs.
-    pub fn arguments(self) -> Vec<String> {
+    /// QEMU's arguments for both pairs. A cable is two datagram sockets in `folder`: first in, first out, and who finds it full waits. QEMU's own hub
+    /// lets frames overtake others when a receiver is full (`qemu_net_queue_send`).
+    pub fn arguments(self, folder: &Path) -> Vec<String> {
         let mut arguments = Vec::new();
         for (cable, ends) in ENDS.iter().enumerate() {
             for (side, end) in ends.iter().enumerate() {
                 let slot = 1 + cable * 2 + side;
                 let mac = mac(cable, side);
+                let socket = |end: &str| folder.join(format!("{end}.sock")).display().to_string();
                 arguments.extend([
                     "-netdev".to_owned(),
-                    format!("hubport,id=hub-{end},hubid={cable}"),
+                    format!(
+                        "dgram,id=wire-{end},local.type=unix,local.path={},remote.type=unix,remote.path={}",
+                        socket(end),
+                        socket(ends[1 - side])
+                    ),
                     "-device".to_owned(),
                     format!("pcie-root-port,id=port-{end},chassis={slot},slot={slot}"),
                     "-device".to_owned(),
                     format!(
-                        "{},id={end},bus=port-{end},netdev=hub-{end},mac={mac},romfile=",
+                        "{},id={end},bus=port-{end},netdev=wire-{end},mac={mac},romfile=",
                         self.device()
                     ),
                 ]);
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_end_has_a_place_and_an_address_of_its_own() {
-        let arguments = Nic::Igb.arguments();
+        let arguments = Nic::Igb.arguments(Path::new("/run"));
         let devices: Vec<_> = arguments
             .iter()
             .filter(|argument| argument.starts_with("igb,"))
@@ -87,7 +95,7 @@ mod tests {
                 devices
                     .iter()
                     .filter(|device| device
-                        .contains(&format!("id={end},bus=port-{end},netdev=hub-{end},")))
+                        .contains(&format!("id={end},bus=port-{end},netdev=wire-{end},")))
                     .count(),
                 1,
                 "{end}"

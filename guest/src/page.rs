@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 
 use crate::{
-    netem,
+    job, netem,
     outcome::{Outcome, Verdict},
     retry, roce,
 };
@@ -13,7 +13,7 @@ use crate::{
 const HEAD: &str = "# Supported kernels\n\n\
 `make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in them that were built on the host. This page is made of the\n\
 results that it keeps in `guest/results` (`covalent-guest page`); nothing here was written by hand. An emulated processor says nothing about speed on a\n\
-real one, so figures stand only beside a peer that was measured in the same guest.\n";
+real one, so figures stand only beside a peer that was measured in the same guest, and only their ratio means anything.\n";
 
 /// The page.
 ///
@@ -23,18 +23,24 @@ pub fn of(outcomes: &[Outcome]) -> Result<String> {
     let mut page = HEAD.to_owned();
     page +=
         "\n## What was run\n\n| kernel | driver | job | mode | outcome |\n|---|---|---|---|---|\n";
-    let mut rows: Vec<_> = outcomes.iter().collect();
-    rows.sort_by_key(|outcome| (outcome.line, outcome.nic, &outcome.script, &outcome.job));
-    for outcome in rows {
-        let driver = outcome.nic.map_or("–", |nic| nic.driver());
-        let mode = outcome.fact("mode");
+    let mut jobs = job::all();
+    jobs.sort_by_key(|job| (job.line, job.nic, job.script, job.name()));
+    for job in &jobs {
+        let driver = job.nic.map_or("–", |nic| nic.driver());
+        let outcome = outcomes.iter().find(|outcome| outcome.job == job.name());
+        let (kernel, mode, ended) = match outcome {
+            Some(outcome) => (
+                outcome.kernel.as_str(),
+                outcome.fact("mode"),
+                verdict(outcome),
+            ),
+            None => (job.line.name(), String::new(), "not run".to_owned()),
+        };
         let _ = writeln!(
             page,
-            "| {} | {driver} | {} | {} | {} |",
-            outcome.kernel,
-            outcome.script,
+            "| {kernel} | {driver} | {} | {} | {ended} |",
+            job.script,
             if mode.is_empty() { "–" } else { &mode },
-            verdict(outcome)
         );
     }
     page += &retry::section(outcomes)?;
@@ -45,7 +51,14 @@ pub fn of(outcomes: &[Outcome]) -> Result<String> {
 
 fn verdict(outcome: &Outcome) -> String {
     match outcome.verdict {
-        Verdict::Passed => "passed".to_owned(),
+        Verdict::Passed => {
+            let tests = outcome.fact("tests");
+            if tests.is_empty() {
+                "passed".to_owned()
+            } else {
+                format!("passed, {tests} tests")
+            }
+        }
         Verdict::Skipped => format!("not run: {}", outcome.fact("skipped")),
         Verdict::Failed => {
             let failed = outcome.fact("failed");

@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{cores::pin, stage::Namespace, stop};
+use crate::{cores::pin, ends_with_this::ends_with_this, stage::Namespace, stop};
 
 /// How long one may take to end once it is asked to.
 const ENDING: Duration = Duration::from_secs(5);
@@ -112,6 +112,7 @@ impl Running {
         pin(core)?;
         // A Ctrl-C on the terminal is for the measurement, which then ends its processes in order.
         command.process_group(0);
+        ends_with_this(&mut command);
         namespace.within(|| match command.spawn() {
             Ok(child) => Ok(Some(child)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

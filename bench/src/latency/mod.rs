@@ -51,7 +51,7 @@ use crate::{
     node::find_daemon,
     stage::Stage,
     stop::{self, Stopped},
-    streams::{Description, Entry},
+    streams::{Description, Entry, ours_held},
     summary::Summary,
     watch::{Watch, Watched},
 };
@@ -66,7 +66,7 @@ pub struct Player {
 
 /// Measures all sides in turn and tells them. Whether every goal is met and the spread within its bound.
 pub fn measure(arguments: &Latency) -> Result<bool> {
-    let peers = chosen(all(), &arguments.against.against)?;
+    let peers = chosen(all(), Results::NAME, &arguments.against.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
@@ -127,7 +127,9 @@ pub fn measure(arguments: &Latency) -> Result<bool> {
         !results.figures.is_empty(),
         "nothing was measured: the lines above say why"
     );
-    Ok(results.goals.iter().all(|verdict| verdict.met) && settled.is_within())
+    Ok(ours_held(&results.contestants)
+        && results.goals.iter().all(|verdict| verdict.met)
+        && settled.is_within())
 }
 
 /// The median of each side at each size.

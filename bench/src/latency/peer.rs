@@ -7,14 +7,11 @@ use anyhow::{Result, bail};
 use super::{
     covalent,
     drive::{Client, Keep, Monotonic, Plan, Repeat, drive},
-    frames, handed_over, in_lane, memory, redis,
-    results::Results,
-    rxe, sockets,
+    frames, handed_over, in_lane, memory, redis, rxe, sockets,
 };
 use crate::{
     against::{self, Candidate},
     cores::{CoreTimes, Cores},
-    kept::Kept as _,
     stage::Stage,
     streams::Description,
 };
@@ -130,7 +127,11 @@ pub fn all() -> Vec<Box<dyn Peer>> {
 ///
 /// # Errors
 /// A name that nobody here has, with those that there are.
-pub fn chosen(mut all: Vec<Box<dyn Peer>>, wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
+pub fn chosen(
+    mut all: Vec<Box<dyn Peer>>,
+    suite: &str,
+    wanted: &[String],
+) -> Result<Vec<Box<dyn Peer>>> {
     let candidates: Vec<Candidate> = all
         .iter()
         .map(|peer| Candidate {
@@ -138,7 +139,7 @@ pub fn chosen(mut all: Vec<Box<dyn Peer>>, wanted: &[String]) -> Result<Vec<Box<
             is_ours: peer.is_ours(),
         })
         .collect();
-    let names = against::chosen(wanted, Results::NAME, &candidates)?;
+    let names = against::chosen(wanted, suite, &candidates)?;
     all.retain(|peer| names.contains(&peer.name()));
     let is_named = |peer: &dyn Peer| wanted.iter().any(|name| name == peer.name());
     let media: Vec<Medium> = all
@@ -162,7 +163,7 @@ mod tests {
 
     fn names(wanted: &[&str]) -> Vec<&'static str> {
         let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
-        let chosen = chosen(all(), &wanted).expect("known");
+        let chosen = chosen(all(), "latency", &wanted).expect("known");
         chosen.iter().map(|peer| peer.name()).collect()
     }
 
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_told_with_those_that_there_are() {
-        let problem = chosen(all(), &["upd".to_owned()])
+        let problem = chosen(all(), "latency", &["upd".to_owned()])
             .err()
             .expect("unknown")
             .to_string();

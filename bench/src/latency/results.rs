@@ -220,6 +220,15 @@ impl Figures {
         }
     }
 
+    /// What is to be said of a side that was slower than its schedule; nothing of one that was not.
+    pub fn behind(&self, pacing: Pacing) -> String {
+        if self.kept_up(pacing) {
+            String::new()
+        } else {
+            format!("  (DID NOT KEEP UP: {:.0} answers/s)", self.rate_per_s)
+        }
+    }
+
     /// Whether as many answers a second came as requests were due, to within 2 %.
     pub fn kept_up(&self, pacing: Pacing) -> bool {
         match pacing {

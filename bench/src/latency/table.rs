@@ -65,11 +65,7 @@ pub fn table(results: &Results) -> String {
 
 fn line(results: &Results, figures: &Figures) -> String {
     let times = &figures.times_us;
-    let behind = if figures.kept_up(results.setup.pacing) {
-        String::new()
-    } else {
-        format!("  (DID NOT KEEP UP: {:.0} answers/s)", figures.rate_per_s)
-    };
+    let behind = figures.behind(results.setup.pacing);
     format!(
         " {:<7} {:<14} {:<14.2} {:<12.2} {:<16.2} {:<14.2} {:<16.2} {:<22.2} {:<22.2} {:<11.2} {:<12.2} {:>6.1} % {:>6}  {:.2}+{:.2}  {}{behind}",
         figures.bytes,

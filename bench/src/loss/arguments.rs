@@ -19,7 +19,8 @@ const WARM_UP: u64 = 100;
 /// A cable that loses frames and is cut.
 #[derive(Debug, Clone, Args)]
 pub struct Loss {
-    /// Whom to put on the same cable, by names that mean the same in every suite. Ours takes part beside them.
+    /// Whom to put on the same cable, by names that mean the same in every suite. Ours takes part beside them. A name of which this
+    /// suite makes nothing is refused, with those that it knows.
     #[arg(
         long,
         value_delimiter = ',',

@@ -25,7 +25,7 @@ pub use self::{
     table::cuts as cuts_table,
 };
 use self::{
-    outage::{Way, cut_again_and_again, recovery, within},
+    outage::{Recovery, Way, cut_again_and_again, recovery, within},
     results::{Cuts, Lossy, Results, Setup},
     wire::{Condition, LossyWire},
 };
@@ -34,10 +34,10 @@ use crate::{
     cores::Cores,
     host::Host,
     kept::{Kept, now_unix_ms},
-    latency::{self, Gathered, Keep, Load, Medium, Player, Scene},
+    latency::{self, Gathered, Keep, Load, Medium, Peer, Player, Scene},
     node::find_daemon,
     stop,
-    streams::Entry,
+    streams::{Entry, ours_held},
     summary::Summary,
     watch::Watch,
 };
@@ -53,12 +53,9 @@ const BETWEEN_CUTS: Duration = Duration::from_millis(1500);
 /// How often a repeat with cuts is made at most: connections are made anew, daemons started.
 const REPEATS_WITH_CUTS_MAX: u32 = 2;
 
-/// Measures all sides under all conditions in turn and tells them. There is no goal to miss.
+/// Measures all sides under all conditions in turn and tells them. There is no goal to miss, but that ours takes part.
 pub fn measure(arguments: &Loss) -> Result<bool> {
-    let peers = latency::chosen(latency::all(), &arguments.against)?
-        .into_iter()
-        .filter(|peer| peer.medium() == Medium::Wire)
-        .collect::<Vec<_>>();
+    let peers = on_the_wire(&arguments.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let began_unix_ms = now_unix_ms();
     let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
@@ -103,7 +100,14 @@ pub fn measure(arguments: &Loss) -> Result<bool> {
         !results.losses.is_empty() || !results.cuts.is_empty(),
         "nothing was measured: the lines above say why"
     );
-    Ok(true)
+    Ok(ours_held(&results.contestants))
+}
+
+/// Those whom `wanted` names of all that go over a cable, and ours.
+fn on_the_wire(wanted: &[String]) -> Result<Vec<Box<dyn Peer>>> {
+    let mut all = latency::all();
+    all.retain(|peer| peer.medium() == Medium::Wire);
+    latency::chosen(all, Results::NAME, wanted)
 }
 
 /// What happens on one cable that is cut and mended, with nothing lost besides.
@@ -122,7 +126,7 @@ pub struct Severed {
 /// # Errors
 /// The cable cannot be built; [`stop::Stopped`].
 pub fn severed(arguments: &Loss) -> Result<Severed> {
-    let peers = latency::chosen(latency::all(), &arguments.against)?;
+    let peers = on_the_wire(&arguments.against)?;
     let daemon = find_daemon(arguments.covalentd.as_deref())?;
     let wire = LossyWire::build()?;
     let scene = Scene {
@@ -214,6 +218,7 @@ impl Run<'_> {
         // One more than are asked for: the first may come before the first request.
         let load = self.load(period * (cuts_each + 1), Keep::Everything);
         let (mut gathered, mut recovered, mut longest) = (Gathered::new()?, Vec::new(), Vec::new());
+        let mut unrecovered = 0;
         for _ in 0..repeats {
             let over = AtomicBool::new(false);
             let (measured, outages) = thread::scope(|scope| {
@@ -228,11 +233,17 @@ impl Run<'_> {
             let Some((repeat, watched)) = measured else {
                 continue;
             };
-            for outage in within(&repeat.trace, &outages) {
-                if let Some(found) = recovery(&repeat.trace, outage) {
-                    recovered.push(found.first_ns as f64 / 1e6);
-                    longest.push(found.longest_ns as f64 / 1e6);
-                }
+            for outage in within(&repeat.trace, load.plan.slice_ns, &outages) {
+                let found = recovery(&repeat.trace, outage).unwrap_or_else(|| {
+                    unrecovered += 1;
+                    // At least as long: nobody was answered in time any more.
+                    Recovery {
+                        first_ns: load.plan.patience_ns,
+                        longest_ns: load.plan.patience_ns,
+                    }
+                });
+                recovered.push(found.first_ns as f64 / 1e6);
+                longest.push(found.longest_ns as f64 / 1e6);
             }
             gathered.add(&repeat, watched)?;
             stop::check()?;
@@ -244,6 +255,7 @@ impl Run<'_> {
                 way,
                 recovered_ms,
                 longest_ms,
+                unrecovered,
                 figures,
             }))
     }

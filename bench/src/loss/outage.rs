@@ -110,10 +110,11 @@ pub fn recovery(trace: &[Traced], outage: Outage) -> Option<Recovery> {
     })
 }
 
-/// Those outages of which the measurement saw all: begun after the first request was due, and mended while requests still were.
-pub fn within(trace: &[Traced], outages: &[Outage]) -> Vec<Outage> {
+/// Those outages of which the measurement saw all: begun after the first request was due, and mended while requests still were, which they are for `slice_ns`.
+/// Not while they still were answered: who never came back would be left out.
+pub fn within(trace: &[Traced], slice_ns: u64, outages: &[Outage]) -> Vec<Outage> {
     let first_ns = trace.iter().map(|one| one.due_ns).min().unwrap_or(u64::MAX);
-    let last_ns = trace.iter().map(|one| one.due_ns).max().unwrap_or(0);
+    let last_ns = first_ns.saturating_add(slice_ns);
     outages
         .iter()
         .copied()
@@ -167,8 +168,20 @@ mod tests {
         let outage = |cut_ns, mended_ns| Outage { cut_ns, mended_ns };
         let seen = within(
             &trace,
+            900,
             &[outage(50, 120), outage(200, 300), outage(950, 1050)],
         );
         assert_eq!(seen, [outage(200, 300)]);
+    }
+
+    #[test]
+    fn an_outage_after_which_nobody_answered_counts() {
+        let trace = [traced(100, 1), traced(190, 1)];
+        let outage = Outage {
+            cut_ns: 200,
+            mended_ns: 300,
+        };
+        assert_eq!(within(&trace, 900, &[outage]), [outage]);
+        assert_eq!(recovery(&trace, outage), None);
     }
 }

@@ -71,6 +71,9 @@ pub struct Cuts {
     pub recovered_ms: Summary,
     /// Milliseconds of the longest wait of a request around each cut.
     pub longest_ms: Summary,
+    /// Cuts after which nobody was answered in time any more; above they count as the longest that an answer may take.
+    #[serde(default)]
+    pub unrecovered: u32,
     /// How long requests took over the whole run.
     pub figures: Figures,
 }
@@ -158,6 +161,7 @@ pub mod example {
             way: Way::Silent,
             recovered_ms: Summary::of(vec![ms, ms * 2.0, ms * 3.0]).expect("figures"),
             longest_ms: Summary::of(vec![100.0 + ms; 3]).expect("figures"),
+            unrecovered: 1,
             figures: figures(side, 1.0),
         };
         Results {

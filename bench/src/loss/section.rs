@@ -118,8 +118,9 @@ pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
         let _ = writeln!(
             out,
             "\nThe same cable is cut for {} ms, again and again, and there is no other link. *To recover* is from when the mending was asked for to the first answer, the\n\
-             time of the asking included; *longest wait* is that of a request around a cut.\n\n\
-             | cut | | cuts | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | max |\n|---|---|---:|---:|---:|---:|---:|---:|---:|",
+             time of the asking included; *longest wait* is that of a request around a cut. After *never* nobody was answered in time any more; such a cut counts as the longest that an\n\
+             answer may take. *Lost* are requests that were not answered in time.\n\n\
+             | cut | | cuts | never | to recover, ms | longest wait, ms | p50 µs | p99 | p99.9 | max | lost |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             cut_ms
         );
     }
@@ -128,10 +129,11 @@ pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
             (&cut.recovered_ms, &cut.longest_ms, &cut.figures.times_us);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | {:.0} | {:.0} |",
+            "| {} | {} | {} | {} | {:.1} ({:.1}–{:.1}) | {:.1} ({:.1}–{:.1}) | {:.1} | {:.0} | {:.0} | {:.0} | {} |",
             cut.way.words(),
             bold(&cut.figures.side),
             recovered.repeats.len(),
+            cut.unrecovered,
             recovered.median,
             recovered.min,
             recovered.max,
@@ -141,7 +143,8 @@ pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
             times.typical,
             times.p99,
             times.p999,
-            times.max
+            times.max,
+            cut.figures.lost
         );
     }
     out

@@ -84,22 +84,24 @@ pub fn cuts(cut_ms: u64, cuts: &[Cuts]) -> String {
         let _ = writeln!(
             out,
             "cut for {} ms, again and again (ms; median with the least and the most)\n  \
-             {:<14}{:<26}{:>6}{:>14}{:>20}{:>16}{:>20}",
-            cut_ms, "", "", "cuts", "to recover", "", "longest wait", ""
+             {:<14}{:<26}{:>6}{:>7}{:>14}{:>20}{:>16}{:>20}{:>8}",
+            cut_ms, "", "", "cuts", "never", "to recover", "", "longest wait", "", "lost"
         );
     }
     for cut in cuts {
         let (recovered, longest) = (&cut.recovered_ms, &cut.longest_ms);
         let _ = writeln!(
             out,
-            "  {:<14}{:<26}{:>6}{:>14.1}{:>20}{:>16.1}{:>20}",
+            "  {:<14}{:<26}{:>6}{:>7}{:>14.1}{:>20}{:>16.1}{:>20}{:>8}",
             cut.way.words(),
             cut.figures.side,
             recovered.repeats.len(),
+            cut.unrecovered,
             recovered.median,
             format!("{:.1}–{:.1}", recovered.min, recovered.max),
             longest.median,
-            format!("{:.1}–{:.1}", longest.min, longest.max)
+            format!("{:.1}–{:.1}", longest.min, longest.max),
+            cut.figures.lost
         );
     }
     out

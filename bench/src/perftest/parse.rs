@@ -217,7 +217,7 @@ fn header(line: &str) -> Vec<Column> {
             "t_stdev[usec]" => Column::Stdev,
             "99% percentile[usec]" => Column::P99,
             "99.9% percentile[usec]" => Column::P999,
-            "BW average[MB/sec]" => Column::Bandwidth(f64::from(1 << 20)),
+            "BW average[MB/sec]" | "BW average[MiB/sec]" => Column::Bandwidth(f64::from(1 << 20)),
             "BW average[Gb/sec]" => Column::Bandwidth(1e9 / 8.0),
             "MsgRate[Mpps]" => Column::Mpps,
             _ => Column::Other,

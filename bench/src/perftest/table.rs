@@ -49,7 +49,10 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
             told(times.p999, factor)
         );
     };
-    for figures in ours.iter().flat_map(|results| &results.figures) {
+    for (ours, figures) in ours
+        .iter()
+        .flat_map(|results| results.figures.iter().map(move |one| (results, one)))
+    {
         let times = &figures.times_us;
         let times = Times {
             min: Some(times.min),
@@ -65,7 +68,7 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
             figures.requests,
             &times,
             1.0,
-            &figures.side,
+            &(figures.label() + &figures.behind(ours.setup.pacing)),
         );
     }
     for (output, row, times) in timed(outputs) {
@@ -77,10 +80,16 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
             &name(output),
         );
     }
+    if rated(outputs).next().is_some() {
+        let _ = writeln!(
+            out,
+            "rates\n #bytes #iterations    M messages/s   MB/s (10^6)   side"
+        );
+    }
     for (output, row) in rated(outputs) {
         let _ = writeln!(
             out,
-            " {:<7} {:<14} {} M messages/s, {} MB/s  {}",
+            " {:<7} {:<14} {:<14} {:<12}  {}",
             row.bytes,
             row.iterations,
             told(row.mpps, 1.0),
@@ -90,7 +99,18 @@ pub fn table(outputs: &[Output], ours: Option<&latency::Results>, unread: &[Stri
     }
     match ours {
         Some(ours) => {
-            let _ = writeln!(out, "# ours: {}; {}", ours.setup.pacing, ours.host.words());
+            let _ = writeln!(
+                out,
+                "# ours: {}; {}; perftest's: of the machine that printed it",
+                ours.setup.pacing,
+                ours.host.words()
+            );
+            if matches!(ours.setup.pacing, latency::Pacing::Open { .. }) {
+                let _ = writeln!(
+                    out,
+                    "# NOT COMPARABLE: ours answered to a schedule, perftest's ask one after the other; measure ours with `latency --ping-pong`"
+                );
+            }
         }
         None => {
             let _ = writeln!(

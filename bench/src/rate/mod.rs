@@ -36,7 +36,7 @@ use crate::{
     node::find_daemon,
     stage::Stage,
     stop::{self, Stopped},
-    streams::{Description, Entry, Mix, Size},
+    streams::{Description, Entry, Mix, Size, ours_held},
     summary::Summary,
     watch::Watch,
 };
@@ -112,7 +112,9 @@ pub fn measure(options: &Rate) -> Result<bool> {
     };
     results.goals = goals::judge(&results);
     results.tell(&options.wire.output)?;
-    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+    Ok(ours_held(&results.contestants)
+        && results.goals.iter().all(|verdict| verdict.met)
+        && results.settled().is_within())
 }
 
 /// The median of each at each size.

@@ -63,7 +63,7 @@ pub use pair::Company;
 pub use part::{Means, Part};
 pub use peers::{described, near::NearEnd};
 pub use plot::{Drawn, steps_around, tick};
-pub use results::Entry;
+pub use results::{Entry, ours_held};
 pub use role::play;
 pub use source::Mix;
 pub use table::short;
@@ -158,10 +158,11 @@ pub fn measure(options: &Streams) -> Result<bool> {
     results.host = results.host.seen_by(watch)?;
     results.goals = goals::judge(&results);
     results.tell(&options.output)?;
-    Ok(results
-        .goals
-        .iter()
-        .all(|verdict| verdict.met != Some(false))
+    Ok(ours_held(&results.contestants)
+        && results
+            .goals
+            .iter()
+            .all(|verdict| verdict.met != Some(false))
         && results.settled().is_within())
 }
 

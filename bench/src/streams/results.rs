@@ -100,6 +100,14 @@ impl Entry {
     }
 }
 
+/// Whether ours took part in all that it was asked for: a goal that is missing because ours failed is not met.
+pub fn ours_held(entries: &[Entry]) -> bool {
+    entries
+        .iter()
+        .filter(|entry| entry.name.starts_with("covalent"))
+        .all(|entry| entry.absent.is_none() && entry.failures.is_empty())
+}
+
 /// What a contestant was measured at in one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {

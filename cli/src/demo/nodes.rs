@@ -49,7 +49,8 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 const LINK_PATIENCE: Duration = Duration::from_secs(5);
 const END_PATIENCE: Duration = Duration::from_secs(3);
 /// The most that a configuration may say.
-const SILENT_PACES_MAX: u32 = 1000;
+const IDLE_PACE_MAX_MS: u32 = 1000;
+const EVENT_RATIO_MAX: u32 = 100_000;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -575,14 +576,18 @@ fn configuration(
     }
 }
 
-/// Links that take silence for a failure as much later as everything else may take longer.
+/// Links that take silence, balls that reflect nothing and round trips of each other for a failure as much later as everything else may take longer.
 fn patient_link() -> LinkConfig {
     let usual = LinkConfig::default();
     LinkConfig {
-        silent_paces_max: usual
-            .silent_paces_max
+        idle_pace_ms: usual
+            .idle_pace_ms
             .saturating_mul(factor())
-            .min(SILENT_PACES_MAX),
+            .min(IDLE_PACE_MAX_MS),
+        event_ratio: usual
+            .event_ratio
+            .saturating_mul(factor())
+            .min(EVENT_RATIO_MAX),
         ..usual
     }
 }

@@ -1,7 +1,7 @@
 //! How much longer everything may take than on a usual machine: `--patience`.
 //!
 //! One process runs one demonstration, so one number holds for all its deadlines. It changes no measurement; but
-//! nodes that are slow answer late, so silence means less, and is believed later (`link.silent_paces_max`).
+//! nodes that are slow answer late, so silence means less, and is believed later (`link.idle_pace_ms`, `link.event_ratio`).
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},

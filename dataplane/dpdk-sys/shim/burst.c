@@ -74,7 +74,7 @@ uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mb
 
 	if (fit == 0 && count > 0) {
 		/* The device cannot do what was asked of the first one: it leaves as it is. */
-		mbufs[0]->ol_flags &= BUFFER_FLAGS;
+		covalent_unask_checksums(mbufs[0]);
 		fit = 1;
 	}
 	return covalent_tx_burst(port, queue, mbufs, fit);
@@ -108,40 +108,76 @@ void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count)
 	mbuf->pkt_len = count;
 }
 
+/* Where the checksum of a frame's TCP or UDP header is; NULL if the device is not asked for it. */
+static rte_be16_t *l4_sum(struct rte_mbuf *mbuf)
+{
+	uint8_t *header = rte_pktmbuf_mtod(mbuf, uint8_t *) + mbuf->l2_len + mbuf->l3_len;
+	uint64_t asked = mbuf->ol_flags & RTE_MBUF_F_TX_L4_MASK;
+
+	if (asked == RTE_MBUF_F_TX_TCP_CKSUM)
+		return &((struct rte_tcp_hdr *)header)->cksum;
+	if (asked == RTE_MBUF_F_TX_UDP_CKSUM)
+		return &((struct rte_udp_hdr *)header)->dgram_cksum;
+	return NULL;
+}
+
 void covalent_ask_checksums(struct rte_mbuf *mbuf)
 {
-	struct rte_net_hdr_lens lengths;
+	struct rte_net_hdr_lens lengths = { 0 };
 	uint32_t type = rte_net_get_ptype(mbuf, &lengths, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK);
 	uint32_t l4 = type & RTE_PTYPE_L4_MASK;
 	uint8_t *l3 = rte_pktmbuf_mtod(mbuf, uint8_t *) + lengths.l2_len;
 	uint64_t flags = 0;
-	uint16_t pseudo;
+	/* DPDK believes the lengths that the frame tells, beyond its end too: what is written below must lie in it. */
+	uint32_t needed = lengths.l2_len + lengths.l3_len;
+	rte_be16_t *sum;
+	uint16_t pseudo, old_ip = 0;
 
+	if (l4 == RTE_PTYPE_L4_TCP) {
+		flags = RTE_MBUF_F_TX_TCP_CKSUM;
+		needed += sizeof(struct rte_tcp_hdr);
+	} else if (l4 == RTE_PTYPE_L4_UDP) {
+		flags = RTE_MBUF_F_TX_UDP_CKSUM;
+		needed += sizeof(struct rte_udp_hdr);
+	}
+	if (needed > mbuf->data_len || lengths.l3_len >= 1 << RTE_MBUF_L3_LEN_BITS)
+		return;
 	mbuf->l2_len = lengths.l2_len;
 	mbuf->l3_len = lengths.l3_len;
 	mbuf->l4_len = lengths.l4_len;
-	if (l4 == RTE_PTYPE_L4_TCP)
-		flags = RTE_MBUF_F_TX_TCP_CKSUM;
-	else if (l4 == RTE_PTYPE_L4_UDP)
-		flags = RTE_MBUF_F_TX_UDP_CKSUM;
 	if (RTE_ETH_IS_IPV4_HDR(type)) {
 		struct rte_ipv4_hdr *header = (struct rte_ipv4_hdr *)l3;
 
+		if (lengths.l3_len < sizeof(*header))
+			return;
 		flags |= RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+		old_ip = header->hdr_checksum;
 		header->hdr_checksum = 0;
 		pseudo = rte_ipv4_phdr_cksum(header, flags);
 	} else if (RTE_ETH_IS_IPV6_HDR(type)) {
-		if (flags == 0)
+		if (flags == 0 || lengths.l3_len < sizeof(struct rte_ipv6_hdr))
 			return;
 		flags |= RTE_MBUF_F_TX_IPV6;
 		pseudo = rte_ipv6_phdr_cksum((struct rte_ipv6_hdr *)l3, flags);
 	} else {
 		return;
 	}
-	/* The device adds the sum of the rest to that of the pseudo header. */
-	if (l4 == RTE_PTYPE_L4_TCP)
-		((struct rte_tcp_hdr *)(l3 + lengths.l3_len))->cksum = pseudo;
-	else if (l4 == RTE_PTYPE_L4_UDP)
-		((struct rte_udp_hdr *)(l3 + lengths.l3_len))->dgram_cksum = pseudo;
 	mbuf->ol_flags |= flags;
+	/* The device adds the sum of the rest to that of the pseudo header. */
+	sum = l4_sum(mbuf);
+	/* No driver looks at the hash of a frame that is sent: what stood there is kept in it, should the device refuse. */
+	mbuf->hash.usr = (uint32_t)old_ip << 16 | (sum ? *sum : 0);
+	if (sum)
+		*sum = pseudo;
+}
+
+void covalent_unask_checksums(struct rte_mbuf *mbuf)
+{
+	rte_be16_t *sum = l4_sum(mbuf);
+
+	if (sum)
+		*sum = (uint16_t)mbuf->hash.usr;
+	if (mbuf->ol_flags & RTE_MBUF_F_TX_IP_CKSUM)
+		rte_pktmbuf_mtod_offset(mbuf, struct rte_ipv4_hdr *, mbuf->l2_len)->hdr_checksum = mbuf->hash.usr >> 16;
+	mbuf->ol_flags &= BUFFER_FLAGS;
 }

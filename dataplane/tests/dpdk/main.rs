@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's failure is its report")]
 
+mod checksums;
 mod devices;
 mod dpdk_devices;
 mod forward;

@@ -106,23 +106,8 @@ pub fn refusals(pair: &mut dyn Way) {
     assert!(pair.carry(&good, 1) == good);
 }
 
-/// Every frame arrived once, in whatever order.
-pub fn expect_each_once(arrived: &[Vec<u8>], sent: &[Vec<u8>]) {
-    let sorted = |frames: &[Vec<u8>]| {
-        let mut frames = frames.to_vec();
-        frames.sort_unstable();
-        frames
-    };
-    expect_same(&sorted(arrived), &sorted(sent));
-}
-
 /// A full port says so instead of losing or overwriting, and takes frames again once they have left.
 pub fn back_pressure(pair: &mut LivePair) {
-    back_pressure_judged(pair, expect_same);
-}
-
-/// The same, where `judge` is told what arrived and what the full port had taken.
-pub fn back_pressure_judged(pair: &mut LivePair, judge: fn(&[Vec<u8>], &[Vec<u8>])) {
     let space = pair.near.tx_space();
     assert!(space > 0);
     let mut frames = Vec::new();
@@ -148,7 +133,7 @@ pub fn back_pressure_judged(pair: &mut LivePair, judge: fn(&[Vec<u8>], &[Vec<u8>
         collect(&mut *pair.far, WINDOW, &mut arrived);
         arrived.len() >= frames.len()
     });
-    judge(&arrived, &frames);
+    expect_same(&arrived, &frames);
     returns_to_rest(&mut *pair.near, space);
     let again: Vec<_> = (0..200).map(|number| frame(number, 64)).collect();
     assert!(pair.carry(&again, WINDOW) == again);

@@ -183,10 +183,14 @@ fn send<S: Stream>(
     let mut sent = 0;
     let mut batch = vec![0; sending.batch_bytes()];
     let prefix = messages.prefix();
-    // One message alone is gathered too: its prefix and its bytes, in one call.
-    let gather = sending.message_bytes >= GATHERED_FROM_BYTES || sending.per_batch == 1;
+    // One message alone is gathered too: its prefix and its bytes, in one call, and without memory of its own.
+    let gather = sending.message_bytes >= GATHERED_FROM_BYTES;
     while stage.meter.goes_on(sent, 0) {
-        let written = if gather {
+        let written = if sending.per_batch == 1 {
+            let place = messages.next_place();
+            let mut slices = [&prefix[..], messages.at(place)].map(IoSlice::new);
+            write_all_vectored(socket, &mut slices)
+        } else if gather {
             let places: Vec<_> = (0..sending.per_batch)
                 .map(|_| messages.next_place())
                 .collect();

@@ -17,6 +17,12 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 /// ethtool's "which driver is it" (`ETHTOOL_GDRVINFO` in `linux/ethtool.h`).
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 
+/// ethtool's "which of the old offloads are on" (`ETHTOOL_GFLAGS` in `linux/ethtool.h`).
+const ETHTOOL_GFLAGS: u32 = 0x25;
+
+/// The one that takes VLAN tags off received frames (`ETH_FLAG_RXVLAN` there).
+const RX_VLAN: u32 = 1 << 8;
+
 /// An interface as it was when it was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::port) struct Interface {
@@ -34,6 +40,8 @@ pub(in crate::port) struct Interface {
     pub(in crate::port) rx_queues: u32,
     /// Name of its driver; empty where it does not tell.
     pub(super) driver: String,
+    /// Whether VLAN tags are taken off received frames; `false` where the driver does not tell.
+    pub(super) strips_tags: bool,
 }
 
 impl Interface {
@@ -57,6 +65,7 @@ impl Interface {
             carrier: flags & ready == ready,
             rx_queues: asker.rx_queues().unwrap_or(1).max(1),
             driver: asker.driver().unwrap_or_default(),
+            strips_tags: asker.strips_tags().unwrap_or(false),
         })
     }
 
@@ -95,6 +104,13 @@ struct DriverInfo {
 
 // The kernel writes as much as its structure has.
 const _: () = assert!(size_of::<DriverInfo>() == 196);
+
+/// `struct ethtool_value` of `linux/ethtool.h`.
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
 
 /// A socket to ask through, and the name to ask about.
 struct Asker {
@@ -180,6 +196,20 @@ impl Asker {
             },
         )?;
         Ok(channels.rx.saturating_add(channels.combined))
+    }
+
+    fn strips_tags(&self) -> io::Result<bool> {
+        let mut value = Value {
+            command: ETHTOOL_GFLAGS,
+            data: 0,
+        };
+        self.ask(
+            libc::SIOCETHTOOL,
+            libc::__c_anonymous_ifr_ifru {
+                ifru_data: ptr::from_mut(&mut value).cast(),
+            },
+        )?;
+        Ok(value.data & RX_VLAN != 0)
     }
 
     fn driver(&self) -> io::Result<String> {

@@ -87,6 +87,7 @@ impl AfXdpPort {
         preflight::capabilities(port)?;
         let interface = preflight::interface(port, wanted.interface)?;
         let queue_count = preflight::queues(port, &interface, wanted.queues)?;
+        preflight::tags(port, &interface);
         preflight::mtu(port, &interface)?;
 
         let steering_failed = |source: EbpfError| PortError::Steering {

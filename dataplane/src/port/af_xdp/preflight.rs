@@ -117,6 +117,19 @@ pub(super) fn queues(port: &str, interface: &Interface, configured: u32) -> Resu
     }
 }
 
+/// Says so where frames come without their VLAN tags. Between the ends of a virtual cable they stay in the frame, whatever the setting.
+pub(super) fn tags(port: &str, interface: &Interface) {
+    if interface.strips_tags && interface.driver != "veth" {
+        tracing::warn!(
+            port,
+            interface = interface.name,
+            "the NIC takes VLAN tags off received frames before AF_XDP has them: pipes get such frames without, and no `vlan` match finds them; \
+             cure: `ethtool -K {} rxvlan off`",
+            interface.name
+        );
+    }
+}
+
 /// Rings have a size that the kernel takes.
 pub(super) fn ring_slots(port: &str, slots: u32) -> Result<(), PortError> {
     if RING_SLOTS.contains(&slots) && slots.is_power_of_two() {
@@ -304,6 +317,7 @@ mod tests {
             carrier: true,
             rx_queues: 4,
             driver: "veth".into(),
+            strips_tags: true,
         }
     }
 

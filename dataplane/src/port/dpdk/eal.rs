@@ -76,7 +76,15 @@ pub(super) fn ensure(
                     "reserve more (`sysctl vm.nr_hugepages`), or set `dataplane.huge_pages = \"auto\"`",
                 ));
             }
-            pages != HugePages::Never && free_bytes >= wanted_bytes
+            let huge = pages != HugePages::Never && free_bytes >= wanted_bytes;
+            if pages == HugePages::Auto && !huge {
+                warn!(
+                    wanted_mib = wanted_bytes >> 20,
+                    free_mib = free_bytes >> 20,
+                    "too few huge pages are free for all DPDK ports: DPDK's memory is on small pages; cure: `sysctl vm.nr_hugepages`"
+                );
+            }
+            huge
         }
     };
     let answer = EAL.get_or_init(|| {
@@ -102,7 +110,9 @@ pub(super) fn ensure(
 impl Setup {
     /// Whether DPDK may touch that device on PCI: it had to be known when DPDK was set up.
     pub(super) fn knows(&self, address: &str) -> bool {
-        self.pci.iter().any(|known| known == address)
+        self.pci
+            .iter()
+            .any(|known| known.split(',').next() == Some(address))
     }
 }
 
@@ -156,8 +166,8 @@ fn arguments(plan: &Plan, huge: bool, cores: &[usize]) -> Vec<String> {
     if plan.pci().is_empty() {
         arguments.push("--no-pci".to_owned());
     }
-    for address in plan.pci() {
-        arguments.extend(["-a".to_owned(), address.clone()]);
+    for device in plan.pci() {
+        arguments.extend(["-a".to_owned(), device.clone()]);
     }
     arguments.extend_from_slice(plan.eal_arguments());
     arguments
@@ -275,7 +285,7 @@ mod tests {
         assert!(
             with_pci
                 .windows(2)
-                .any(|pair| pair == ["-a", "0000:03:00.0"])
+                .any(|pair| pair == ["-a", "0000:03:00.0,x=y"])
         );
         assert!(with_pci.iter().any(|argument| argument == "--in-memory"));
         for arguments in [virtual_only, with_pci] {

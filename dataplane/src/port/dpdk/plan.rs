@@ -21,7 +21,7 @@ const SPARE_BUFFERS: u64 = 2048;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::port) struct Plan {
     config: DpdkConfig,
-    /// Addresses of the devices on PCI of all ports; no other is touched.
+    /// The devices on PCI of all ports, with their arguments behind commas; no other is touched. DPDK takes hold of them when it is set up.
     pci: Vec<String>,
     ports_bytes: u64,
 }
@@ -65,7 +65,7 @@ impl Plan {
         let name = device.split_once(',').map_or(device, |(name, _)| name);
         // A virtual device's name begins with that of its driver, an address on PCI with a digit or another one of its hexadecimal number.
         if name.contains(':') {
-            self.pci.push(name.to_owned());
+            self.pci.push(device.to_owned());
         }
         let (queues, slots) = (u64::from(queues), u64::from(ring_slots).max(DRIVER_SLOTS));
         // A driver may keep two rings full for each queue; as much again as one ring is lent to other ports, and as much to send from.
@@ -110,7 +110,7 @@ mod tests {
         plan.add("0000:03:00.0,a=b", 4, 8192);
         let two = plan.memory_mib();
         assert!(none < one && one < two, "{none} {one} {two}");
-        assert_eq!(plan.pci(), ["0000:03:00.0"]);
+        assert_eq!(plan.pci(), ["0000:03:00.0,a=b"]);
         let config = DpdkConfig {
             memory_mib: 77,
             ..DpdkConfig::default()

@@ -45,6 +45,9 @@ const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --st
 /// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
+/// Drivers that count a frame that finds no room in the ring as an error, each time that it is tried: it is sent later.
+const COUNT_REFUSED: [&str; 2] = ["net_af_xdp", "net_tap"];
+
 /// See the module's documentation.
 pub(in crate::port) struct DpdkPort {
     info: PortInfo,
@@ -54,6 +57,8 @@ pub(in crate::port) struct DpdkPort {
     sender: Sender,
     rules: Rules<RuleHandle>,
     medium: Medium,
+    /// What the device says that it lost of what was sent is that, and not what it refused and was given again.
+    tells_losses: bool,
     frame_room_bytes: usize,
     drop_bad_checksums: bool,
     enabled: bool,
@@ -249,6 +254,7 @@ impl DpdkPort {
             sender: Sender::new(number, wanted.ring_slots, transmit, wish.tx_checksum),
             rules: Rules::new(),
             medium,
+            tells_losses: !COUNT_REFUSED.contains(&can.driver.as_str()),
             frame_room_bytes: frame_bytes_max as usize + TAGS_BYTES,
             drop_bad_checksums: wish.rx_checksum,
             enabled: true,
@@ -549,7 +555,7 @@ impl Port for DpdkPort {
             ("frame_too_long", self.dropped_too_long),
             (
                 "tx_dropped_by_device",
-                lost.tx_errors + self.dropped_by_reconnect,
+                self.dropped_by_reconnect + if self.tells_losses { lost.tx_errors } else { 0 },
             ),
             ("port_disabled", self.dropped_disabled),
         ]);

@@ -1,0 +1,26 @@
+//! Processes that must not outlive this one, however it ends.
+
+use std::{os::unix::process::CommandExt, process::Command};
+
+use nix::{
+    sys::{prctl, signal::Signal},
+    unistd::{Pid, getppid},
+};
+
+/// The process that `command` starts is killed when the thread that starts it ends, and so with this process.
+pub fn ends_with_this(command: &mut Command) {
+    let parent = Pid::this();
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes two system calls, prctl and
+    // getppid, which neither allocate nor lock, and builds errors from plain numbers.
+    unsafe {
+        command.pre_exec(move || {
+            prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The parent may have died before the line above took hold.
+            if getppid() == parent {
+                Ok(())
+            } else {
+                Err(nix::Error::ESRCH.into())
+            }
+        });
+    }
+}
