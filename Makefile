@@ -95,7 +95,7 @@ dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: th
 	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked
 	@$(CARGO) build --workspace --features dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
-	@scripts/count-echo cable af_xdp net_memif net_af_packet net_af_xdp
+	@scripts/count-echo cable af_xdp net_memif net_af_xdp
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf

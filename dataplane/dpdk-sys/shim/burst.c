@@ -109,15 +109,15 @@ void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count)
 }
 
 /* Where the checksum of a frame's TCP or UDP header is; NULL if the device is not asked for it. */
-static rte_be16_t *l4_sum(struct rte_mbuf *mbuf)
+static uint8_t *l4_sum(struct rte_mbuf *mbuf)
 {
 	uint8_t *header = rte_pktmbuf_mtod(mbuf, uint8_t *) + mbuf->l2_len + mbuf->l3_len;
 	uint64_t asked = mbuf->ol_flags & RTE_MBUF_F_TX_L4_MASK;
 
 	if (asked == RTE_MBUF_F_TX_TCP_CKSUM)
-		return &((struct rte_tcp_hdr *)header)->cksum;
+		return header + offsetof(struct rte_tcp_hdr, cksum);
 	if (asked == RTE_MBUF_F_TX_UDP_CKSUM)
-		return &((struct rte_udp_hdr *)header)->dgram_cksum;
+		return header + offsetof(struct rte_udp_hdr, dgram_cksum);
 	return NULL;
 }
 
@@ -130,8 +130,8 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf)
 	uint64_t flags = 0;
 	/* DPDK believes the lengths that the frame tells, beyond its end too: what is written below must lie in it. */
 	uint32_t needed = lengths.l2_len + lengths.l3_len;
-	rte_be16_t *sum;
-	uint16_t pseudo, old_ip = 0;
+	uint8_t *sum;
+	uint16_t pseudo, old_ip = 0, old_l4 = 0;
 
 	if (l4 == RTE_PTYPE_L4_TCP) {
 		flags = RTE_MBUF_F_TX_TCP_CKSUM;
@@ -165,18 +165,21 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf)
 	mbuf->ol_flags |= flags;
 	/* The device adds the sum of the rest to that of the pseudo header. */
 	sum = l4_sum(mbuf);
+	if (sum) {
+		memcpy(&old_l4, sum, sizeof(old_l4));
+		memcpy(sum, &pseudo, sizeof(pseudo));
+	}
 	/* No driver looks at the hash of a frame that is sent: what stood there is kept in it, should the device refuse. */
-	mbuf->hash.usr = (uint32_t)old_ip << 16 | (sum ? *sum : 0);
-	if (sum)
-		*sum = pseudo;
+	mbuf->hash.usr = (uint32_t)old_ip << 16 | old_l4;
 }
 
 void covalent_unask_checksums(struct rte_mbuf *mbuf)
 {
-	rte_be16_t *sum = l4_sum(mbuf);
+	uint8_t *sum = l4_sum(mbuf);
+	uint16_t old_l4 = (uint16_t)mbuf->hash.usr;
 
 	if (sum)
-		*sum = (uint16_t)mbuf->hash.usr;
+		memcpy(sum, &old_l4, sizeof(old_l4));
 	if (mbuf->ol_flags & RTE_MBUF_F_TX_IP_CKSUM)
 		rte_pktmbuf_mtod_offset(mbuf, struct rte_ipv4_hdr *, mbuf->l2_len)->hdr_checksum = mbuf->hash.usr >> 16;
 	mbuf->ol_flags &= BUFFER_FLAGS;

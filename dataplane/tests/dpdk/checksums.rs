@@ -1,5 +1,7 @@
 //! Checksums that a device computes, on net_tap, whose other end is an interface of the kernel that net_af_packet reads.
 
+use std::fs;
+
 use covalent_api::config::{HugePages, PortConfig, PortKind, TxChecksum};
 use etherparse::PacketBuilder;
 
@@ -22,6 +24,8 @@ fn filling(mut port: PortConfig) -> PortConfig {
 
 fn on_tap(test: impl FnOnce(&mut LivePair) + Send) {
     in_new_namespace(|| {
+        // Nothing but the test speaks there.
+        fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
         let open = |port| {
             devices::open_all(&[port], HugePages::Never)
                 .unwrap()
