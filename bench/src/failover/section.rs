@@ -112,7 +112,7 @@ mod tests {
             "| silent both ways | 100 | 100 | 300 |",
             "| outpaced by other links 100 |",
             "| silent both ways: p99 from the cut to the first completion over the other link below 1 ms | **missed** | 300",
-            "| silent | tcp | 3 | 400.0 (200.0–600.0) |",
+            "| silent | tcp | 3 | 1 | 400.0 (200.0–600.0) |",
             "| medians | 5 repeats; the widest spread is",
             "| 600000, each executed once; 0 failures of links that were not cut |",
         ] {

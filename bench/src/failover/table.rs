@@ -102,7 +102,7 @@ mod tests {
             "outpaced by other links 100\n",
             "  NOT MET: silent both ways: p99 from the cut to the first completion over the other link below 1 ms: 300",
             "round trip of one at a time 20.0 µs",
-            "  silent        tcp                            3         400.0",
+            "  silent        tcp                            3      1         400.0",
             "  5 repeats; the widest spread is",
         ] {
             assert!(table.contains(words), "{words:?} is not in\n{table}");

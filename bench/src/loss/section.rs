@@ -170,7 +170,7 @@ mod tests {
             "![When frames are lost](performance/loss.svg)",
             "| 1 % | **covalent-message** |",
             "| 0 | 100 + 200 |",
-            "| silent | tcp | 3 | 400.0 (200.0–600.0) | 300.0 (300.0–300.0) |",
+            "| silent | tcp | 3 | 1 | 400.0 (200.0–600.0) | 300.0 (300.0–300.0) |",
         ] {
             assert!(section.contains(words), "{words:?} is not in\n{section}");
         }
