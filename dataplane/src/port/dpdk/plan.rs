@@ -68,8 +68,8 @@ impl Plan {
             self.pci.push(device.to_owned());
         }
         let (queues, slots) = (u64::from(queues), u64::from(ring_slots).max(DRIVER_SLOTS));
-        // A driver may keep two rings full for each queue; as much again as one ring is lent to other ports, and as much to send from.
-        let buffers = (2 * queues + 2) * slots + SPARE_BUFFERS;
+        // A driver may keep two rings full for each queue, and one of what it has sent; as much again as one ring is lent to other ports, and as much to send from.
+        let buffers = (2 * queues + 3) * slots + SPARE_BUFFERS;
         self.ports_bytes += buffers * BUFFER_BYTES + POOLS_BYTES;
     }
 

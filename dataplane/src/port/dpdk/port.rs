@@ -48,6 +48,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 /// Drivers that count a frame that finds no room in the ring as an error, each time that it is tried: it is sent later.
 const COUNT_REFUSED: [&str; 2] = ["net_af_xdp", "net_tap"];
 
+/// The driver that keeps what it has sent until the next frames come, and does not give it back when it is asked.
+const KEEPS_SENT: &str = "net_virtio";
+
 /// See the module's documentation.
 pub(in crate::port) struct DpdkPort {
     info: PortInfo,
@@ -186,7 +189,7 @@ impl DpdkPort {
         check_wishes(wanted, &can)?;
         let pools = || {
             let receive = Pool::create(receive_buffers(wanted.queues, &can))?;
-            let transmit = Pool::create(transmit::pool_buffers(wanted.ring_slots))?;
+            let transmit = Pool::create(transmit::pool_buffers(wanted.ring_slots, can.tx_slots))?;
             Some((receive, transmit))
         };
         let (receive, transmit) = pools().ok_or_else(|| {
@@ -251,7 +254,13 @@ impl DpdkPort {
             },
             device,
             receiver: Receiver::new(number, wanted.queues as u16, receive),
-            sender: Sender::new(number, wanted.ring_slots, transmit, wish.tx_checksum),
+            sender: Sender::new(
+                number,
+                wanted.ring_slots,
+                transmit,
+                wish.tx_checksum,
+                can.driver == KEEPS_SENT,
+            ),
             rules: Rules::new(),
             medium,
             tells_losses: !COUNT_REFUSED.contains(&can.driver.as_str()),

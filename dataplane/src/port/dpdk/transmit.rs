@@ -35,6 +35,8 @@ pub(super) struct Sender {
     checksums: bool,
     /// Whether the device gives buffers back when it is asked to.
     reclaims: bool,
+    /// Whether the driver keeps what it has sent until the next frames come, so that nobody can tell when it has.
+    keeps_sent: bool,
     /// Whether the device may hold buffers of this pool.
     lent: bool,
 }
@@ -42,14 +44,21 @@ pub(super) struct Sender {
 // SAFETY: the spare and staged buffers are this sender's alone, and no thread is bound to them.
 unsafe impl Send for Sender {}
 
-/// Buffers that the pool of a sender with that many slots has: some may stray into caches of other threads.
-pub(super) const fn pool_buffers(slots: u32) -> u32 {
-    slots + 2 * STRAY_BUFFERS
+/// Buffers that the pool of a sender with that many slots has: some may stray into caches of other threads, and some drivers (`net_virtio`) keep up to a ring
+/// of `device_slots` full of what they have sent until the next frames come.
+pub(super) const fn pool_buffers(slots: u32, device_slots: u32) -> u32 {
+    slots + device_slots + 2 * STRAY_BUFFERS
 }
 
 impl Sender {
     /// For a device that was started, with a pool of [`pool_buffers`].
-    pub(super) fn new(port: u16, slots: u32, pool: Pool, checksums: bool) -> Self {
+    pub(super) fn new(
+        port: u16,
+        slots: u32,
+        pool: Pool,
+        checksums: bool,
+        keeps_sent: bool,
+    ) -> Self {
         Self {
             port,
             slots: slots as usize,
@@ -58,6 +67,7 @@ impl Sender {
             staged: VecDeque::with_capacity(slots as usize),
             checksums,
             reclaims: true,
+            keeps_sent,
             lent: false,
         }
     }
@@ -161,7 +171,7 @@ impl Sender {
         slots.min(self.spare.len() + self.pool.idle() as usize)
     }
 
-    /// Whether every buffer of this port is back.
+    /// Whether every buffer of this port is back, or the driver keeps them in any case.
     pub(super) fn is_idle(&mut self) -> bool {
         if !self.staged.is_empty() {
             return false;
@@ -172,7 +182,7 @@ impl Sender {
             }
             self.lent = !self.is_complete();
         }
-        !self.lent
+        !self.lent || self.keeps_sent
     }
 
     fn is_complete(&self) -> bool {
