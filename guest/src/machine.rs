@@ -113,7 +113,7 @@ impl Machine<'_> {
         let mut line = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check".to_owned();
         if self.quick_clock {
             // The kernel does not trust the emulated counter, which is the host's, and reads its clock from an emulated device: a system call, an exit
-            // and QEMU's lock, each time. Whoever measures must not count that. One guest in some twenty did not boot with it: a processor's timer never came.
+            // and QEMU's lock, each time. Whoever measures must not count that. One of some twenty guests did not boot with it: a processor's timer never came.
             line += " tsc=reliable clocksource=tsc";
         }
         if self.iommu {

@@ -44,7 +44,7 @@ impl Nic {
     }
 
     /// QEMU's arguments for both pairs. A cable is two datagram sockets in `folder`: first in, first out, and who finds it full waits. QEMU's own hub
-    /// lets frames overtake others when a receiver is full (`qemu_net_queue_send`).
+    /// is suspected of letting frames overtake others when a receiver is full (decision 29).
     pub fn arguments(self, folder: &Path) -> Vec<String> {
         let mut arguments = Vec::new();
         for (cable, ends) in ENDS.iter().enumerate() {

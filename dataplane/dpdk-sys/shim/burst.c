@@ -68,13 +68,39 @@ uint16_t covalent_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 	return taken;
 }
 
+/* Where the checksum of a frame's TCP or UDP header is; NULL if the device is not asked for it. */
+static uint8_t *l4_sum(struct rte_mbuf *mbuf)
+{
+	uint8_t *header = rte_pktmbuf_mtod(mbuf, uint8_t *) + mbuf->l2_len + mbuf->l3_len;
+	uint64_t asked = mbuf->ol_flags & RTE_MBUF_F_TX_L4_MASK;
+
+	if (asked == RTE_MBUF_F_TX_TCP_CKSUM)
+		return header + offsetof(struct rte_tcp_hdr, cksum);
+	if (asked == RTE_MBUF_F_TX_UDP_CKSUM)
+		return header + offsetof(struct rte_udp_hdr, dgram_cksum);
+	return NULL;
+}
+
+/* Takes covalent_ask_checksums back: the frame is as covalent_fill wrote it. */
+static void unask_checksums(struct rte_mbuf *mbuf)
+{
+	uint8_t *sum = l4_sum(mbuf);
+	uint16_t old_l4 = (uint16_t)mbuf->hash.usr;
+
+	if (sum)
+		memcpy(sum, &old_l4, sizeof(old_l4));
+	if (mbuf->ol_flags & RTE_MBUF_F_TX_IP_CKSUM)
+		rte_pktmbuf_mtod_offset(mbuf, struct rte_ipv4_hdr *, mbuf->l2_len)->hdr_checksum = mbuf->hash.usr >> 16;
+	mbuf->ol_flags &= BUFFER_FLAGS;
+}
+
 uint16_t covalent_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
 	uint16_t fit = rte_eth_tx_prepare(port, queue, mbufs, count);
 
 	if (fit == 0 && count > 0) {
 		/* The device cannot do what was asked of the first one: it leaves as it is. */
-		covalent_unask_checksums(mbufs[0]);
+		unask_checksums(mbufs[0]);
 		fit = 1;
 	}
 	return covalent_tx_burst(port, queue, mbufs, fit);
@@ -106,19 +132,6 @@ void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count)
 	rte_memcpy(rte_pktmbuf_mtod(mbuf, void *), bytes, count);
 	mbuf->data_len = count;
 	mbuf->pkt_len = count;
-}
-
-/* Where the checksum of a frame's TCP or UDP header is; NULL if the device is not asked for it. */
-static uint8_t *l4_sum(struct rte_mbuf *mbuf)
-{
-	uint8_t *header = rte_pktmbuf_mtod(mbuf, uint8_t *) + mbuf->l2_len + mbuf->l3_len;
-	uint64_t asked = mbuf->ol_flags & RTE_MBUF_F_TX_L4_MASK;
-
-	if (asked == RTE_MBUF_F_TX_TCP_CKSUM)
-		return header + offsetof(struct rte_tcp_hdr, cksum);
-	if (asked == RTE_MBUF_F_TX_UDP_CKSUM)
-		return header + offsetof(struct rte_udp_hdr, dgram_cksum);
-	return NULL;
 }
 
 void covalent_ask_checksums(struct rte_mbuf *mbuf)
@@ -171,16 +184,4 @@ void covalent_ask_checksums(struct rte_mbuf *mbuf)
 	}
 	/* No driver looks at the hash of a frame that is sent: what stood there is kept in it, should the device refuse. */
 	mbuf->hash.usr = (uint32_t)old_ip << 16 | old_l4;
-}
-
-void covalent_unask_checksums(struct rte_mbuf *mbuf)
-{
-	uint8_t *sum = l4_sum(mbuf);
-	uint16_t old_l4 = (uint16_t)mbuf->hash.usr;
-
-	if (sum)
-		memcpy(sum, &old_l4, sizeof(old_l4));
-	if (mbuf->ol_flags & RTE_MBUF_F_TX_IP_CKSUM)
-		rte_pktmbuf_mtod_offset(mbuf, struct rte_ipv4_hdr *, mbuf->l2_len)->hdr_checksum = mbuf->hash.usr >> 16;
-	mbuf->ol_flags &= BUFFER_FLAGS;
 }

@@ -70,8 +70,6 @@ void covalent_free(struct rte_mbuf **mbufs, uint32_t count);
 void covalent_fill(struct rte_mbuf *mbuf, const uint8_t *bytes, uint16_t count);
 /* Asks for the checksums of the IPv4 header, TCP and UDP of a frame that covalent_fill wrote; for none where the frame ends before those headers do. */
 void covalent_ask_checksums(struct rte_mbuf *mbuf);
-/* Takes that back: the frame is as covalent_fill wrote it. */
-void covalent_unask_checksums(struct rte_mbuf *mbuf);
 
 /* ---- device.c: devices ---- */
 
