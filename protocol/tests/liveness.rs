@@ -188,8 +188,9 @@ fn a_peer_that_does_not_hear_is_found_out_by_its_own_balls() {
     let Bench { sides, .. } = &mut bench;
     let mut paces = 0;
     while sides[A].host.downs().is_empty() {
-        // What A says is lost and B's paces pass; the first of its balls reflects what it had heard before.
+        // What A says is lost and paces pass; the first of B's balls reflects what it had heard before.
         let mut buffer = [0; FRAME_BYTES_MAX];
+        sides[A].node.on_tick(&mut sides[A].host);
         while sides[A].node.poll_transmit(0, &mut buffer).is_some() {}
         sides[B].node.on_tick(&mut sides[B].host);
         while let Some(len) = sides[B].node.poll_transmit(0, &mut buffer) {
@@ -200,6 +201,36 @@ fn a_peer_that_does_not_hear_is_found_out_by_its_own_balls() {
         assert!(paces <= 6);
     }
     assert_eq!(sides[A].host.downs(), [DownReason::Unreflected]);
+}
+
+/// A side that stood still finds all balls of its peer at once. They were said before what it had not sent yet, and tell
+/// nothing of whether that arrives.
+#[test]
+fn balls_that_waited_for_a_side_that_stood_still_are_no_evidence() {
+    let mut bench = with_ratio(1, 4);
+    bench.run(2);
+    bench.submit(A, Mode::TwoPhase, b"x", 1);
+    let mut buffer = [0; FRAME_BYTES_MAX];
+    let mut unsent = Vec::new();
+    while let Some(len) = bench.sides[A].node.poll_transmit(0, &mut buffer) {
+        unsent.push(buffer[..len].to_vec());
+    }
+    assert!(!unsent.is_empty());
+    let Bench { sides, .. } = &mut bench;
+    for _ in 0..8 {
+        sides[B].node.on_tick(&mut sides[B].host);
+        while let Some(len) = sides[B].node.poll_transmit(0, &mut buffer) {
+            let frame = buffer[..len].to_vec();
+            sides[A].node.on_frame(0, &frame, &mut sides[A].host);
+        }
+    }
+    assert!(sides[A].host.downs().is_empty());
+    for frame in unsent {
+        bench.inject(B, 0, &frame);
+    }
+    bench.settle();
+    assert_eq!(bench.sides[A].host.completed.len(), 1);
+    assert!(bench.sides.iter().all(|side| side.host.downs().is_empty()));
 }
 
 /// A link that did something useful since it came up comes back at once, however often it fails.

@@ -9,7 +9,8 @@ use super::feedback::Feedback;
 
 /// Round trips of other links, without one here, after which a link with something open asks.
 const ASK_AFTER: u32 = 2;
-/// Balls heard one after the other that reflect nothing of what there is to reflect, after which the link is dead.
+/// Balls heard one after the other that reflect nothing of what there is to reflect, after which the link is dead. One counts
+/// for each pace of this side: those that came while it stood still were said before what it had not sent yet.
 pub(crate) const UNREFLECTED_BALLS_MAX: u32 = 5;
 
 /// What a link counts towards its own death.
@@ -27,6 +28,8 @@ pub(crate) struct Liveness {
     outpaced: u32,
     /// Balls that reflected nothing since something last was, though something of this side's was to be reflected.
     unreflected_balls: u32,
+    /// One was counted since the last tick.
+    counted_since_tick: bool,
 }
 
 impl Liveness {
@@ -39,6 +42,7 @@ impl Liveness {
             round_trip: first,
             outpaced: 0,
             unreflected_balls: 0,
+            counted_since_tick: false,
         }
     }
 
@@ -50,6 +54,7 @@ impl Liveness {
         self.round_trip = draw.sequence();
         self.outpaced = draw.below(40);
         self.unreflected_balls = draw.below(UNREFLECTED_BALLS_MAX);
+        self.counted_since_tick = draw.flag();
     }
 
     /// Something that was said is reflected. Tells whether that ends a round trip: of something that was said after the
@@ -117,7 +122,15 @@ impl Liveness {
 
     /// A ball was heard that reflects nothing new though there is something to reflect. Tells whether that were too many.
     pub const fn unreflected_ball(&mut self) -> bool {
-        self.unreflected_balls += 1;
+        if !self.counted_since_tick {
+            self.counted_since_tick = true;
+            self.unreflected_balls += 1;
+        }
         self.unreflected_balls >= UNREFLECTED_BALLS_MAX
+    }
+
+    /// One pace of this side passed.
+    pub const fn tick(&mut self) {
+        self.counted_since_tick = false;
     }
 }

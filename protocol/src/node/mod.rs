@@ -296,6 +296,7 @@ impl Node {
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
             link.handshake.tick();
+            link.liveness.tick();
             match link.state {
                 LinkState::Down => {}
                 LinkState::Init => link.handshake.due = true,
