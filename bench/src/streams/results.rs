@@ -285,6 +285,30 @@ mod tests {
     use crate::streams::session::example::with_sweeps;
 
     #[test]
+    fn ours_held_only_if_it_took_part_and_never_failed() {
+        let entry = |name: &str| Entry {
+            name: name.to_owned(),
+            ..Entry::default()
+        };
+        let absent = |name| Entry {
+            absent: Some("no core is left".to_owned()),
+            ..entry(name)
+        };
+        let failed = |name| Entry {
+            failures: vec!["it ended".to_owned()],
+            ..entry(name)
+        };
+        // Whether peers were there is not ours to say.
+        assert!(ours_held(&[
+            entry("covalent-port"),
+            absent("aeron"),
+            failed("ring")
+        ]));
+        assert!(!ours_held(&[entry("covalent-pipe"), absent("covalent-cas")]));
+        assert!(!ours_held(&[failed("covalent-pipe-alone"), entry("ring")]));
+    }
+
+    #[test]
     fn what_is_written_is_read_and_the_last_one_found() {
         let folder = tempfile::tempdir().expect("a directory");
         let before = example();
