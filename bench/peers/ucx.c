@@ -87,6 +87,18 @@ static int post(struct messenger *this)
     return 0;
 }
 
+/* Lets what was begun end, for so many rounds: a worker that is destroyed while it reads from the other process aborts. */
+static void settle(struct messenger *this, ucs_status_ptr_t request)
+{
+    for (int round = 0; round < ROUNDS_TO_CLOSE && UCS_PTR_IS_PTR(request); round++) {
+        ucp_worker_progress(this->worker);
+        if (ucp_request_check_status(request) != UCS_INPROGRESS)
+            break;
+    }
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+}
+
 static void close_messenger(struct messenger *this)
 {
     if (this->worker != NULL) {
@@ -96,19 +108,14 @@ static void close_messenger(struct messenger *this)
             if (!slot->arrived && request != NULL)
                 ucp_request_cancel(this->worker, request);
         }
+        ucp_request_param_t flush = {0};
+        settle(this, ucp_worker_flush_nbx(this->worker, &flush));
         if (this->peer != NULL) {
             ucp_request_param_t param = {
                 .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                 .flags = UCP_EP_CLOSE_FLAG_FORCE,
             };
-            ucs_status_ptr_t closing = ucp_ep_close_nbx(this->peer, &param);
-            for (int round = 0; round < ROUNDS_TO_CLOSE && UCS_PTR_IS_PTR(closing); round++) {
-                ucp_worker_progress(this->worker);
-                if (ucp_request_check_status(closing) != UCS_INPROGRESS)
-                    break;
-            }
-            if (UCS_PTR_IS_PTR(closing))
-                ucp_request_free(closing);
+            settle(this, ucp_ep_close_nbx(this->peer, &param));
         }
         ucp_worker_destroy(this->worker);
     }
