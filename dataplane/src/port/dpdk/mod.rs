@@ -24,6 +24,8 @@ mod absent;
 #[cfg(feature = "dpdk")]
 mod device;
 #[cfg(feature = "dpdk")]
+mod driver;
+#[cfg(feature = "dpdk")]
 mod eal;
 #[cfg(feature = "dpdk")]
 mod events;

@@ -14,6 +14,7 @@ use tracing::info;
 use super::{
     Plan, Wanted,
     device::{Abilities, Device, DeviceError, RuleHandle, Wish},
+    driver::Driver,
     eal,
     look::Look,
     nap::Nap,
@@ -34,9 +35,6 @@ const TAGS_BYTES: usize = 8;
 /// Buffers beside those in rings: what a burst has in hand, and what a pool keeps back from lending.
 const SPARE_BUFFERS: u32 = 512;
 
-/// Rings that `net_af_xdp` fills and empties whatever it is asked for.
-const AF_XDP_SLOTS: u32 = 2048;
-
 const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --status` shows which devices on PCI a driver of DPDK may have, and virtual ones \
                     on an interface want root";
 
@@ -44,12 +42,6 @@ const CURE: &str = "cure: see DPDK's own lines in the log; `dpdk-devbind.py --st
 /// there. Not less: a caller that hangs up before the other process has
 /// greeted it ends that process, for the driver there closes a descriptor that DPDK still waits on.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
-
-/// Drivers that count a frame that finds no room in the ring as an error, each time that it is tried: it is sent later.
-const COUNT_REFUSED: [&str; 2] = ["net_af_xdp", "net_tap"];
-
-/// The driver that keeps what it has sent until the next frames come, and does not give it back when it is asked.
-const KEEPS_SENT: &str = "net_virtio";
 
 /// See the module's documentation.
 pub(in crate::port) struct DpdkPort {
@@ -187,8 +179,9 @@ impl DpdkPort {
         let mut device = Device::open(wanted.device).map_err(failed)?;
         let can = device.abilities(wanted.ring_slots).map_err(failed)?;
         check_wishes(wanted, &can)?;
+        let driver = Driver::named(&can.driver);
         let pools = || {
-            let receive = Pool::create(receive_buffers(wanted.queues, &can))?;
+            let receive = Pool::create(receive_buffers(wanted.queues, &can, driver))?;
             let transmit = Pool::create(transmit::pool_buffers(wanted.ring_slots, can.tx_slots))?;
             Some((receive, transmit))
         };
@@ -200,7 +193,7 @@ impl DpdkPort {
             )
         })?;
         let page_bytes = receive.page_bytes();
-        let medium = Medium::of(wanted.device, &can.driver);
+        let medium = Medium::of(wanted.device, driver);
         let wish = Wish {
             queues: wanted.queues,
             rx_slots: can.rx_slots,
@@ -259,11 +252,11 @@ impl DpdkPort {
                 wanted.ring_slots,
                 transmit,
                 wish.tx_checksum,
-                can.driver == KEEPS_SENT,
+                driver.keeps_sent,
             ),
             rules: Rules::new(),
             medium,
-            tells_losses: !COUNT_REFUSED.contains(&can.driver.as_str()),
+            tells_losses: !driver.counts_refused,
             frame_room_bytes: frame_bytes_max as usize + TAGS_BYTES,
             drop_bad_checksums: wish.rx_checksum,
             enabled: true,
@@ -329,18 +322,16 @@ fn check_wishes(wanted: &Wanted<'_>, can: &Abilities) -> Result<(), PortError> {
 }
 
 /// Buffers for all that a device may hold, for what other ports keep of its frames, and to spare.
-fn receive_buffers(queues: u32, can: &Abilities) -> u32 {
-    let held = if can.driver == "net_af_xdp" {
-        2 * can.rx_slots.max(AF_XDP_SLOTS)
-    } else {
-        can.rx_slots
-    };
+fn receive_buffers(queues: u32, can: &Abilities, driver: Driver) -> u32 {
+    let held = driver
+        .own_rings_slots_min
+        .map_or(can.rx_slots, |slots_min| 2 * can.rx_slots.max(slots_min));
     queues * held + can.tx_slots + SPARE_BUFFERS + STRAY_BUFFERS
 }
 
 impl Medium {
-    fn of(device: &str, driver: &str) -> Self {
-        if driver != "net_memif" {
+    fn of(device: &str, driver: Driver) -> Self {
+        if !driver.hangs_up {
             return Self::Wire;
         }
         let answers = device
