@@ -304,7 +304,10 @@ mod tests {
             absent("aeron"),
             failed("ring")
         ]));
-        assert!(!ours_held(&[entry("covalent-pipe"), absent("covalent-cas")]));
+        assert!(!ours_held(&[
+            entry("covalent-pipe"),
+            absent("covalent-cas")
+        ]));
         assert!(!ours_held(&[failed("covalent-pipe-alone"), entry("ring")]));
     }
 
