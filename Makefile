@@ -130,7 +130,7 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
 
-# Takes hours of one core; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
+# Takes half an hour beside nothing else; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
 guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md
 	@scripts/install-packages build dpdk guest
 	@$(CARGO) build --release --workspace --features ibverbs --locked
