@@ -2,13 +2,18 @@
 
 use std::{
     env,
+    fs::File,
     io::{BufRead, BufReader, Lines},
-    os::unix::process::CommandExt,
+    os::{fd::AsRawFd, unix::process::CommandExt},
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
+    sync::OnceLock,
 };
 
-use nix::unistd::Pid;
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    unistd::Pid,
+};
 
 use super::node::unprivileged;
 
@@ -30,10 +35,11 @@ impl Application {
 
     /// As [`Application::start`], as a user without rights if this process may become one.
     pub fn start_as_nobody(role: &str, socket: PathBuf, argument: &str) -> Self {
-        let mut command = Command::new(program());
-        if let Some(group) = unprivileged() {
-            command.uid(group.gid.as_raw()).gid(group.gid.as_raw());
-        }
+        let Some(group) = unprivileged() else {
+            return Self::start(role, socket, argument);
+        };
+        let mut command = Command::new(program_for_others());
+        command.uid(group.gid.as_raw()).gid(group.gid.as_raw());
         Self::spawn(&mut command, role, socket, argument)
     }
 
@@ -110,6 +116,17 @@ impl Drop for Application {
 
 fn program() -> PathBuf {
     env::current_exe().expect("this test")
+}
+
+/// The same by a descriptor: who has no rights may not get at the directory where it was built, `/root` for instance.
+fn program_for_others() -> PathBuf {
+    static OPEN: OnceLock<File> = OnceLock::new();
+    let file = OPEN.get_or_init(|| {
+        let file = File::open(program()).expect("this test");
+        fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).expect("a descriptor that children keep");
+        file
+    });
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// What a child was told: its daemon's socket and its argument. `None` in a process that is no child, which has nothing to do.
