@@ -17,6 +17,7 @@
 //! | [`node`] | peers, queues, dispatch, resolution |
 //! | [`verb`] | what applications ask of a region |
 //! | [`region`] | regions, and verbs executed on them |
+//! | [`tree`] | who is where beyond the neighbours |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
@@ -46,6 +47,7 @@ mod refusal;
 pub mod region;
 mod reply;
 mod transaction;
+pub mod tree;
 pub mod verb;
 pub mod wire;
 
