@@ -53,13 +53,14 @@ pub mod wire;
 
 pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
-pub use event::{DownReason, LinkEvent};
+pub use event::{DownReason, LinkEvent, NodeEvent};
 pub use exchange::ExchangeId;
 pub use host::{Execution, Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError,
+    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PeerView,
+    SubmitError, WayView,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

@@ -376,6 +376,7 @@ fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneE
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
+        fabric: None,
     })
 }
 
