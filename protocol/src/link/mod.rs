@@ -126,7 +126,7 @@ pub(crate) struct Link {
     pub departing: Departing,
     /// Ticks since something was heard.
     pub silent_paces: u32,
-    /// Something other than the ball was sent since the last tick.
+    /// Something other than the ball and notes was sent since the last tick.
     pub sent_since_tick: bool,
     pub ball_due: bool,
     /// The upper half of the peer's clock, as its last ball in this epoch said it.
@@ -276,9 +276,12 @@ impl Link {
             self.feedback.said(header.mine_at(index));
         }
         self.counters.tx_records += records as u64;
-        // The ball itself does not count, or an idle link would bounce it at every other pace only.
-        self.sent_since_tick |= part.kind != Kind::Ball;
-        self.ball_due = false;
+        // The ball itself does not count, or an idle link would bounce it at every other pace only. Nor does what is said of trees with
+        // each pace: the ball goes beside it, for it says what nothing else does.
+        if part.kind != Kind::Note {
+            self.sent_since_tick |= part.kind != Kind::Ball;
+            self.ball_due = false;
+        }
         self.feedback.next_sequence().wrapping_sub(1)
     }
 

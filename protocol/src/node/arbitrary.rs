@@ -100,6 +100,7 @@ impl Node {
                 self.scramble_latches(set, draw, host);
             }
         }
+        self.scramble_trees(draw);
     }
 
     /// What is tentative in a latch is so at the host: none is drawn over.

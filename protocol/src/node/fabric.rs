@@ -12,7 +12,7 @@ use crate::{
     link::{Link, Part},
     tree::{
         BERTHS_MAX, Berths, TreeCounters, TreeEvent, TreeView, Trees, TreesConfig, Watch,
-        note::NOTE_BYTES_MAX,
+        note::{self, NOTE_BYTES_MAX},
     },
     wire::{
         CONTINUATION_PAYLOAD_BYTES, RECORD_PAYLOAD_BYTES, frame::FrameWriter, message::records_for,
@@ -56,7 +56,7 @@ pub struct WayView {
 pub(super) struct Fabric {
     trees: Trees,
     links: [Option<usize>; BERTHS_MAX],
-    /// The record that carried the last note to each berth, while it is not known to have been heard.
+    /// The record that carried the last advert to each berth, while it is not known to have been heard.
     unheard: [Option<u32>; BERTHS_MAX],
 }
 
@@ -162,6 +162,17 @@ impl Node {
         let links = &self.fabric.as_ref()?.links;
         let link = (*links.get(usize::from(berth))?)?;
         Some(self.links[link].port)
+    }
+
+    /// Draws what trees know; see [`Trees::scramble`].
+    #[cfg(feature = "arbitrary-state")]
+    pub(super) fn scramble_trees(&mut self, draw: &mut super::arbitrary::Draw) {
+        if let Some(fabric) = &mut self.fabric {
+            fabric.trees.scramble(draw.long());
+            for unheard in &mut fabric.unheard {
+                *unheard = draw.flag().then(|| draw.sequence());
+            }
+        }
     }
 
     /// Lets trees hear of something.
@@ -323,7 +334,9 @@ impl Node {
             shared -= records_for(len);
             let part = Part::whole(Kind::Note, 0, 0, &note[..len]);
             let record = link.write(writer, clock, &part);
-            fabric.unheard[usize::from(berth)] = Some(record);
+            if note::is_advert(&note[..len]) {
+                fabric.unheard[usize::from(berth)] = Some(record);
+            }
         }
         Ok(())
     }

@@ -446,12 +446,12 @@ impl Node {
         Ok(())
     }
 
-    /// The ball, if it asks or was asked for; or if it is due and nothing else is said, for whatever is said reflects as
+    /// The ball, if it asks or was asked for; or if it is due and nothing but notes is said, for whatever is said reflects as
     /// well as it does.
     #[inline]
     fn write_ball(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &self.links[at];
-        let due = link.liveness.ball_due() || (link.ball_due && writer.records() == 0);
+        let due = link.liveness.ball_due() || link.ball_due;
         if due {
             self.write_ball_now(at, writer);
         }

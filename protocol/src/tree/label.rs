@@ -21,7 +21,7 @@ impl Label {
     pub const HOP_RANKS: u64 = 1 << 32;
     /// No rank is greater: 2^30 hops. What claims to be is not believed.
     pub const RANK_MAX: u64 = 1 << 62;
-    /// No root counts further. What claims to is not believed. At a wave for each pace of 20 ms it lasts 89,000 years.
+    /// No root counts further. What claims to is not believed. At eight waves for each pace of 20 ms it lasts 11,000 years.
     pub const WAVE_MAX: u64 = 1 << 47;
 
     /// The label with this wave and rank.

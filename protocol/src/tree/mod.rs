@@ -14,6 +14,7 @@
 //! | `root` | waves, which only the root begins |
 //! | `say` | the next note |
 //! | `pace` | what is done with each pace |
+//! | `audit` | comparing notes with each neighbour; the own table |
 //! | `view` | what may be seen of it |
 //!
 //! # Why there is no loop
@@ -28,6 +29,9 @@
 //! it, the node is [lost](Standing::Lost) and tells its neighbours; its children then do the same for themselves. Whoever denied says so
 //! again when it hangs anew or its parent moved, and that wakes those who gave up.
 
+#[cfg(feature = "arbitrary-state")]
+mod arbitrary;
+mod audit;
 mod berths;
 mod label;
 pub mod note;
@@ -138,6 +142,9 @@ pub struct Trees {
     up: Berths,
     waves: Waves,
     full_told: bool,
+    /// Nothing could be forgotten since the last pace.
+    nothing_to_forget: bool,
+    paces: u8,
     counters: TreeCounters,
 }
 
@@ -163,6 +170,8 @@ impl Trees {
             up: Berths::NONE,
             waves: Waves::default(),
             full_told: false,
+            nothing_to_forget: false,
+            paces: 0,
             counters: TreeCounters::default(),
         }
     }
@@ -190,6 +199,7 @@ impl Trees {
             return;
         }
         self.on_down(berth, watch);
+        self.berths[usize::from(berth)].clear();
         self.up.insert(berth);
         let Self { table, berths, .. } = self;
         for at in table.indices() {
@@ -239,6 +249,8 @@ impl Trees {
             Note::Advert(items) => items.for_each(|item| self.on_advert(berth, &item, watch)),
             Note::Seek(items) => items.for_each(|item| self.on_seek(berth, &item, watch)),
             Note::Denied(roots) => roots.for_each(|root| self.on_denied(berth, root, watch)),
+            Note::Digest(digest) => self.on_digest(berth, &digest, watch),
+            Note::Tell(number) => self.on_tell(berth, number),
             Note::Called(names) => {
                 names.for_each(|(root, name)| self.on_called(berth, root, name, watch));
             }
@@ -250,9 +262,9 @@ impl Trees {
         let said = Said::of(item);
         let at = match self.table.find(item.root) {
             Some(at) => at,
-            None if said.hangs && item.root != self.guid => match self.table.insert(item.root) {
+            None if said.hangs && item.root != self.guid => match self.take_in(item.root) {
                 Some(at) => at,
-                None => return self.tell_full(item.root, watch),
+                None => return self.leave_out(berth, item.root, watch),
             },
             None => return,
         };
@@ -299,7 +311,16 @@ impl Trees {
         watch.on_tree(TreeEvent::Called { root, name });
     }
 
-    fn tell_full(&mut self, root: u64, watch: &mut impl Watch) {
+    /// Takes in a tree; where there is no room, in the place of one that is lost for longest and may go.
+    fn take_in(&mut self, root: u64) -> Option<usize> {
+        self.table.insert(root).or_else(|| {
+            self.make_room();
+            self.table.insert(root)
+        })
+    }
+
+    fn leave_out(&mut self, berth: u8, root: u64, watch: &mut impl Watch) {
+        self.berths[usize::from(berth)].audit.left_out = true;
         if !self.full_told {
             self.full_told = true;
             watch.on_tree(TreeEvent::Full { root });

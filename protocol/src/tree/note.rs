@@ -5,6 +5,8 @@
 //!  Advert   ├ 1 u8 ┼ item × 1 to 40 ┤        one item: 28 bytes, one record; 40: 1,081 bytes, one frame
 //!  Seek     ├ 2 u8 ┼ item × 1 to 40 ┤        the label is the bound; flags, hops and life are 0
 //!  Denied   ├ 3 u8 ┼ root u64 × 1 to 135 ┤
+//!  Digest   ├ 4 u8 ┼ number of the Tell that it answers u8, 0 for none ┼ 0 ×2 ┼ trees u32 ┼ sum u64 ┤         16 bytes
+//!  Tell     ├ 5 u8 ┼ number u8, not 0 ┤               say everything again
 //!  Called   ├ 11 u8 ┼ (root u64 ┼ bytes of its name u8, 1 to 32 ┼ its name) × 1 to 108 ┤
 //!  flags of an item: 1 hangs (0: lost, and then the others and the hops are 0), 2 "you are my parent", 4 "and I do not know the root's name"
 //! ```
@@ -35,9 +37,16 @@ const NAME_ENTRY_BYTES_MAX: usize = ROOT_BYTES + 1 + Name::BYTES_MAX;
 
 const _: () = assert!(NOTE_BYTES_MAX <= FRAME_PAYLOAD_BYTES_MAX);
 
+/// The greatest wave that an item has room for.
+const WAVE_BITS_MAX: u64 = (1 << 48) - 1;
+
+const _: () = assert!(WAVE_BITS_MAX > Label::WAVE_MAX);
+
 const ADVERT: u8 = 1;
 const SEEK: u8 = 2;
 const DENIED: u8 = 3;
+const DIGEST: u8 = 4;
+const TELL: u8 = 5;
 const CALLED: u8 = 11;
 
 const HANGS: u8 = 1;
@@ -101,7 +110,9 @@ impl Item {
         bytes[1..3].copy_from_slice(&self.hops.to_le_bytes());
         bytes[3..5].copy_from_slice(&self.life.to_le_bytes());
         bytes[5..13].copy_from_slice(&self.root.to_le_bytes());
-        bytes[13..19].copy_from_slice(&self.label.wave().to_le_bytes()[..6]);
+        // What registers hold may be more than there is room for: then it is the most, which is as little believed.
+        let wave = self.label.wave().min(WAVE_BITS_MAX);
+        bytes[13..19].copy_from_slice(&wave.to_le_bytes()[..6]);
         bytes[19..27].copy_from_slice(&self.label.rank().to_le_bytes());
         bytes
     }
@@ -143,6 +154,11 @@ pub enum Note<'a> {
     Seek(Items<'a>),
     /// The speaker cannot come nearer to these roots now. It says so again when that may have changed.
     Denied(Roots<'a>),
+    /// What all that the speaker said comes to.
+    Digest(Digest),
+    /// The speaker noted something else than that: everything is to be said again. With a number that is not 0, which the digest behind it
+    /// repeats.
+    Tell(u8),
     /// What these roots are called.
     Called(Names<'a>),
 }
@@ -169,10 +185,67 @@ impl<'a> Note<'a> {
                 }
             }
             DENIED => Ok(Self::Denied(Roots::read(content)?)),
+            DIGEST => Ok(Self::Digest(Digest::read(content)?)),
+            TELL => match content {
+                [0] => Err(BadNote::Reserved),
+                &[number] => Ok(Self::Tell(number)),
+                _ => Err(BadNote::Length),
+            },
             CALLED => Ok(Self::Called(Names::read(content)?)),
             _ => Err(BadNote::Kind),
         }
     }
+}
+
+/// What all that a node says to a neighbour comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    /// The number of the question that was answered before it; 0 for none.
+    pub answers: u8,
+    /// Trees in which the speaker hangs.
+    pub items: u32,
+    /// The sum of all that it said of these, mixed.
+    pub sum: u64,
+}
+
+impl Digest {
+    fn read(content: &[u8]) -> Result<Self, BadNote> {
+        let &[answers, zero_0, zero_1, ref rest @ ..] = content else {
+            return Err(BadNote::Length);
+        };
+        let (items, rest) = rest.split_first_chunk::<4>().ok_or(BadNote::Length)?;
+        let sum: &[u8; 8] = rest.try_into().map_err(|_| BadNote::Length)?;
+        if (zero_0, zero_1) != (0, 0) {
+            return Err(BadNote::Reserved);
+        }
+        Ok(Self {
+            answers,
+            items: u32::from_le_bytes(*items),
+            sum: u64::from_le_bytes(*sum),
+        })
+    }
+
+    /// Writes it into `space`, of [`NOTE_BYTES_MIN`] bytes at least, and returns the length of the note.
+    pub fn write(&self, space: &mut [u8]) -> Option<usize> {
+        let mut writer = Writer::new(space, DIGEST);
+        writer.put(&[self.answers, 0, 0]);
+        writer.put(&self.items.to_le_bytes());
+        writer.put(&self.sum.to_le_bytes());
+        writer.finish()
+    }
+}
+
+/// Writes the question for everything into `space`, likewise. Its number is not 0.
+pub fn write_tell(number: u8, space: &mut [u8]) -> Option<usize> {
+    let mut writer = Writer::new(space, TELL);
+    writer.put(&[number]);
+    writer.finish()
+}
+
+/// Whether a note is an advert.
+#[must_use]
+pub fn is_advert(note: &[u8]) -> bool {
+    note.first() == Some(&ADVERT)
 }
 
 /// The items of a note, one after the other.
@@ -416,6 +489,8 @@ mod tests {
                 roots.clone().for_each(|root| writer.root(root));
                 writer.finish()
             }
+            Note::Digest(digest) => digest.write(&mut space),
+            Note::Tell(number) => write_tell(*number, &mut space),
             Note::Called(names) => {
                 let mut writer = Writer::called(&mut space);
                 names
@@ -503,7 +578,7 @@ mod tests {
         /// Whatever the bytes are: a note or an error, and a note is those very bytes.
         #[test]
         fn any_bytes_are_a_note_that_a_node_writes_or_none(
-            kind in prop_oneof![Just(ADVERT), Just(SEEK), Just(DENIED), Just(CALLED), any::<u8>()],
+            kind in prop_oneof![Just(ADVERT), Just(SEEK), Just(DENIED), Just(DIGEST), Just(TELL), Just(CALLED), any::<u8>()],
             flags in prop_oneof![4 => 0..8u8, 1 => any::<u8>()],
             quiet: bool,
             content in prop_oneof![collection::vec(any::<u8>(), 0..60), collection::vec(any::<u8>(), 1060..1100), "[a-z]{8}\\x01[a-z]{9}\\x02[a-z]{2}".prop_map(String::into_bytes)],
@@ -553,7 +628,7 @@ mod tests {
         assert_eq!(with(1, CHILD), Some(BadNote::Reserved), "lost on a parent");
         assert_eq!(with(1, 0), Some(BadNote::Reserved), "lost, at some hops");
         assert_eq!(with(6, 0), Some(BadNote::Nobody));
-        for kind in [0, 4, 10, 12, 255] {
+        for kind in [0, 6, 10, 12, 255] {
             assert_eq!(with(0, kind), Some(BadNote::Kind), "{kind}");
         }
         assert_eq!(Note::read(&[]).err(), Some(BadNote::Kind));
@@ -566,6 +641,22 @@ mod tests {
             Some(BadNote::Length),
             "longer than a frame"
         );
+        let digest = Digest {
+            answers: 7,
+            items: 3,
+            sum: 1 << 60,
+        };
+        let mut space = [0xee; NOTE_BYTES_MIN];
+        assert_eq!(digest.write(&mut space), Some(16));
+        assert!(matches!(Note::read(&space[..16]), Ok(Note::Digest(heard)) if heard == digest));
+        assert_eq!(Note::read(&space[..15]).err(), Some(BadNote::Length));
+        assert_eq!(Note::read(&space[..17]).err(), Some(BadNote::Length));
+        space[2] = 1;
+        assert_eq!(Note::read(&space[..16]).err(), Some(BadNote::Reserved));
+        assert_eq!(write_tell(9, &mut space), Some(2));
+        assert!(matches!(Note::read(&space[..2]), Ok(Note::Tell(9))));
+        assert_eq!(Note::read(&[TELL, 0]).err(), Some(BadNote::Reserved));
+        assert_eq!(Note::read(&[TELL, 1, 1]).err(), Some(BadNote::Length));
         let mut called = [b'a'; CALLED_BYTES_MIN];
         (called[0], called[9]) = (CALLED, 32);
         let error = |bytes: &[u8]| Note::read(bytes).err();

@@ -4,10 +4,15 @@ use super::{Berths, Standing, Trees, Watch, table::Said};
 
 /// Paces after which a tree that is lost may be forgotten: 5 s.
 const LOST_PACES_MAX: u8 = 250;
+/// Paces after which it may be forgotten for the sake of another: long enough for everybody behind to have lost it too.
+const LOST_PACES_MIN: u8 = 8;
 
 impl Trees {
-    /// A pace passed. `heard_all`: the berths whose neighbour is known to have heard everything that was said to it.
+    /// A pace passed. `heard_all`: the berths whose neighbour is known to have heard every advert that was said to it.
     pub fn on_tick(&mut self, heard_all: Berths, watch: &mut impl Watch) {
+        self.paces = self.paces.wrapping_add(1);
+        self.nothing_to_forget = false;
+        self.mend_own();
         self.pace_waves(watch);
         // From the end, because a tree that is forgotten leaves the order.
         for place in (0..self.table.len()).rev() {
@@ -15,15 +20,24 @@ impl Trees {
             if self.own == Some(at) {
                 continue;
             }
-            if core::mem::take(&mut self.table[at].hops_untold) {
+            self.mend(at, watch);
+            let tree = &mut self.table[at];
+            if tree.told_hops != tree.hops {
+                tree.told_hops = tree.hops;
                 self.advert(at, self.up);
             }
             if self.table[at].standing == Standing::Hangs {
                 self.ask_again(at);
             } else {
                 self.seek_again(at, watch);
-                self.forget_if_gone(at, heard_all);
+                self.note_heard(at, heard_all);
+                if self.table[at].lost_paces >= LOST_PACES_MAX && self.may_go(at) {
+                    self.forget(at);
+                }
             }
+        }
+        for berth in self.up.iter() {
+            self.berths[usize::from(berth)].audit.digest_due = true;
         }
     }
 
@@ -53,26 +67,46 @@ impl Trees {
         self.settle(at, watch);
     }
 
-    /// Forgets a tree to whose root there is no way for long, label and all. Only when nobody can hang on this node or take it for a parent on an
-    /// old word: then labels stay in order without its own.
-    fn forget_if_gone(&mut self, at: usize, heard_all: Berths) {
-        if self.table[at].standing != Standing::Lost {
-            return;
-        }
+    /// Notes who heard that this node is lost.
+    fn note_heard(&mut self, at: usize, heard_all: Berths) {
         let has_heard = |&berth: &u8| !self.berths[usize::from(berth)].waits(at);
-        let heard: Berths = heard_all.iter().filter(has_heard).collect();
-        let says_something = !self.who(at, |said| said.hangs).is_empty();
-        let is_waiting = self.berths.iter().any(|berth| berth.waits(at));
+        let heard: Berths = heard_all.and(self.up).iter().filter(has_heard).collect();
         let tree = &mut self.table[at];
         tree.unheard = tree.unheard.without(heard);
         tree.lost_paces = tree.lost_paces.saturating_add(1);
-        let may_go = !says_something && !is_waiting && tree.unheard.is_empty();
-        if may_go && tree.lost_paces >= LOST_PACES_MAX {
-            self.table.remove(at);
-            for berth in &mut self.berths {
-                berth.said[at] = Said::NOTHING;
-            }
-            self.full_told = false;
+    }
+
+    /// Whether a tree may be forgotten, label and all: it is lost, and nobody can hang on this node or take it for a parent on an old word. Then labels
+    /// stay in order without its own.
+    fn may_go(&self, at: usize) -> bool {
+        let tree = &self.table[at];
+        tree.standing == Standing::Lost
+            && tree.unheard.is_empty()
+            && self.who(at, |said| said.hangs).is_empty()
+            && !self.berths.iter().any(|berth| berth.waits(at))
+    }
+
+    fn forget(&mut self, at: usize) {
+        self.table.remove(at);
+        for berth in &mut self.berths {
+            berth.said[at] = Said::NOTHING;
+        }
+        self.full_told = false;
+    }
+
+    /// Forgets the tree that is lost for longest, if any may go. What a neighbour says cannot have it searched for more than once in a pace in vain.
+    pub(super) fn make_room(&mut self) {
+        if self.nothing_to_forget {
+            return;
+        }
+        let oldest = self
+            .table
+            .indices()
+            .filter(|&at| self.table[at].lost_paces >= LOST_PACES_MIN && self.may_go(at))
+            .max_by_key(|&at| self.table[at].lost_paces);
+        match oldest {
+            Some(at) => self.forget(at),
+            None => self.nothing_to_forget = true,
         }
     }
 }

@@ -10,20 +10,36 @@ pub(super) const fn first_wave(life: u16) -> u64 {
     1 + life as u64
 }
 
+/// Most waves between two paces; the next one waits. From whatever tables, each node on a way may have a later wave than the one before it, and the root
+/// hears of one when the other has spread.
+const WAVES_MAX: u8 = 8;
+
 /// Paces running in which another root of the same GUID is heard, after which it is a twin and not an earlier life of this node.
 const RIVAL_PACES: u8 = 3;
 
 /// What the root keeps of its waves.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Waves {
-    /// One was begun since the last pace: the next one waits.
-    begun: bool,
+    /// How many were begun since the last pace.
+    begun: u8,
     /// The wave that waits; 0 for none.
     due: u64,
     /// Another root of this GUID was heard since the last pace.
     rival_heard: bool,
     /// Paces running with one.
     rival_paces: u8,
+}
+
+impl Waves {
+    #[cfg(feature = "arbitrary-state")]
+    pub fn scramble(&mut self, rng: &mut fastrand::Rng) {
+        *self = Self {
+            begun: rng.u8(..),
+            due: rng.u64(..1 << 46),
+            rival_heard: rng.bool(),
+            rival_paces: rng.u8(..),
+        };
+    }
 }
 
 impl Trees {
@@ -44,7 +60,7 @@ impl Trees {
         }
     }
 
-    /// Begins this wave, if it is a later one: now, or with the next pace if one was begun since the last. Returns false where the counter is at its end.
+    /// Begins this wave, if it is a later one: now, or with the next pace if [`WAVES_MAX`] were begun since the last. Returns false where the counter is at its end.
     pub(super) fn rise(&mut self, wave: u64) -> bool {
         let Some(own) = self.own else {
             return false;
@@ -55,11 +71,11 @@ impl Trees {
         if wave <= self.table[own].label.wave() {
             return true;
         }
-        if self.waves.begun {
+        if self.waves.begun >= WAVES_MAX {
             self.waves.due = self.waves.due.max(wave);
             return true;
         }
-        self.waves.begun = true;
+        self.waves.begun += 1;
         self.counters.waves += 1;
         self.table[own].label = Label::of_root(wave);
         self.advert(own, self.up);
@@ -68,7 +84,7 @@ impl Trees {
 
     /// A pace passed at the root.
     pub(super) fn pace_waves(&mut self, watch: &mut impl Watch) {
-        self.waves.begun = false;
+        self.waves.begun = 0;
         let due = core::mem::take(&mut self.waves.due);
         self.rise(due);
         if core::mem::take(&mut self.waves.rival_heard) {

@@ -5,7 +5,7 @@
 
 use super::{
     Standing, Trees,
-    note::{CALLED_BYTES_MIN, Item, NOTE_BYTES_MIN, Writer},
+    note::{self, CALLED_BYTES_MIN, Item, NOTE_BYTES_MIN, Writer},
 };
 
 impl Trees {
@@ -17,7 +17,7 @@ impl Trees {
             Some(NOTE_BYTES_MIN)
         } else if !place.names.is_empty() {
             Some(CALLED_BYTES_MIN)
-        } else if !place.seeks.is_empty() {
+        } else if !place.seeks.is_empty() || place.audit.tell_due || place.audit.digest_due {
             Some(NOTE_BYTES_MIN)
         } else {
             None
@@ -30,7 +30,10 @@ impl Trees {
         let len = self.take_adverts(berth, space);
         let len = len.or_else(|| self.take_denials(berth, space));
         let len = len.or_else(|| self.take_names(berth, space));
-        len.or_else(|| self.take_seeks(berth, space))
+        let len = len.or_else(|| self.take_seeks(berth, space));
+        let len = len.or_else(|| self.take_tell(berth, space));
+        // The last one, because it is about all that was said.
+        len.or_else(|| self.take_digest(berth)?.write(space))
     }
 
     fn take_adverts(&mut self, berth: u8, space: &mut [u8]) -> Option<usize> {
@@ -52,7 +55,7 @@ impl Trees {
         Item {
             root: tree.root,
             label: tree.label,
-            hops: if hangs { tree.hops } else { 0 },
+            hops: if hangs { tree.told_hops } else { 0 },
             life: tree.life,
             hangs,
             child,
@@ -93,5 +96,11 @@ impl Trees {
             }
         }
         writer.finish()
+    }
+
+    fn take_tell(&mut self, berth: u8, space: &mut [u8]) -> Option<usize> {
+        let audit = &mut self.berths.get_mut(usize::from(berth))?.audit;
+        let due = core::mem::take(&mut audit.tell_due);
+        due.then(|| note::write_tell(audit.asked, space)).flatten()
     }
 }

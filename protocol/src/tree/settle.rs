@@ -9,7 +9,6 @@ struct Before {
     parent: Option<u8>,
     standing: Standing,
     label: Label,
-    hops: u16,
     life: u16,
     /// Whether the parent could have been kept.
     parent_leads: bool,
@@ -29,7 +28,6 @@ impl Trees {
             parent: tree.parent,
             standing: tree.standing,
             label: tree.label,
-            hops: tree.hops,
             life: tree.life,
             parent_leads: tree.parent.is_some_and(|parent| leading.contains(parent)),
         };
@@ -118,11 +116,11 @@ impl Trees {
         let tree = &mut self.table[at];
         let is_news = tree.label != before.label
             || tree.life != before.life
-            || tree.hops < before.hops
+            || tree.hops < tree.told_hops
             || before.standing == Standing::Lost;
         let (root, hops) = (tree.root, tree.hops);
-        tree.hops_untold = !is_news && (tree.hops_untold || hops > before.hops);
         if is_news {
+            tree.told_hops = hops;
             self.advert(at, self.up);
         }
         if before.parent != Some(parent) {
@@ -171,7 +169,7 @@ impl Trees {
         let tree = &mut self.table[at];
         tree.standing = Standing::Lost;
         tree.hops = 0;
-        tree.hops_untold = false;
+        tree.told_hops = 0;
         tree.lost_paces = 0;
         tree.unheard = up;
         // The advert denies by itself.

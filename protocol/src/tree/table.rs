@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, vec, vec::Vec};
 
-use super::{Berths, Label, Standing, note::Item, waiting::Waiting};
+use super::{Berths, Label, Standing, audit::Audit, note::Item, waiting::Waiting};
 use crate::Name;
 
 /// What a neighbour said last of a tree.
@@ -14,6 +14,8 @@ pub(super) struct Said {
     pub hangs: bool,
     /// This node is its parent.
     pub child: bool,
+    /// The neighbour was asked to say everything again, and did not say this again yet.
+    pub stale: bool,
 }
 
 impl Said {
@@ -23,6 +25,7 @@ impl Said {
         life: 0,
         hangs: false,
         child: false,
+        stale: false,
     };
 
     /// What an item says. A label that no node has is not believed.
@@ -34,6 +37,7 @@ impl Said {
             life: item.life,
             hangs,
             child: hangs && item.child,
+            stale: false,
         }
     }
 
@@ -63,8 +67,8 @@ pub(super) struct Tree {
     pub life: u16,
     pub standing: Standing,
     pub parent: Option<u8>,
-    /// There are more hops than was told; told with the next pace.
-    pub hops_untold: bool,
+    /// What was told of the hops. That there are more is told with the next pace.
+    pub told_hops: u16,
     /// Berths whose neighbours wait for `wanted`.
     pub seekers: Berths,
     /// Berths whose neighbours were told "not now".
@@ -89,7 +93,7 @@ impl Tree {
             life: 0,
             standing: Standing::Lost,
             parent: None,
-            hops_untold: false,
+            told_hops: 0,
             seekers: Berths::NONE,
             denied: Berths::NONE,
             asked: Berths::NONE,
@@ -119,6 +123,7 @@ pub(super) struct Berth {
     pub denials: Waiting,
     pub names: Waiting,
     pub seeks: Waiting,
+    pub audit: Audit,
 }
 
 impl Berth {
@@ -129,12 +134,14 @@ impl Berth {
             denials: Waiting::new(trees),
             names: Waiting::new(trees),
             seeks: Waiting::new(trees),
+            audit: Audit::default(),
         }
     }
 
     /// Nothing was heard, and nothing waits.
     pub fn clear(&mut self) {
         self.said.fill(Said::NOTHING);
+        self.audit = Audit::default();
         for waiting in [
             &mut self.adverts,
             &mut self.denials,

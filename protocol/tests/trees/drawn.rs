@@ -16,6 +16,8 @@ enum Step {
     Mend(Index),
     Restart(Index),
     Tick(Index),
+    /// So many that what is lost is forgotten, if all heard that it is.
+    Paces(Index),
     Settle,
 }
 
@@ -28,6 +30,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             4 => any::<Index>().prop_map(Step::Mend),
             1 => any::<Index>().prop_map(Step::Restart),
             2 => any::<Index>().prop_map(Step::Tick),
+            1 => any::<Index>().prop_map(Step::Paces),
             1 => Just(Step::Settle),
         ],
         1..60,
@@ -87,6 +90,7 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
                 }
             }
             Step::Tick(node) => mesh.tick_at(node.index(nodes)),
+            Step::Paces(node) => (0..250).for_each(|_| mesh.tick_at(node.index(nodes))),
             Step::Settle => mesh.settle(),
         }
     }
@@ -103,9 +107,9 @@ fn run(nodes: usize, cables: &[(usize, usize)], steps: &[Step], seed: u64) {
     mesh.run(nodes * 6 + 2);
     mesh.truth();
     assert!(mesh.is_shortest());
-    let flights = mesh.flights;
+    let before = mesh.news;
     mesh.run(2);
-    assert_eq!(mesh.flights, flights, "at rest nothing is said");
+    assert_eq!(mesh.news, before, "at rest nothing but digests is said");
     for cable in 0..cables.len() {
         mesh.mend(cable);
     }

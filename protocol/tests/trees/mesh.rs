@@ -6,7 +6,7 @@ use covalent_protocol::{
     Name,
     tree::{
         BERTHS_MAX, Berths, Label, Standing, TreeEvent, TreeView, Trees, TreesConfig,
-        note::NOTE_BYTES_MAX,
+        note::{NOTE_BYTES_MAX, Note},
     },
 };
 use fastrand::Rng;
@@ -36,6 +36,10 @@ pub struct Mesh {
     at_berth: Vec<[Option<(usize, usize)>; BERTHS_MAX]>,
     /// Times that everything under way was delivered.
     pub flights: u32,
+    /// Notes that were written, but for digests.
+    pub news: u32,
+    /// Whether it must hold now that there is no loop.
+    pub is_checked: bool,
 }
 
 /// Nodes up to which everything is checked behind each note; with more it is behind each flight.
@@ -82,6 +86,8 @@ impl Mesh {
             nearest: vec![BTreeMap::new(); nodes],
             at_berth: vec![[None; BERTHS_MAX]; nodes],
             flights: 0,
+            news: 0,
+            is_checked: true,
         }
     }
 
@@ -151,10 +157,15 @@ impl Mesh {
 
     /// A node loses its memory. Its links fail at both ends.
     pub fn restart(&mut self, node: usize, life: u16) {
+        self.restart_with(node, &config(node, life));
+    }
+
+    /// The same, as somebody else.
+    pub fn restart_with(&mut self, node: usize, config: &TreesConfig) {
         for cable in self.cables_of(node) {
             self.fail(cable);
         }
-        self.nodes[node] = machine(&config(node, life), 16);
+        self.nodes[node] = machine(config, 16);
         self.nearest[node].clear();
     }
 
@@ -180,6 +191,7 @@ impl Mesh {
             return false;
         };
         buffer.truncate(len);
+        self.news += u32::from(!matches!(Note::read(&buffer), Ok(Note::Digest(_))));
         under_way[1 - side].push_back(buffer);
         true
     }
@@ -223,12 +235,42 @@ impl Mesh {
 
     /// Flies until there is nothing to say.
     pub fn settle(&mut self) {
-        for _ in 0..10_000 {
+        for _ in 0..1_000 {
             if !self.fly() {
                 return;
             }
         }
-        panic!("the mesh never came to rest");
+        panic!(
+            "the mesh never comes to rest; in the next flights:\n{}",
+            self.overheard(3)
+        );
+    }
+
+    /// What is said in so many flights.
+    fn overheard(&mut self, flights: usize) -> String {
+        let mut text = String::new();
+        for _ in 0..flights {
+            for cable in 0..self.cables.len() {
+                for side in [0, 1] {
+                    while self.write(cable, side, NOTE_BYTES_MAX) {}
+                    for note in &self.cables[cable].under_way[1 - side] {
+                        let [from, to] =
+                            [side, 1 - side].map(|at| self.cables[cable].ends[at].node);
+                        let said = match Note::read(note).unwrap() {
+                            Note::Advert(items) => format!("{:?}", items.collect::<Vec<_>>()),
+                            Note::Seek(items) => format!("seek {:?}", items.collect::<Vec<_>>()),
+                            Note::Denied(roots) => {
+                                format!("denied {:x?}", roots.collect::<Vec<_>>())
+                            }
+                            other => format!("{other:?}"),
+                        };
+                        text += &format!("{from} -> {to}: {said}\n");
+                    }
+                }
+            }
+            self.fly();
+        }
+        text
     }
 
     /// Flies until `is`, and returns how often.
@@ -310,7 +352,13 @@ impl Mesh {
 
     /// What must hold at every instant: labels come nearer along parents, so there is no loop; and no label becomes further.
     fn check(&mut self) {
+        if !self.is_checked {
+            return;
+        }
         for node in 0..self.nodes.len() {
+            let trees = &self.nodes[node];
+            // Who forgot a tree begins anew.
+            self.nearest[node].retain(|&root, _| trees.standing(root).is_some());
             for tree in self.nodes[node].trees() {
                 let nearest = self.nearest[node].entry(tree.root).or_insert(tree.label);
                 assert!(
@@ -365,6 +413,11 @@ impl Mesh {
         }
     }
 
+    /// Labels may be anything up to now.
+    pub fn forget_nearest(&mut self) {
+        self.nearest.iter_mut().for_each(BTreeMap::clear);
+    }
+
     /// Hops of every node to a root over links that are up.
     pub fn distances(&self, root: usize) -> Vec<Option<u16>> {
         let mut distances = vec![None; self.nodes.len()];
@@ -389,33 +442,53 @@ impl Mesh {
 
     /// What must hold at rest: who is connected hangs, over parents that lead to the root and know it; who is not knows it.
     pub fn truth(&self) {
-        for root in 0..self.nodes.len() {
-            let distances = self.distances(root);
-            for (node, hops) in distances.into_iter().enumerate() {
-                let standing = self.standing(node, root);
-                if hops.is_none() {
-                    assert!(
-                        matches!(standing, None | Some(Standing::Lost)),
+        if let Some(fault) = self.find_fault() {
+            panic!("{fault}");
+        }
+    }
+
+    /// What does not hold of that.
+    pub fn find_fault(&self) -> Option<String> {
+        (0..self.nodes.len()).find_map(|root| self.find_fault_of(root))
+    }
+
+    fn find_fault_of(&self, root: usize) -> Option<String> {
+        for (node, hops) in self.distances(root).into_iter().enumerate() {
+            let standing = self.standing(node, root);
+            if hops.is_none() {
+                if !matches!(standing, None | Some(Standing::Lost)) {
+                    return Some(format!(
                         "{node} is cut off from {root} and says {standing:?}"
-                    );
-                    continue;
+                    ));
                 }
-                assert_eq!(standing, Some(Standing::Hangs), "{node} to {root}");
-                let mut at = node;
-                for _ in 0..self.nodes.len() {
-                    at = self.parent(at, root).unwrap_or(at);
-                }
-                assert_eq!(at, root, "the way of {node} to {root} ends elsewhere");
-                for child in 0..self.nodes.len() {
-                    let says = self.parent(child, root) == Some(node);
-                    let mask = self.nodes[node].children(guid(root));
-                    let knows = mask
-                        .iter()
-                        .any(|berth| self.neighbour(node, berth) == Some(child));
-                    assert_eq!(says, knows, "tree {root}: {child} on {node}");
+                continue;
+            }
+            if standing != Some(Standing::Hangs) {
+                return Some(format!(
+                    "{node} is connected to {root} and says {standing:?}"
+                ));
+            }
+            let mut at = node;
+            for _ in 0..self.nodes.len() {
+                at = self.parent(at, root).unwrap_or(at);
+            }
+            if at != root {
+                return Some(format!("the way of {node} to {root} ends at {at}"));
+            }
+            let mask = self.nodes[node].children(guid(root));
+            for child in 0..self.nodes.len() {
+                let says = self.parent(child, root) == Some(node);
+                let knows = mask
+                    .iter()
+                    .any(|berth| self.neighbour(node, berth) == Some(child));
+                if says != knows {
+                    return Some(format!(
+                        "tree {root}: {child} is a child of {node}: {says}, and {node} knows it: {knows}"
+                    ));
                 }
             }
         }
+        None
     }
 
     /// What must hold after some paces of rest: ways are shortest, and everybody's name is known.

@@ -226,7 +226,7 @@ fn ways_become_shortest_again_with_the_paces() {
     mesh.run(12);
     mesh.truth();
     assert!(mesh.is_shortest());
-    let before = mesh.flights;
+    let before = mesh.news;
     mesh.run(2);
-    assert_eq!(mesh.flights, before, "at rest nothing is said");
+    assert_eq!(mesh.news, before, "at rest nothing but digests is said");
 }

@@ -184,6 +184,36 @@ fn a_root_that_is_gone_is_forgotten_and_may_return() {
     assert!(mesh.hangs(3, 0));
 }
 
+/// Two thousand roots come and go, and a table for a few has room for each.
+#[test]
+fn roots_that_come_and_go_leave_room() {
+    let mut mesh = Mesh::settled(3, &[(0, 1), (1, 2)]);
+    for node in [1, 2] {
+        let small = TreesConfig {
+            roots_max: 8,
+            ..config(node, 1)
+        };
+        mesh.restart_with(node, &small);
+    }
+    mesh.mend(1);
+    for visitor in 0..2_000u64 {
+        let guid = (1 << 32) + (visitor << 8);
+        let stranger = TreesConfig {
+            guid,
+            ..config(0, 1)
+        };
+        mesh.restart_with(0, &stranger);
+        mesh.mend(0);
+        mesh.settle();
+        let hangs = mesh.nodes[2].standing(guid);
+        assert_eq!(hangs, Some(Standing::Hangs), "the visitor {visitor}");
+        mesh.fail(0);
+        mesh.settle();
+        mesh.run(2);
+    }
+    assert!(mesh.nodes[2].trees().count() <= 8);
+}
+
 #[test]
 fn what_no_node_says_is_refused_and_changes_nothing() {
     let mut mesh = Mesh::settled(2, &[(0, 1)]);
