@@ -104,6 +104,10 @@ fn replies_and_events_survive() {
             port: "p0".into(),
             up: true,
         },
+        EventKind::PortAbsent {
+            port: "p0".into(),
+            reason: "interface `eth1` was removed".into(),
+        },
         EventKind::Attached {
             session: 1,
             pid: 2,

@@ -30,6 +30,11 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
     );
     section(&mut text, "lanes", lanes(theme, &status.lanes));
     section(&mut text, "ports", ports(theme, &status.ports));
+    for port in &status.ports {
+        if let Some(reason) = &port.absent {
+            let _ = writeln!(text, "port {} is gone: {reason}", port.name);
+        }
+    }
     section(&mut text, "links", links(theme, &status.links));
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
@@ -158,7 +163,9 @@ fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
         "to kernel",
     ]);
     for port in ports {
-        let carrier = if port.carrier {
+        let carrier = if port.absent.is_some() {
+            theme.cell("gone", Color::Red)
+        } else if port.carrier {
             theme.cell("yes", Color::Green)
         } else {
             theme.cell("no", Color::Red)
@@ -445,6 +452,8 @@ mod tests {
                 }),
             }],
             ports: vec![PortStatus {
+                number: 0,
+                absent: None,
                 name: "p0".into(),
                 kind: "af_xdp".into(),
                 interface: Some("eth1".into()),

@@ -31,13 +31,14 @@ pub struct OwnMetrics {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 7] = [
     "link_up",
     "link_down",
     "carrier",
     "attached",
     "detached",
     "journal_failed",
+    "port_absent",
 ];
 
 impl OwnMetrics {
@@ -136,6 +137,7 @@ impl OwnMetrics {
             EventKind::Attached { .. } => 3,
             EventKind::Detached { .. } => 4,
             EventKind::JournalFailed { .. } => 5,
+            EventKind::PortAbsent { .. } => 6,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }
