@@ -4,17 +4,18 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Color, Table};
 use covalent_api::{
+    control::InterfaceStatus,
     request::PipeKind,
     status::{
         Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
     },
 };
 
-use super::durable;
+use super::{durable, interfaces};
 use crate::output::{Theme, bytes, duration, grouped};
 
-/// The whole status. Empty tables are left out.
-pub fn render(status: &NodeStatus, theme: Theme) -> String {
+/// The whole status, with what the control process knows of the interfaces. Empty tables are left out.
+pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -35,6 +36,11 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
             let _ = writeln!(text, "port {} is gone: {reason}", port.name);
         }
     }
+    section(
+        &mut text,
+        "interfaces",
+        interfaces::table(theme, interfaces),
+    );
     section(&mut text, "links", links(theme, &status.links));
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
@@ -543,14 +549,14 @@ mod tests {
         let mut status = sample();
         let why = "init: the neighbour speaks version 3";
         status.links[0].state = "init".into();
-        assert!(!render(&status, Theme::PLAIN).contains(why));
+        assert!(!render(&status, &[], Theme::PLAIN).contains(why));
         status.links[0].other_version = Some(3);
-        assert!(render(&status, Theme::PLAIN).contains(why));
+        assert!(render(&status, &[], Theme::PLAIN).contains(why));
     }
 
     #[test]
     fn every_part_of_a_node_is_shown() {
-        let text = render(&sample(), Theme::PLAIN);
+        let text = render(&sample(), &[], Theme::PLAIN);
         for wanted in [
             "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 of 57 337 mappings",
             "1 234 567",
@@ -615,7 +621,7 @@ mod tests {
             tx_full_packets: 8765,
             drops: Causes::new(),
         }];
-        let text = render(&status, Theme::PLAIN);
+        let text = render(&status, &[], Theme::PLAIN);
         assert!(
             text.contains(&bytes(4 << 20)) && text.contains(&bytes(3 << 20)),
             "{text}"
@@ -653,6 +659,7 @@ mod tests {
                 omitted: 12,
                 ..sample()
             },
+            &[],
             Theme::PLAIN,
         );
         assert!(
