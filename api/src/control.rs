@@ -119,4 +119,56 @@ pub struct InterfaceStatus {
     pub mtu_bytes: u32,
     /// Whether control set it up.
     pub brought_up: bool,
+    /// Its hardware address, for example `02:00:00:00:00:01`. From here on absent while it does not exist, where the kernel does not tell, and from a
+    /// control process that does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Its driver, for example `ice` or `veth`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// The XDP programs attached to it. The kernel tells nobody when one is attached or detached, so they are those of the last look: when the interface
+    /// changed, or somebody asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<XdpProgram>,
+    /// Its channels: queues of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Channels>,
+    /// Of the features that matter to a port those that are on, by the kernel's names: `rx-vlan-hw-parse` (VLAN tags are taken off frames), `rx-lro` and
+    /// `rx-gro-hw` (frames are joined).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<Vec<String>>,
+}
+
+/// An XDP program on an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpProgram {
+    /// `native`, `generic` or `offloaded`.
+    pub mode: String,
+    /// Its number in the kernel (`bpftool prog`).
+    pub id: u32,
+}
+
+/// Queues of a device, as `ethtool -l` shows them. A device has combined ones, or some for each direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Channels {
+    /// That only receive.
+    pub rx: u32,
+    /// That only send.
+    pub tx: u32,
+    /// That do both.
+    pub combined: u32,
+    /// Most of the first.
+    pub rx_max: u32,
+    /// Most of the second.
+    pub tx_max: u32,
+    /// Most of the third.
+    pub combined_max: u32,
+}
+
+impl Channels {
+    /// Queues that receive.
+    #[must_use]
+    pub const fn receiving(&self) -> u32 {
+        self.rx + self.combined
+    }
 }

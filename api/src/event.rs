@@ -28,7 +28,7 @@ pub enum EventKind {
         peer: Guid,
         /// The peer's configured name.
         peer_name: String,
-        /// The peer's index of its own port at the other end.
+        /// The peer's number of its own port at the other end.
         peer_port: u16,
         /// The epoch that both ends hold.
         epoch: u32,
@@ -48,6 +48,13 @@ pub enum EventKind {
         port: String,
         /// Whether there is a carrier now.
         up: bool,
+    },
+    /// The device of a port has ceased to exist, for example a removed interface. Its pipes wait as with a pulled cable.
+    PortAbsent {
+        /// Name of the port.
+        port: String,
+        /// What ceased to exist, and what to do.
+        reason: String,
     },
     /// An application attached.
     Attached {

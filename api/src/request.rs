@@ -184,7 +184,7 @@ pub enum Reply {
         guid: Guid,
         /// How many lanes there are.
         lanes: u32,
-        /// Names of the ports, in order of their index.
+        /// The ports, in order of their numbers.
         ports: Vec<PortBrief>,
     },
     /// To `OpenSession`. Three descriptors: session memory, event that wakes the application, event that wakes the lane. Map the memory and

@@ -24,7 +24,7 @@ pub struct NodeStatus {
     pub resident_bytes: u64,
     /// Lanes, by index.
     pub lanes: Vec<LaneStatus>,
-    /// Ports, by index.
+    /// Ports, by number.
     pub ports: Vec<PortStatus>,
     /// Links, one for each port that has one.
     pub links: Vec<LinkStatus>,
@@ -163,10 +163,16 @@ pub struct JournalStatus {
 pub struct PortStatus {
     /// Configured name.
     pub name: String,
+    /// Number of the port: what neighbours see as the other end's port. It is the port's for as long as the daemon lives.
+    #[serde(default)]
+    pub number: u16,
     /// `af_xdp`, `cable`, `dpdk` or `pcap`.
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,
+    /// Why the port has no device any more, and what to do; absent while it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
     /// The lane that owns it.
     pub lane: u32,
     /// Whether it has a carrier and is enabled.
@@ -230,7 +236,7 @@ pub struct LinkStatus {
     pub peer: Option<Guid>,
     /// The neighbour's name, once known; with the number of its lane (`NAME.1`) if that is not lane 0.
     pub peer_name: Option<String>,
-    /// The neighbour's port index, once known.
+    /// The neighbour's number of its port, once known.
     pub peer_port: Option<u16>,
     /// Version of the link protocol that the neighbour speaks, if it is another one and the link was not up since: why it
     /// stays in `init`. Absent from a daemon that does not tell.

@@ -133,6 +133,7 @@ fn events() -> impl Strategy<Value = Event> {
             }
         }),
         (text, any::<bool>()).prop_map(|(port, up)| EventKind::Carrier { port, up }),
+        (text, text).prop_map(|(port, reason)| EventKind::PortAbsent { port, reason }),
         (any::<u64>(), any::<u32>(), text).prop_map(|(session, pid, program)| {
             EventKind::Attached {
                 session,

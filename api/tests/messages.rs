@@ -8,7 +8,8 @@ use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
     config::FaultRates,
     control::{
-        ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief, Neighbour,
+        Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
+        Neighbour, XdpProgram,
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
@@ -104,6 +105,10 @@ fn replies_and_events_survive() {
             port: "p0".into(),
             up: true,
         },
+        EventKind::PortAbsent {
+            port: "p0".into(),
+            reason: "interface `eth1` was removed".into(),
+        },
         EventKind::Attached {
             session: 1,
             pid: 2,
@@ -189,6 +194,18 @@ fn control_messages_survive() {
         carrier: false,
         mtu_bytes: 0,
         brought_up: false,
+        address: Some("02:00:00:00:00:01".into()),
+        driver: Some("veth".into()),
+        programs: vec![XdpProgram {
+            mode: "native".into(),
+            id: 7,
+        }],
+        channels: Some(Channels {
+            combined: 2,
+            combined_max: 4,
+            ..Channels::default()
+        }),
+        features: Some(vec!["rx-vlan-hw-parse".into()]),
     };
     let version = ControlVersion {
         api: API_VERSION,

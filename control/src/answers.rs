@@ -9,22 +9,25 @@ use covalent_api::{
     control::{ControlReply, ControlRequest, ControlVersion},
 };
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Semaphore, mpsc, oneshot, watch},
     time::{Duration, Instant, sleep, timeout},
 };
 use tracing::{debug, warn};
 
 use crate::{
     channel::{Channel, ChannelError, Incoming},
-    interfaces::Interfaces,
+    interfaces::{Asker, Interfaces},
     neighbours::Neighbours,
 };
 
 /// Most clients at a time; the next one waits.
-const CLIENTS_MAX: usize = 32;
+pub const CLIENTS_MAX: usize = 32;
 
 /// How long a client may say nothing before its place is given to the next.
 const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the kernel may take to show the interfaces once more, before what is known of them is told.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ pub struct Knowledge {
     pub neighbours: watch::Receiver<Neighbours>,
     /// The interfaces of AF_XDP ports.
     pub interfaces: watch::Receiver<Interfaces>,
+    /// Has the interfaces looked at once more.
+    pub look_again: mpsc::Sender<Asker>,
 }
 
 /// Serves clients until the task is dropped.
@@ -75,7 +80,12 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
             return Err(ChannelError::Closed);
         };
         let reply = match received {
-            Ok(request) => knowledge.answer(&request),
+            Ok(request) => {
+                if request == ControlRequest::Interfaces {
+                    knowledge.look_again().await;
+                }
+                knowledge.answer(&request)
+            }
             Err(ChannelError::Datagram(problem)) => ControlReply::Refused {
                 reason: problem.to_string(),
             },
@@ -101,6 +111,15 @@ async fn tell(channel: &mut Channel, reply: &ControlReply) -> Result<(), Channel
 }
 
 impl Knowledge {
+    /// Has the interfaces looked at once more: the kernel does not tell of everything. Whoever watches none has nothing to look at.
+    async fn look_again(&self) {
+        let (asker, looked) = oneshot::channel();
+        if self.look_again.try_send(asker).is_ok() {
+            // Late, or no watcher: what is known is told.
+            let _ = timeout(LOOK_MAX, looked).await;
+        }
+    }
+
     /// The answer to one request.
     #[must_use]
     pub fn answer(&self, request: &ControlRequest) -> ControlReply {

@@ -1,6 +1,10 @@
 //! JSON messages over a seqpacket socket, without blocking the thread.
 
-use std::{io, os::fd::AsFd, path::Path};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+};
 
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
@@ -47,6 +51,12 @@ impl Channel {
         Ok(Self::new(UnixSeqpacket::connect(path).await?))
     }
 
+    /// The process at the other end when the connection was made, if it has a number in this pid namespace.
+    #[must_use]
+    pub fn peer_pid(&self) -> Option<i32> {
+        self.socket.peer_cred().ok()?.pid()
+    }
+
     /// Sends `message`; waits while the other end has no room for it.
     ///
     /// # Errors
@@ -75,6 +85,12 @@ impl Channel {
             None | Some([]) => Err(ChannelError::Closed),
             Some(bytes) => Ok(datagram::decode(bytes)?),
         }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

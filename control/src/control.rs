@@ -13,7 +13,7 @@ use covalent_api::config::Config;
 use covalent_pipe::seqpacket::Listener;
 use tokio::{
     net::TcpListener,
-    sync::{oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::{Duration, Instant, timeout},
 };
@@ -133,11 +133,13 @@ impl Control {
         };
         let daemon = Daemon::keep(at, own.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
+        let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
         let knowledge = Knowledge {
             node: config.node.name.clone(),
             started: Instant::now(),
             neighbours: daemon.neighbours(),
             interfaces: interfaces.clone(),
+            look_again,
         };
         let (stop, stopped) = oneshot::channel();
         let router = http::router(Pages {
@@ -154,6 +156,7 @@ impl Control {
             Task(tokio::spawn(interfaces::watch(
                 table,
                 config.control.bring_up,
+                asked,
                 own,
             ))),
         ];

@@ -84,6 +84,7 @@ impl Neighbours {
                 link.changed_realtime_ns = Some(event.realtime_ns);
             }
             EventKind::Carrier { .. }
+            | EventKind::PortAbsent { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
             | EventKind::JournalFailed { .. } => {}

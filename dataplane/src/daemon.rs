@@ -8,9 +8,8 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, PORTS_MAX, PortConfig},
     guid::Guid,
-    request::PortBrief,
 };
 use covalent_pipe::seqpacket::Listener;
 use nix::{errno::Errno, sys::stat::Mode};
@@ -23,13 +22,14 @@ use crate::{
     lane::{
         Lane, LaneError,
         command::{Command, Order},
+        new_port::NewPort,
     },
     mailbox::Mailbox,
-    port::{self, LaneMemory, Port, PortError},
+    port::{self, LaneMemory, PortError},
     privilege::{self, PrivilegeError, Privileges},
     server::{
-        Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, REPORTS_MAX,
-        Server, ServerParts,
+        Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, PortTable,
+        REPORTS_MAX, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
 };
@@ -189,8 +189,7 @@ impl Daemon {
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
         let listener = listen(&config)?;
-        let ports = open_ports(&config)?;
-        let briefs = briefs(&config, &ports);
+        let (ports, port_table) = open_ports(&config)?;
         let carriers = watch_carriers(&config)?;
         let (lanes, links) = lanes(&config, &identity, ports)?;
         let durable_regions = durable_regions(&config, &lanes)?;
@@ -215,7 +214,7 @@ impl Daemon {
             admission,
             lanes: links,
             memory,
-            ports: briefs,
+            ports: port_table,
             durable_regions,
             carriers,
             journals,
@@ -377,14 +376,18 @@ fn listen(config: &Config) -> Result<Listener, StartError> {
     Ok(listener)
 }
 
-type LanePorts = Vec<(u16, Box<dyn Port>)>;
-
-/// Opens every port, sorted by lane.
-fn open_ports(config: &Config) -> Result<Vec<LanePorts>, StartError> {
-    let mut lanes: Vec<LanePorts> = config.lane.iter().map(|_| Vec::new()).collect();
+/// Opens every port, sorted by lane. Their numbers are in the order of the file.
+fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartError> {
+    let mut table = PortTable::default();
+    let mut numbers = Vec::with_capacity(config.port.len());
+    for port in &config.port {
+        numbers.push(table.add(port).ok_or_else(|| no_number(port))?);
+    }
+    let mut lanes: Vec<Vec<NewPort>> = config.lane.iter().map(|_| Vec::new()).collect();
     for (lane, ports) in (0..).zip(&mut lanes) {
         let mut memory = LaneMemory::for_lane(&config.port, lane)?.with_dpdk(&config.dpdk);
-        for (index, port_config) in (0_u16..)
+        for (&number, port_config) in numbers
+            .iter()
             .zip(&config.port)
             .filter(|(_, port)| port.lane == lane)
         {
@@ -398,29 +401,19 @@ fn open_ports(config: &Config) -> Result<Vec<LanePorts>, StartError> {
                     "this port damages its frames on purpose"
                 );
             }
-            ports.push((index, port));
+            table.set_frame_bytes_max(number, info.frame_bytes_max);
+            ports.push(NewPort::new(number, port_config, port));
         }
     }
-    Ok(lanes)
+    Ok((lanes, table))
 }
 
-fn briefs(config: &Config, lanes: &[LanePorts]) -> Vec<PortBrief> {
-    let mut briefs: Vec<(u16, PortBrief)> = Vec::with_capacity(config.port.len());
-    for (lane, ports) in (0..).zip(lanes) {
-        briefs.extend(ports.iter().map(|(index, port)| {
-            let info = port.info();
-            (
-                *index,
-                PortBrief {
-                    name: info.name.clone(),
-                    frame_bytes_max: info.frame_bytes_max,
-                    lane,
-                },
-            )
-        }));
+fn no_number(port: &PortConfig) -> PortError {
+    PortError::Setup {
+        port: port.name.clone(),
+        problem: format!("lane {} has had {PORTS_MAX} ports in its life", port.lane),
+        remedy: "restart covalentd to forget removed ports".to_owned(),
     }
-    briefs.sort_by_key(|(index, _)| *index);
-    briefs.into_iter().map(|(_, brief)| brief).collect()
 }
 
 fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
@@ -442,7 +435,7 @@ fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
 fn lanes(
     config: &Config,
     identity: &Identity,
-    ports: Vec<LanePorts>,
+    ports: Vec<Vec<NewPort>>,
 ) -> Result<(Vec<Lane>, Vec<LaneLink>), StartError> {
     let (mut lanes, mut links) = (Vec::new(), Vec::new());
     for (lane, ports) in (0..).zip(ports) {

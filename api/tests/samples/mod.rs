@@ -73,6 +73,8 @@ pub fn status() -> NodeStatus {
             }),
         }],
         ports: vec![PortStatus {
+            number: 0,
+            absent: None,
             name: "p0".into(),
             kind: "af_xdp".into(),
             interface: Some("eth1".into()),

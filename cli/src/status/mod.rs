@@ -1,6 +1,7 @@
 //! `covalent status`: a running node, as tables.
 
 mod durable;
+mod interfaces;
 mod render;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -18,15 +19,24 @@ use crate::{
 /// Where the daemon listens whose configuration is not at hand.
 const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 
+/// File name of the control process's socket.
+const CONTROL_SOCKET: &str = "control.sock";
+
 /// Runs `covalent status`.
 ///
 /// # Errors
 /// When no daemon answers.
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
-    let status = Client::connect(&socket(&args.node)?)?.status()?;
+    let socket = socket(&args.node)?;
+    let status = Client::connect(&socket)?.status()?;
     match args.format {
         Format::Json => output::json(&status)?,
-        Format::Table => output::line(render(&status, Theme::of_stdout()).trim_end())?,
+        Format::Table => {
+            // The two sockets of a node lie side by side.
+            let interfaces = interfaces::of_control(&socket.with_file_name(CONTROL_SOCKET));
+            let text = render(&status, &interfaces, Theme::of_stdout());
+            output::line(text.trim_end())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,17 +4,18 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Color, Table};
 use covalent_api::{
+    control::InterfaceStatus,
     request::PipeKind,
     status::{
         Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
     },
 };
 
-use super::durable;
+use super::{durable, interfaces};
 use crate::output::{Theme, bytes, duration, grouped};
 
-/// The whole status. Empty tables are left out.
-pub fn render(status: &NodeStatus, theme: Theme) -> String {
+/// The whole status, with what the control process knows of the interfaces. Empty tables are left out.
+pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -30,6 +31,16 @@ pub fn render(status: &NodeStatus, theme: Theme) -> String {
     );
     section(&mut text, "lanes", lanes(theme, &status.lanes));
     section(&mut text, "ports", ports(theme, &status.ports));
+    for port in &status.ports {
+        if let Some(reason) = &port.absent {
+            let _ = writeln!(text, "port {} is gone: {reason}", port.name);
+        }
+    }
+    section(
+        &mut text,
+        "interfaces",
+        interfaces::table(theme, interfaces),
+    );
     section(&mut text, "links", links(theme, &status.links));
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
@@ -158,7 +169,9 @@ fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
         "to kernel",
     ]);
     for port in ports {
-        let carrier = if port.carrier {
+        let carrier = if port.absent.is_some() {
+            theme.cell("gone", Color::Red)
+        } else if port.carrier {
             theme.cell("yes", Color::Green)
         } else {
             theme.cell("no", Color::Red)
@@ -445,6 +458,8 @@ mod tests {
                 }),
             }],
             ports: vec![PortStatus {
+                number: 0,
+                absent: None,
                 name: "p0".into(),
                 kind: "af_xdp".into(),
                 interface: Some("eth1".into()),
@@ -534,14 +549,14 @@ mod tests {
         let mut status = sample();
         let why = "init: the neighbour speaks version 3";
         status.links[0].state = "init".into();
-        assert!(!render(&status, Theme::PLAIN).contains(why));
+        assert!(!render(&status, &[], Theme::PLAIN).contains(why));
         status.links[0].other_version = Some(3);
-        assert!(render(&status, Theme::PLAIN).contains(why));
+        assert!(render(&status, &[], Theme::PLAIN).contains(why));
     }
 
     #[test]
     fn every_part_of_a_node_is_shown() {
-        let text = render(&sample(), Theme::PLAIN);
+        let text = render(&sample(), &[], Theme::PLAIN);
         for wanted in [
             "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 of 57 337 mappings",
             "1 234 567",
@@ -606,7 +621,7 @@ mod tests {
             tx_full_packets: 8765,
             drops: Causes::new(),
         }];
-        let text = render(&status, Theme::PLAIN);
+        let text = render(&status, &[], Theme::PLAIN);
         assert!(
             text.contains(&bytes(4 << 20)) && text.contains(&bytes(3 << 20)),
             "{text}"
@@ -644,6 +659,7 @@ mod tests {
                 omitted: 12,
                 ..sample()
             },
+            &[],
             Theme::PLAIN,
         );
         assert!(

@@ -19,11 +19,22 @@ impl Backoff {
         Self { next: FIRST }
     }
 
+    /// The first wait is this one.
+    #[cfg(test)]
+    pub(super) const fn waiting(next: Duration) -> Self {
+        Self { next }
+    }
+
     /// The wait before the next attempt.
     pub(super) fn take(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(LONGEST);
         wait
+    }
+
+    /// There is news: what is to be tried again may be there at any moment.
+    pub(super) const fn hurry(&mut self) {
+        self.next = FIRST;
     }
 
     /// An attempt succeeded, and the connection has ended after `lasted`. One that ended at once is as good as none: a daemon
@@ -52,6 +63,9 @@ mod tests {
         backoff.connected_for(FIRST);
         assert_eq!(backoff.take(), LONGEST);
         backoff.connected_for(LONGEST);
+        assert_eq!(backoff.take(), FIRST);
+        backoff.take();
+        backoff.hurry();
         assert_eq!(backoff.take(), FIRST);
     }
 }

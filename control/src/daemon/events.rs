@@ -91,6 +91,11 @@ impl Events {
                     info!(port, up, "carrier changed")
                 });
             }
+            EventKind::PortAbsent { port, reason } => {
+                self.write(&format!("port {port} is gone: {reason}"), || {
+                    error!(port, reason, "a port is gone");
+                });
+            }
             EventKind::Attached {
                 session,
                 pid,

@@ -15,6 +15,9 @@ pub(super) enum SessionError {
     /// The socket or a message failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The daemon's process has ended, whatever became of the connection.
+    #[error("its process has ended")]
+    Ended,
     /// The daemon turned this process away.
     #[error(
         "it refuses control: {0} (control must run as root, as the daemon's own user, or as a member of `node.group`)"

@@ -5,19 +5,20 @@ use std::{future::Future, pin::pin, sync::Arc};
 use covalent_api::request::{Reply, Request};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tracing::{info, warn};
 
 use super::{
     Asker, DaemonAt, Unreachable,
-    backoff::Backoff,
+    comeback::Comeback,
     events::Events,
     greeting::{Greeted, SessionError, greet},
+    witness::Witness,
 };
 use crate::{
     channel::{Channel, ChannelError},
-    metrics::OwnMetrics,
+    metrics::{Evidence, OwnMetrics},
     neighbours::Neighbours,
 };
 
@@ -62,7 +63,7 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         // Each reason is written once, not once for each attempt.
         let mut complaint = String::from("not connected yet");
-        let mut backoff = Backoff::new();
+        let mut comeback = Comeback::of(&self.at.socket);
         loop {
             let Ok(connected) = self.connect(&complaint).await else {
                 return;
@@ -70,12 +71,18 @@ impl Keeper {
             let problem = match connected {
                 Ok((channel, greeted)) => {
                     complaint.clear();
+                    comeback.reached();
                     let since = Instant::now();
-                    let ended = self.follow(channel, greeted).await;
-                    backoff.connected_for(since.elapsed());
+                    let witness = Witness::of(&channel);
+                    let ended = self.follow(channel, greeted, &witness).await;
+                    comeback.connected_for(since.elapsed());
                     match ended {
                         Ok(Ending) => return,
-                        Err(error) => error.to_string(),
+                        Err(error) => {
+                            let told = self.tell_loss(&error, &witness).await;
+                            let Ok(problem) = told else { return };
+                            problem
+                        }
                     }
                 }
                 Err(problem) => problem,
@@ -85,7 +92,7 @@ impl Keeper {
                 complaint = problem;
             }
             if self
-                .refuse_during(sleep(backoff.take()), &complaint)
+                .refuse_during(comeback.next_attempt(), &complaint)
                 .await
                 .is_err()
             {
@@ -135,9 +142,13 @@ impl Keeper {
         &mut self,
         mut channel: Channel,
         greeted: Greeted,
+        witness: &Witness,
     ) -> Result<Ending, SessionError> {
         self.begin(&greeted);
-        let result = self.converse(&mut channel, greeted).await;
+        let result = tokio::select! {
+            result = self.converse(&mut channel, greeted) => result,
+            () = witness.ended() => Err(SessionError::Ended),
+        };
         self.table.send_modify(Neighbours::disconnected);
         self.under_way = false;
         self.missed = false;
@@ -149,6 +160,24 @@ impl Keeper {
             let _ = asker.send(Err(Unreachable::new(Arc::clone(&reason))));
         }
         result
+    }
+
+    /// Counts a connection that was lost, and says what it was lost by: what the daemon's process did tells a crash from a daemon that turned away.
+    async fn tell_loss(
+        &mut self,
+        error: &SessionError,
+        witness: &Witness,
+    ) -> Result<String, Ending> {
+        let (evidence, problem) = match error {
+            SessionError::Ended => (Evidence::Pidfd, error.to_string()),
+            error => {
+                let reason = error.to_string();
+                let last_word = self.refuse_during(witness.last_word(), &reason).await?;
+                (Evidence::Socket, format!("{reason}; {last_word}"))
+            }
+        };
+        self.own.daemon_lost(evidence);
+        Ok(problem)
     }
 
     fn begin(&mut self, greeted: &Greeted) {

@@ -1,13 +1,15 @@
 //! The connection to `covalentd`: kept up, followed, asked.
 //!
-//! One task owns it. It connects (again, whenever the daemon has gone: the socket's hang-up tells), introduces itself,
+//! One task owns it. It connects (again, whenever the daemon has gone: the socket's hang-up tells, or the end of its process), introduces itself,
 //! subscribes, fills the neighbour table from one status and keeps it from events. Others ask it for the status; those who
 //! ask while an answer is under way share that answer, so that ten scrapers cost the daemon no more than one.
 
 mod backoff;
+mod comeback;
 mod events;
 mod greeting;
 mod keeper;
+mod witness;
 
 use std::{path::PathBuf, sync::Arc};
 

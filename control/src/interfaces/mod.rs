@@ -5,11 +5,15 @@
 //! that somebody sets down afterwards stays down: it was meant. Control never sets one down, not even one that it set
 //! up itself and not when it ends, because its restart must not cut the dataplane's links; an interface that is up and
 //! has no address harms nobody.
+//!
+//! What an interface is made of is followed too: its address, MTU, driver, XDP programs (rtnetlink), channels and features (ethtool's netlink
+//! family). Facts are compared, and no event is believed to say all: repeated, lost and late news end alike.
 
+mod driver;
 mod netlink;
 mod table;
 
 pub use self::{
-    netlink::{InterfacesError, watch},
-    table::{Change, Interfaces, Seen},
+    netlink::{Asker, InterfacesError, watch},
+    table::{Change, DriverFacts, Interfaces, Seen},
 };

@@ -2,20 +2,29 @@
 
 use std::{io, time::Duration};
 
-use covalent_api::control::InterfaceStatus;
+use covalent_api::control::{InterfaceStatus, XdpProgram};
 use futures::{StreamExt, TryStreamExt};
 use rtnetlink::{
     Handle, LinkUnspec, MulticastGroup, new_multicast_connection,
     packet_core::NetlinkPayload,
     packet_route::{
         RouteNetlinkMessage,
-        link::{AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage},
+        link::{
+            AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo,
+            LinkMessage, LinkXdp,
+        },
     },
 };
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::sleep,
+};
 use tracing::{debug, error, info, warn};
 
-use super::table::{Change, Interfaces, Seen};
+use super::{
+    driver::{self, Bell, Ethtool},
+    table::{Change, Interfaces, Seen},
+};
 use crate::metrics::OwnMetrics;
 
 /// Between attempts to watch again, should the kernel's socket ever fail.
@@ -38,15 +47,22 @@ pub enum InterfacesError {
 /// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so.
 ///
 /// Interfaces are those of the network namespace of the calling thread. Without AF_XDP ports there is nothing to watch and
-/// the call returns.
-pub async fn watch(table: watch::Sender<Interfaces>, bring_up: bool, own: OwnMetrics) {
+/// the call returns. Who sends something through the other end of `asked` hears when all of them were looked at once more.
+pub async fn watch(
+    table: watch::Sender<Interfaces>,
+    bring_up: bool,
+    asked: mpsc::Receiver<Asker>,
+    own: OwnMetrics,
+) {
     if table.borrow().statuses().is_empty() {
         return;
     }
-    let watcher = Watcher {
+    let mut watcher = Watcher {
         table,
         bring_up,
+        asked,
         own,
+        complaint: String::new(),
     };
     watcher.own.interfaces(&watcher.table.borrow());
     let mut complaint = String::new();
@@ -60,26 +76,48 @@ pub async fn watch(table: watch::Sender<Interfaces>, bring_up: bool, own: OwnMet
     }
 }
 
+/// Who wants the interfaces looked at once more.
+pub type Asker = oneshot::Sender<()>;
+
 struct Watcher {
     table: watch::Sender<Interfaces>,
     bring_up: bool,
+    asked: mpsc::Receiver<Asker>,
     own: OwnMetrics,
+    /// Why drivers are not asked, as it was told last.
+    complaint: String,
+}
+
+/// Whom to ask in the kernel.
+struct Kernel {
+    links: Handle,
+    /// Absent where the kernel has no ethtool netlink.
+    drivers: Option<Ethtool>,
+}
+
+/// What happened.
+enum News {
+    Link(Option<NetlinkPayload<RouteNetlinkMessage>>),
+    Driver(Bell),
+    Asked(Asker),
 }
 
 impl Watcher {
     /// Until the socket fails. Returns why.
-    async fn follow(&self) -> InterfacesError {
+    async fn follow(&mut self) -> InterfacesError {
         match self.try_follow().await {
             Ok(()) => InterfacesError::Closed,
             Err(problem) => problem,
         }
     }
 
-    async fn try_follow(&self) -> Result<(), InterfacesError> {
-        let (connection, handle, mut news) = new_multicast_connection(&[MulticastGroup::Link])?;
+    async fn try_follow(&mut self) -> Result<(), InterfacesError> {
+        let (connection, links, mut news) = new_multicast_connection(&[MulticastGroup::Link])?;
         // It ends by itself when the handle and the news are dropped.
         tokio::spawn(connection);
-        self.list(&handle).await?;
+        let drivers = self.open_ethtool().await;
+        let mut kernel = Kernel { links, drivers };
+        self.list(&mut kernel).await?;
         for entry in self
             .table
             .borrow()
@@ -93,28 +131,69 @@ impl Watcher {
                 "the interface does not exist (yet); waiting for it"
             );
         }
-        while let Some((message, _)) = news.next().await {
-            match message.payload {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                    self.seen(&link, &handle).await
+        loop {
+            let news = tokio::select! {
+                message = news.next() => News::Link(message.map(|(message, _)| message.payload)),
+                bell = rings(&mut kernel.drivers) => News::Driver(bell),
+                Some(asker) = self.asked.recv() => News::Asked(asker),
+            };
+            match news {
+                News::Link(None) | News::Driver(Bell::Broken) => return Ok(()),
+                News::Link(Some(payload)) => self.on_link(payload, &mut kernel).await?,
+                News::Driver(Bell::Interface(index)) => {
+                    let ours = |entry: &InterfaceStatus| entry.index == Some(index);
+                    self.ask_drivers(ours, &mut kernel).await;
                 }
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-                    self.removed(link.header.index)
+                News::Driver(Bell::Any) => self.ask_drivers(|_| true, &mut kernel).await,
+                News::Asked(asker) => {
+                    self.look_again(&mut kernel).await?;
+                    // All who asked meanwhile have their answer too, or have given up.
+                    let _ = asker.send(());
                 }
-                // The kernel had more news than room: only a new listing tells what was lost.
-                NetlinkPayload::Overrun(_) => self.list(&handle).await?,
-                _ => {}
             }
+        }
+    }
+
+    /// Says once why drivers are not asked, if so.
+    async fn open_ethtool(&mut self) -> Option<Ethtool> {
+        match Ethtool::open().await {
+            Ok(drivers) => Some(drivers),
+            Err(problem) => {
+                let problem = problem.to_string();
+                if problem != self.complaint {
+                    warn!("channels and features of interfaces are not known: {problem}");
+                    self.complaint = problem;
+                }
+                None
+            }
+        }
+    }
+
+    async fn on_link(
+        &self,
+        payload: NetlinkPayload<RouteNetlinkMessage>,
+        kernel: &mut Kernel,
+    ) -> Result<(), InterfacesError> {
+        match payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                self.seen(&link, kernel).await
+            }
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
+                self.removed(link.header.index)
+            }
+            // The kernel had more news than room: only a new listing tells what was lost.
+            NetlinkPayload::Overrun(_) => self.list(kernel).await?,
+            _ => {}
         }
         Ok(())
     }
 
-    async fn list(&self, handle: &Handle) -> Result<(), InterfacesError> {
-        let mut links = handle.link().get().execute();
+    async fn list(&self, kernel: &mut Kernel) -> Result<(), InterfacesError> {
+        let mut links = kernel.links.link().get().execute();
         let mut indices = Vec::new();
         while let Some(link) = links.try_next().await? {
             indices.push(link.header.index);
-            self.seen(&link, handle).await;
+            self.seen(&link, kernel).await;
         }
         let mut gone = Vec::new();
         self.table
@@ -125,18 +204,66 @@ impl Watcher {
         Ok(())
     }
 
-    async fn seen(&self, link: &LinkMessage, handle: &Handle) {
+    /// Looks at those of ours that are there: what the kernel tells nobody is seen so.
+    async fn look_again(&self, kernel: &mut Kernel) -> Result<(), InterfacesError> {
+        for index in self.present(|_| true).into_iter().map(|(index, _)| index) {
+            let mut links = kernel.links.link().get().match_index(index).execute();
+            // One that is gone meanwhile is told of as such.
+            if let Ok(Some(link)) = links.try_next().await {
+                self.seen(&link, kernel).await;
+            }
+        }
+        self.ask_drivers(|_| true, kernel).await;
+        Ok(())
+    }
+
+    /// Index and name of those interfaces that exist and that `wanted` takes, each once.
+    fn present(&self, wanted: impl Fn(&InterfaceStatus) -> bool) -> Vec<(u32, String)> {
+        let table = self.table.borrow();
+        let mut present: Vec<_> = table
+            .statuses()
+            .iter()
+            .filter(|entry| wanted(entry))
+            .filter_map(|entry| Some((entry.index?, entry.interface.clone())))
+            .collect();
+        present.dedup();
+        present
+    }
+
+    async fn ask_drivers(&self, wanted: impl Fn(&InterfaceStatus) -> bool, kernel: &mut Kernel) {
+        let Some(drivers) = &mut kernel.drivers else {
+            return;
+        };
+        for (index, interface) in self.present(wanted) {
+            let facts = drivers.ask(&interface).await;
+            let mut changes = Vec::new();
+            self.table.send_if_modified(|table| {
+                changes = table.told(index, &facts);
+                !changes.is_empty()
+            });
+            for (entry, change) in changes {
+                self.changed(&entry, change);
+            }
+        }
+    }
+
+    async fn seen(&self, link: &LinkMessage, kernel: &mut Kernel) {
         let Some(seen) = read(link) else { return };
         let mut changes = Vec::new();
         self.table.send_if_modified(|table| {
             changes = table.seen(&seen);
             !changes.is_empty()
         });
+        let has_changed = !changes.is_empty();
         for (entry, change) in changes {
             self.changed(&entry, change);
             if self.bring_up && change == (Change::Appeared { admin_up: false }) {
-                self.bring_up(&entry, seen.index, handle).await;
+                self.bring_up(&entry, seen.index, &kernel.links).await;
             }
+        }
+        if has_changed {
+            let is_it = |entry: &InterfaceStatus| entry.index == Some(seen.index);
+            self.ask_drivers(is_it, kernel).await;
         }
     }
 
@@ -164,6 +291,29 @@ impl Watcher {
             ),
             Change::Carrier(carrier) => {
                 info!(port, interface, carrier, "carrier of the interface changed")
+            }
+            Change::Mtu { before } => {
+                let mtu_bytes = entry.mtu_bytes;
+                info!(
+                    port,
+                    interface, mtu_bytes, before, "the interface has another MTU"
+                );
+            }
+            Change::Address => {
+                let address = entry.address.as_deref();
+                info!(
+                    port,
+                    interface, address, "the interface has another address"
+                );
+            }
+            Change::Programs => {
+                info!(port, interface, programs = ?entry.programs, "XDP programs of the interface");
+            }
+            Change::Channels => {
+                info!(port, interface, channels = ?entry.channels, "channels of the interface");
+            }
+            Change::Features => {
+                info!(port, interface, features = ?entry.features, "features of the interface");
             }
         }
     }
@@ -205,28 +355,64 @@ fn complain(entry: &InterfaceStatus, problem: &rtnetlink::Error) {
     }
 }
 
+/// Waits for the bell, for ever where there is none.
+async fn rings(drivers: &mut Option<Ethtool>) -> Bell {
+    match drivers {
+        Some(drivers) => drivers.rings().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What is of interest in the kernel's message; `None` without a name.
 fn read(link: &LinkMessage) -> Option<Seen> {
-    let name = link
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name.clone()),
-            _ => None,
-        })?;
-    let mtu_bytes = link
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            LinkAttribute::Mtu(mtu) => Some(*mtu),
-            _ => None,
-        });
+    let (mut name, mut mtu_bytes, mut address, mut kind) = (None, 0, None, None);
+    let (mut bus, mut device) = (None, None);
+    let mut programs = Vec::new();
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(found) => name = Some(found.clone()),
+            LinkAttribute::Mtu(mtu) => mtu_bytes = *mtu,
+            LinkAttribute::Address(bytes) => address = Some(in_hex(bytes)),
+            LinkAttribute::ParentDevBusName(found) => bus = Some(found),
+            LinkAttribute::ParentDevName(found) => device = Some(found),
+            LinkAttribute::LinkInfo(infos) => {
+                kind = infos.iter().find_map(|info| match info {
+                    LinkInfo::Kind(kind) => Some(kind.to_string()),
+                    _ => None,
+                });
+            }
+            LinkAttribute::Xdp(found) => programs = found.iter().filter_map(program).collect(),
+            _ => {}
+        }
+    }
     Some(Seen {
         index: link.header.index,
-        name,
+        name: name?,
         admin_up: link.header.flags.contains(LinkFlags::Up),
         // IFF_LOWER_UP: the driver has a carrier (netdevice(7)).
         carrier: link.header.flags.contains(LinkFlags::LowerUp),
-        mtu_bytes: mtu_bytes.unwrap_or(0),
+        mtu_bytes,
+        address,
+        driver: kind.or_else(|| driver::of_device(bus?, device?)),
+        programs,
     })
+}
+
+fn program(found: &LinkXdp) -> Option<XdpProgram> {
+    let (mode, id) = match found {
+        LinkXdp::DrvProgId(id) => ("native", *id),
+        LinkXdp::SkbProgId(id) => ("generic", *id),
+        LinkXdp::HwProgId(id) => ("offloaded", *id),
+        _ => return None,
+    };
+    Some(XdpProgram {
+        mode: mode.to_owned(),
+        id,
+    })
+}
+
+/// Bytes as `ip link` shows them.
+fn in_hex(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
 }

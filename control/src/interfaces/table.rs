@@ -1,6 +1,9 @@
 //! What is known of the interfaces, and what follows from news of them. No I/O here.
 
-use covalent_api::{config::PortConfig, control::InterfaceStatus};
+use covalent_api::{
+    config::PortConfig,
+    control::{Channels, InterfaceStatus, XdpProgram},
+};
 
 /// The interfaces of a node's AF_XDP ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +24,21 @@ pub struct Seen {
     pub carrier: bool,
     /// Its MTU in bytes.
     pub mtu_bytes: u32,
+    /// Its hardware address.
+    pub address: Option<String>,
+    /// Its driver.
+    pub driver: Option<String>,
+    /// The XDP programs attached to it.
+    pub programs: Vec<XdpProgram>,
+}
+
+/// What the driver of an interface says of it. `None`: it does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DriverFacts {
+    /// Its queues.
+    pub channels: Option<Channels>,
+    /// Of the features that matter to a port those that are on.
+    pub features: Option<Vec<String>>,
 }
 
 /// What changed for a port.
@@ -37,6 +55,19 @@ pub enum Change {
     AdminUp(bool),
     /// The carrier came or went.
     Carrier(bool),
+    /// It has another MTU than this one.
+    Mtu {
+        /// What it was, in bytes.
+        before: u32,
+    },
+    /// It has another hardware address.
+    Address,
+    /// XDP programs were attached or detached.
+    Programs,
+    /// It has other channels, or they are known now.
+    Channels,
+    /// Other features are on, or they are known now.
+    Features,
 }
 
 impl Interfaces {
@@ -74,8 +105,14 @@ impl Interfaces {
             entry.carrier = seen.carrier;
             entry.mtu_bytes = seen.mtu_bytes;
             entry.index = Some(seen.index);
+            entry.address.clone_from(&seen.address);
+            entry.driver.clone_from(&seen.driver);
+            entry.programs.clone_from(&seen.programs);
             if before.index != entry.index {
                 entry.brought_up = false;
+                // Its driver has not been asked yet.
+                entry.channels = None;
+                entry.features = None;
                 changes.push((
                     entry.clone(),
                     Change::Appeared {
@@ -89,6 +126,35 @@ impl Interfaces {
             }
             if before.carrier != entry.carrier {
                 changes.push((entry.clone(), Change::Carrier(entry.carrier)));
+            }
+            if before.mtu_bytes != entry.mtu_bytes {
+                let before = before.mtu_bytes;
+                changes.push((entry.clone(), Change::Mtu { before }));
+            }
+            if before.address != entry.address {
+                changes.push((entry.clone(), Change::Address));
+            }
+            if before.programs != entry.programs {
+                changes.push((entry.clone(), Change::Programs));
+            }
+        }
+        changes
+    }
+
+    /// Takes over what the driver of the interface with `index` says. Returns the port with each change.
+    pub fn told(&mut self, index: u32, facts: &DriverFacts) -> Vec<(InterfaceStatus, Change)> {
+        let mut changes = Vec::new();
+        let ours = |entry: &&mut InterfaceStatus| entry.index == Some(index);
+        for entry in self.entries.iter_mut().filter(ours) {
+            let channels = entry.channels != facts.channels;
+            let features = entry.features != facts.features;
+            entry.channels = facts.channels;
+            entry.features.clone_from(&facts.features);
+            if channels {
+                changes.push((entry.clone(), Change::Channels));
+            }
+            if features {
+                changes.push((entry.clone(), Change::Features));
             }
         }
         changes
@@ -138,6 +204,11 @@ fn unseen(port: &str, interface: &str) -> InterfaceStatus {
         carrier: false,
         mtu_bytes: 0,
         brought_up: false,
+        address: None,
+        driver: None,
+        programs: Vec::new(),
+        channels: None,
+        features: None,
     }
 }
 
@@ -160,6 +231,9 @@ mod tests {
             admin_up,
             carrier,
             mtu_bytes: 1500,
+            address: Some("02:00:00:00:00:01".into()),
+            driver: Some("veth".into()),
+            programs: Vec::new(),
         }
     }
 
@@ -233,5 +307,49 @@ mod tests {
             .map(|entry| entry.port)
             .collect();
         assert_eq!(gone, ["p0"]);
+    }
+
+    #[test]
+    fn what_an_interface_is_made_of_is_compared_and_not_believed_to_last() {
+        let mut table = two();
+        let before = seen(7, "v0", true, true);
+        table.seen(&before);
+        let mut after = before.clone();
+        after.mtu_bytes = 1700;
+        after.address = Some("02:00:00:00:00:02".into());
+        after.programs = vec![XdpProgram {
+            mode: "native".into(),
+            id: 3,
+        }];
+        let changes = kinds(table.seen(&after));
+        let changed = |change| ("p0".to_owned(), change);
+        let all = [
+            changed(Change::Mtu { before: 1500 }),
+            changed(Change::Address),
+            changed(Change::Programs),
+        ];
+        assert_eq!(changes, all);
+        assert_eq!(kinds(table.seen(&after)), [], "said twice is said once");
+        let entry = &table.statuses()[0];
+        assert_eq!(entry.driver.as_deref(), Some("veth"));
+        assert_eq!((entry.mtu_bytes, entry.programs[0].id), (1700, 3));
+
+        let facts = DriverFacts {
+            channels: Some(Channels {
+                rx: 2,
+                ..Channels::default()
+            }),
+            features: Some(vec!["rx-lro".into()]),
+        };
+        let both = [changed(Change::Channels), changed(Change::Features)];
+        assert_eq!(kinds(table.told(7, &facts)), both);
+        assert_eq!(kinds(table.told(7, &facts)), []);
+        assert_eq!(kinds(table.told(8, &facts)), [], "nobody of ours");
+
+        // Another interface under the same name has told nothing.
+        table.seen(&seen(9, "v0", true, true));
+        let entry = &table.statuses()[0];
+        assert_eq!((entry.channels, &entry.features), (None, &None));
+        assert_eq!(table.removed(9).map(|entry| entry.driver), Some(None));
     }
 }

@@ -27,7 +27,7 @@ mod verb;
 use covalent_api::status::NodeStatus;
 use prometheus::{TextEncoder, proto::MetricFamily};
 
-pub use self::own::OwnMetrics;
+pub use self::own::{Evidence, OwnMetrics};
 pub use self::series::Declared;
 use self::series::{Label, one};
 

@@ -25,19 +25,41 @@ pub struct OwnMetrics {
     /// How long a scrape took, the daemon's answer included.
     pub scrape_seconds: Histogram,
     events: IntCounterVec,
+    losses: IntCounterVec,
     interface_up: IntGaugeVec,
     interface_carrier: IntGaugeVec,
     resident_bytes: Gauge,
 }
 
+/// What showed that the daemon was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// Its process ended.
+    Pidfd,
+    /// The connection ended, or failed.
+    Socket,
+}
+
+impl Evidence {
+    const ALL: [Self; 2] = [Self::Pidfd, Self::Socket];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pidfd => "pidfd",
+            Self::Socket => "socket",
+        }
+    }
+}
+
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 7] = [
     "link_up",
     "link_down",
     "carrier",
     "attached",
     "detached",
     "journal_failed",
+    "port_absent",
 ];
 
 impl OwnMetrics {
@@ -91,6 +113,16 @@ impl OwnMetrics {
                     &["event"],
                 )?,
             )?,
+            losses: kept(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "covalent_control_daemon_losses_total",
+                        "Connections to the daemon that were lost, by what showed it first.",
+                    ),
+                    &["evidence"],
+                )?,
+            )?,
             interface_up: kept(
                 &registry,
                 IntGaugeVec::new(
@@ -124,7 +156,15 @@ impl OwnMetrics {
         for event in EVENTS {
             own.events.with_label_values(&[event]);
         }
+        for evidence in Evidence::ALL {
+            own.losses.with_label_values(&[evidence.as_str()]);
+        }
         Ok(own)
+    }
+
+    /// Counts a connection that was lost.
+    pub fn daemon_lost(&self, evidence: Evidence) {
+        self.losses.with_label_values(&[evidence.as_str()]).inc();
     }
 
     /// Counts an event.
@@ -136,6 +176,7 @@ impl OwnMetrics {
             EventKind::Attached { .. } => 3,
             EventKind::Detached { .. } => 4,
             EventKind::JournalFailed { .. } => 5,
+            EventKind::PortAbsent { .. } => 6,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

@@ -10,6 +10,7 @@ fn labels(port: &PortStatus) -> Vec<Label> {
 
 fn info(port: &PortStatus) -> Vec<Label> {
     vec![
+        Label::new("number", port.number.to_string()),
         Label::new("lane", port.lane.to_string()),
         Label::new("kind", port.kind.as_str()),
         Label::new("interface", port.interface.as_deref().unwrap_or_default()),
@@ -31,6 +32,11 @@ pub(super) const PORT: Object<PortStatus> = Object {
             "covalent_port_carrier",
             "Whether the port has a carrier and is enabled.",
             |it| flag(it.carrier),
+        ),
+        Series::gauge(
+            "covalent_port_absent",
+            "Whether the port's device has ceased to exist.",
+            |it| flag(it.absent.is_some()),
         ),
         Series::gauge(
             "covalent_port_page_bytes",

@@ -26,16 +26,16 @@ use crate::{
 };
 
 /// Control in a thread of its own, as in its process.
-struct Running {
+pub struct Running {
     directory: TempDir,
-    metrics: SocketAddr,
+    pub metrics: SocketAddr,
     neighbours: watch::Receiver<Neighbours>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Running {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let config = config(directory.path(), PCAP_PORT);
         let (tell, told) = std::sync::mpsc::channel();
@@ -65,7 +65,7 @@ impl Running {
         }
     }
 
-    fn daemon_socket(&self) -> PathBuf {
+    pub fn daemon_socket(&self) -> PathBuf {
         self.directory.path().join("covalentd.sock")
     }
 
@@ -73,12 +73,12 @@ impl Running {
         self.directory.path().join("control.sock")
     }
 
-    fn listen(&self) -> Listener {
+    pub fn listen(&self) -> Listener {
         listen(&self.daemon_socket())
     }
 
     /// Waits until the neighbour table is as wanted.
-    fn wait_for(&self, wanted: impl FnMut(&Neighbours) -> bool) {
+    pub fn wait_for(&self, wanted: impl FnMut(&Neighbours) -> bool) {
         let mut neighbours = self.neighbours.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -97,7 +97,7 @@ impl Running {
         );
     }
 
-    fn scrape(&self) -> Exposition {
+    pub fn scrape(&self) -> Exposition {
         let (code, body) = get(self.metrics, "/metrics");
         assert_eq!(code, 200, "{body}");
         Exposition::parse(&body).unwrap_or_else(|problem| panic!("{problem}"))

@@ -1,6 +1,10 @@
 //! A daemon that a test plays: a seqpacket socket, a greeting, and whatever the test wants to be said.
 
-use std::{path::Path, time::Duration};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    time::Duration,
+};
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
@@ -67,6 +71,14 @@ impl Session {
             .connection
             .wait(Some(Duration::from_millis(100)))
             .expect("a socket")
+    }
+
+    /// Another descriptor of the connection.
+    pub fn copy(&self) -> OwnedFd {
+        self.connection
+            .as_fd()
+            .try_clone_to_owned()
+            .expect("a descriptor")
     }
 
     pub fn say(&self, reply: &Reply) {

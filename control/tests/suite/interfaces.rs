@@ -8,16 +8,17 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::control::InterfaceStatus;
+use covalent_api::control::{ControlReply, ControlRequest, InterfaceStatus};
 use covalent_control::{control::Control, interfaces::Interfaces};
-use rtnetlink::Handle;
+use covalent_ebpf::{AttachMode, Steering};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, packet_route::link::LinkAttribute};
 use tokio::{
     sync::{oneshot, watch},
     time::{sleep, timeout},
 };
 
 use crate::{
-    client::config,
+    client::{self, config},
     fake::PATIENCE,
     namespace::{add_veth, addresses, in_namespace, index, set_down, set_up},
 };
@@ -26,7 +27,7 @@ const AF_XDP_PORT: &str = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface
 
 /// Control in the namespace, and the state of its only interface.
 struct Running {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     interfaces: watch::Receiver<Interfaces>,
     stop: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
@@ -47,7 +48,7 @@ impl Running {
                 .expect("serves")
         });
         Self {
-            _directory: directory,
+            directory,
             interfaces,
             stop,
             served,
@@ -202,12 +203,154 @@ fn without_the_privilege_the_log_says_which_and_what_else_to_do() {
         let mut lines = BufReader::new(child.stderr.take().expect("piped"))
             .lines()
             .map_while(Result::ok);
-        let complaint = lines.find(|line| line.contains("CAP_NET_ADMIN"));
+        // Whatever comes before it: what drivers say may be asked, and followed, without any privilege.
+        let mut may_not_ask = None;
+        let complaint = lines.find(|line| {
+            if line.contains("are not known") {
+                may_not_ask = Some(line.clone());
+            }
+            line.contains("CAP_NET_ADMIN")
+        });
         child.kill().expect("killed");
         child.wait().expect("ended");
+        assert_eq!(may_not_ask, None);
         let complaint = complaint.expect("a line about the privilege");
         for part in ["v0", "control.bring_up = false", "ip link set v0 up"] {
             assert!(complaint.contains(part), "no `{part}` in {complaint}");
         }
+    });
+}
+
+/// A veth pair whose ends have four queues each, of which the kernel uses so many as there are cores.
+async fn add_wide_veth(handle: &Handle) -> u32 {
+    let veth = LinkVeth::new("v0", "v1")
+        .append_extra_attribute(LinkAttribute::NumRxQueues(4))
+        .append_extra_attribute(LinkAttribute::NumTxQueues(4))
+        .build();
+    handle
+        .link()
+        .add(veth)
+        .execute()
+        .await
+        .expect("a veth pair");
+    index(handle, "v0").await.expect("v0")
+}
+
+#[test]
+fn what_an_interface_is_made_of_is_followed() {
+    in_namespace(async |handle| {
+        let ours = add_wide_veth(&handle).await;
+        let mut control = Running::start(AF_XDP_PORT).await;
+        control
+            .wait_for("described", |it| {
+                it.driver.as_deref() == Some("veth")
+                    && it.address.is_some()
+                    && it.channels.is_some_and(|channels| channels.rx_max == 4)
+                    && it.features.is_some()
+            })
+            .await;
+        let other = LinkUnspec::new_with_index(ours)
+            .mtu(1600)
+            .address(vec![2, 0, 0, 0, 0, 9])
+            .build();
+        handle.link().set(other).execute().await.expect("changed");
+        control
+            .wait_for("seen with another MTU and address", |it| {
+                it.mtu_bytes == 1600 && it.address.as_deref() == Some("02:00:00:00:00:09")
+            })
+            .await;
+
+        let (connection, mut ethtool, _) = ethtool::new_connection().expect("netlink");
+        tokio::spawn(connection);
+        for count in [3, 1] {
+            let change = ethtool.channel().set("v0").rx_count(count).tx_count(count);
+            change.execute().await.expect("a veth can");
+            control
+                .wait_for("seen with other channels", |it| {
+                    it.channels
+                        .is_some_and(|channels| (channels.rx, channels.tx) == (count, count))
+                })
+                .await;
+        }
+        for on in [true, false] {
+            if !set_feature("v0", "rxvlan", on) {
+                break;
+            }
+            control
+                .wait_for("seen with another feature", |it| {
+                    let names = it.features.as_deref().unwrap_or_default();
+                    names.iter().any(|name| name == "rx-vlan-hw-parse") == on
+                })
+                .await;
+        }
+
+        // Another one of the same name.
+        handle.link().del(ours).execute().await.expect("removed");
+        control
+            .wait_for("gone with all that was known", |it| {
+                it.index.is_none() && it.driver.is_none() && it.channels.is_none()
+            })
+            .await;
+        add_wide_veth(&handle).await;
+        control
+            .wait_for("described anew", |it| {
+                it.mtu_bytes == 1500 && it.channels.is_some_and(|channels| channels.rx_max == 4)
+            })
+            .await;
+        control.stop().await;
+    });
+}
+
+/// Has the program `ethtool` set a feature, for which its crate has no words. Whether that program is there.
+fn set_feature(interface: &str, feature: &str, on: bool) -> bool {
+    let state = if on { "on" } else { "off" };
+    match Command::new("ethtool")
+        .args(["-K", interface, feature, state])
+        .status()
+    {
+        Ok(status) => {
+            assert!(status.success(), "ethtool -K {interface} {feature} {state}");
+            true
+        }
+        Err(_) => {
+            crate::namespace::skip("changing a feature needs the program ethtool");
+            false
+        }
+    }
+}
+
+/// The kernel tells nobody of a program that comes or goes by a link of its own, so it is asked when somebody wants to know.
+#[test]
+fn an_xdp_program_is_seen_by_whoever_asks() {
+    in_namespace(async |handle| {
+        add_veth(&handle, "v0", "v1").await;
+        let ours = index(&handle, "v0").await.expect("v0");
+        let mut control = Running::start(AF_XDP_PORT).await;
+        control
+            .wait_for("there", |it| it.index == Some(ours) && it.admin_up)
+            .await;
+        let socket = control.directory.path().join("control.sock");
+        let programs = async || {
+            let socket = socket.clone();
+            let asked = move || client::ask(&socket, &ControlRequest::Interfaces);
+            let reply = tokio::task::spawn_blocking(asked).await.expect("answered");
+            let ControlReply::Interfaces { interfaces } = reply else {
+                panic!("{reply:?}");
+            };
+            interfaces[0].programs.clone()
+        };
+        assert_eq!(programs().await, []);
+        let mut program = Steering::load().expect("root");
+        program
+            .attach(ours, "v0", AttachMode::Generic)
+            .expect("attached");
+        let attached = programs().await;
+        assert_eq!(attached.len(), 1, "{attached:?}");
+        assert_eq!(attached[0].mode, "generic");
+        let known = covalent_ebpf::attached_programs(ours).expect("asked");
+        assert_eq!(known[0].id, attached[0].id);
+        drop(program);
+        assert_eq!(programs().await, []);
+        control.stop().await;
     });
 }

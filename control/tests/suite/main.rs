@@ -11,3 +11,4 @@ mod namespace;
 mod page;
 mod process;
 mod units;
+mod witness;

@@ -40,7 +40,7 @@ pub fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce(Handle) -> F + Sen
     clippy::print_stderr,
     reason = "whoever reads the test's output must see what was not tested"
 )]
-fn skip(reason: &str) {
+pub fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 

@@ -15,6 +15,8 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
+use crate::port::Port;
+
 /// A command and the number under which it is answered.
 #[derive(Debug)]
 pub struct Order {
@@ -109,6 +111,13 @@ pub enum Command {
         /// Whether frames can pass.
         up: bool,
     },
+    /// What a port was made of has ceased to exist, which it may not notice by itself before it sends something.
+    LosePort {
+        /// Number of the port.
+        port: u16,
+        /// What ceased to exist, and what to do.
+        reason: String,
+    },
     /// Tells everything that the lane counted, but for its pipes.
     Snapshot,
     /// Tells what some pipes did: as many as one round has time for.
@@ -196,12 +205,14 @@ pub enum Report {
         /// What was found, and where.
         reason: String,
     },
-    /// A port cannot be used any more.
+    /// The device of a port has ceased to exist.
     PortGone {
-        /// Index of the port.
+        /// Number of the port.
         port: u16,
-        /// What ceased to exist.
+        /// What ceased to exist, and what to do.
         reason: String,
+        /// What is left of it, to be closed where nobody waits for that; `None` if the lane keeps it.
+        remains: Option<Box<dyn Port>>,
     },
 }
 

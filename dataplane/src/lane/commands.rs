@@ -15,7 +15,10 @@ use super::{
     port_slot::BindRefusal,
     table::{LanePipe, LaneSession},
 };
-use crate::flow::{Claim, ClaimRefusal, JoinRefusal, ShareTaken};
+use crate::{
+    flow::{Claim, ClaimRefusal, JoinRefusal, ShareTaken},
+    port::PortError,
+};
 
 impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
@@ -85,6 +88,7 @@ impl Lane {
                 }
                 self.watch_carriers();
             }
+            Command::LosePort { port, reason } => self.take_port(port, reason),
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Stop => self.stopping = true,
@@ -149,7 +153,7 @@ impl Lane {
         // would not give every flow back to the pipe that had it.
         let (mut first, mut others) = (Vec::new(), Vec::new());
         for (at, candidate) in self.ports.iter().enumerate() {
-            if port.is_some_and(|index| index != candidate.index) || candidate.gone.is_some() {
+            if port.is_some_and(|index| index != candidate.index) {
                 continue;
             }
             match candidate.flow.admits(&matches, claim) {
@@ -257,15 +261,25 @@ impl Lane {
         let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == port) else {
             return Ok(());
         };
-        if let Some(reason) = &slot.gone {
-            return Err(reason.clone());
-        }
         slot.port
             .set_enabled(enabled)
             .map_err(|error| error.to_string())?;
         // At once: the next command may undo it in this very round, and the link must have seen both.
         self.watch_carriers();
         Ok(())
+    }
+
+    fn take_port(&mut self, port: u16, reason: String) {
+        let Some(at) = self.ports.iter().position(|slot| slot.index == port) else {
+            return;
+        };
+        let port = &self.ports[at].port;
+        // It may have noticed before.
+        if port.absent().is_none() {
+            let port = port.info().name.clone();
+            self.lose_port(at, &PortError::Gone { port, reason });
+        }
+        self.watch_carriers();
     }
 
     fn set_faults(&mut self, port: u16, rx: FaultRates, tx: FaultRates) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::{BTreeMap, BinaryHeap, VecDeque},
     hash::{BuildHasher, RandomState},
     time::Instant,
 };
@@ -73,8 +73,8 @@ pub struct Core {
     pub failovers: Failovers,
     /// Reports to the host thread.
     pub outbox: Outbox,
-    /// Names of all ports, by index.
-    pub port_names: Vec<String>,
+    /// Names of the lane's ports, by number.
+    pub port_names: BTreeMap<u16, String>,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
     /// Slots of pipes that are kept to a rate and must wait, with the time when they may send again by [`stamp::now_ns`], the earliest first. They
@@ -406,12 +406,7 @@ impl Host for Core {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        let name = |port: u16| {
-            self.port_names
-                .get(usize::from(port))
-                .cloned()
-                .unwrap_or_default()
-        };
+        let name = |port: u16| self.port_names.get(&port).cloned().unwrap_or_default();
         let kind = match event {
             LinkEvent::Up {
                 port,

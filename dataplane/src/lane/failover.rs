@@ -10,29 +10,38 @@ pub struct Failovers {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Link {
+    port: u16,
     peer: u64,
     failed_at: Option<Instant>,
     last: Option<Duration>,
 }
 
 impl Failovers {
-    /// Room for `ports` links.
-    pub fn new(ports: usize) -> Self {
+    /// Room for links on these ports.
+    pub fn new(ports: impl IntoIterator<Item = u16>) -> Self {
+        let link = |port| Link {
+            port,
+            ..Link::default()
+        };
         Self {
-            links: vec![Link::default(); ports],
+            links: ports.into_iter().map(link).collect(),
         }
+    }
+
+    fn link(&mut self, port: u16) -> Option<&mut Link> {
+        self.links.iter_mut().find(|link| link.port == port)
     }
 
     /// The link on `port` leads to `peer`.
     pub fn up(&mut self, port: u16, peer: u64) {
-        if let Some(link) = self.links.get_mut(usize::from(port)) {
+        if let Some(link) = self.link(port) {
             link.peer = peer;
         }
     }
 
     /// The link on `port` failed.
     pub fn down(&mut self, port: u16) {
-        if let Some(link) = self.links.get_mut(usize::from(port)) {
+        if let Some(link) = self.link(port) {
             link.failed_at = Some(Instant::now());
         }
     }
@@ -51,7 +60,7 @@ impl Failovers {
 
     /// The last such gap of the link on `port`.
     pub fn last(&self, port: u16) -> Option<Duration> {
-        self.links.get(usize::from(port))?.last
+        self.links.iter().find(|link| link.port == port)?.last
     }
 }
 
@@ -61,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_gap_ends_with_the_first_completion_at_the_same_peer() {
-        let mut failovers = Failovers::new(2);
+        let mut failovers = Failovers::new([0, 1]);
         failovers.up(0, 7);
         failovers.up(1, 7);
         failovers.down(0);

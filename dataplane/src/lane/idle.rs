@@ -129,7 +129,7 @@ impl Lane {
         }
         for slot in &mut self.ports {
             ports_prepared += 1;
-            if slot.gone.is_none() && !slot.port.prepare_sleep() {
+            if !slot.port.prepare_sleep() {
                 may_sleep = false;
                 break;
             }
@@ -140,9 +140,7 @@ impl Lane {
             self.idler.fruitless = 0;
         }
         for slot in &mut self.ports[..ports_prepared] {
-            if slot.gone.is_none() {
-                slot.port.finish_sleep();
-            }
+            slot.port.finish_sleep();
         }
         for session in self.core.sessions.items_mut() {
             session.rings.set_lane_sleeping(false);
@@ -197,7 +195,7 @@ impl Lane {
         if let Some(journal) = self.core.durable.as_ref().and_then(Durable::waits_for) {
             fds.push(readable(journal.as_fd().as_raw_fd()));
         }
-        for slot in self.ports.iter().filter(|slot| slot.gone.is_none()) {
+        for slot in &self.ports {
             fds.extend(slot.port.wait_fds().into_iter().map(readable));
         }
         self.sleeps += 1;

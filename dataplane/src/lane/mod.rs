@@ -15,6 +15,7 @@ mod durable;
 mod failover;
 mod gather;
 mod idle;
+pub mod new_port;
 mod offer;
 mod outbox;
 mod pacer;
@@ -36,7 +37,7 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, Idle, PortKind},
+    config::{Config, Idle},
     event::EventKind,
     guid::Guid,
     name,
@@ -53,6 +54,7 @@ use self::{
     failover::Failovers,
     gather::Gather,
     idle::Idler,
+    new_port::NewPort,
     outbox::Outbox,
     pending::PendingTable,
     port_slot::{Policy, PortSlot},
@@ -64,19 +66,13 @@ use crate::{
     identity::Identity,
     journal::{Journal, Recovered},
     mailbox::Mailbox,
-    port::{Port, PortError},
+    port::PortError,
     slots::Slots,
     verb::VerbEngine,
 };
 
 /// Exchanges that one lane may have open or waiting at other nodes.
 const TRANSACTIONS_MAX: usize = 2048;
-
-/// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
-const HANDSHAKE_FRAMES: u32 = 16;
-
-/// Frames that the ring of any DPDK device holds which was asked for as many: the shortest default among its drivers (`net_af_packet`).
-const DPDK_RING_FRAMES: u32 = 512;
 
 /// What a lane is told once.
 #[derive(Debug)]
@@ -136,7 +132,7 @@ pub enum LaneError {
 }
 
 impl Lane {
-    /// The lane `lane` of `config` with its opened ports, each with its index. `orders` and `reports` lead from and to the
+    /// The lane `lane` of `config` with its opened ports. `orders` and `reports` lead from and to the
     /// host thread.
     ///
     /// # Errors
@@ -145,26 +141,37 @@ impl Lane {
         config: &Config,
         lane: u32,
         identity: &Identity,
-        ports: Vec<(u16, Box<dyn Port>)>,
+        ports: Vec<NewPort>,
         journal: Option<(Journal, Recovered)>,
         orders: Arc<Mailbox<Order>>,
         reports: Arc<Mailbox<Report>>,
     ) -> Result<Self, LaneError> {
         let settings = LaneSettings::new(config, lane, identity);
         let mut node = Node::new(node_config(config, lane, identity)?);
+        let failovers = Failovers::new(ports.iter().map(|port| port.number));
+        let port_names = ports
+            .iter()
+            .map(|port| (port.number, port.name.clone()))
+            .collect();
         let mut slots = Vec::with_capacity(ports.len());
-        for (index, port) in ports {
-            let link = config.port[usize::from(index)].link;
+        for NewPort {
+            number,
+            name,
+            link,
+            window_records,
+            port,
+        } in ports
+        {
             if link {
-                node.add_link(index, port.info().mac)
+                node.add_link(number, port.info().mac)
                     .map_err(|error: AddLinkError| {
-                        LaneError::Protocol(format!("port `{}`: {error}", port.info().name))
+                        LaneError::Protocol(format!("port `{name}`: {error}"))
                     })?;
-                if let Some(records) = window_records(&config.port[usize::from(index)].kind) {
-                    node.set_window(index, records);
+                if let Some(records) = window_records {
+                    node.set_window(number, records);
                 }
             }
-            slots.push(PortSlot::new(index, port, link, &settings.policy)?);
+            slots.push(PortSlot::new(number, port, link, &settings.policy)?);
         }
         let now = Instant::now();
         let core = Core {
@@ -185,9 +192,9 @@ impl Lane {
             told: 0,
             submitted: 0,
             completed: 0,
-            failovers: Failovers::new(config.port.len()),
+            failovers,
             outbox: Outbox::new(reports),
-            port_names: config.port.iter().map(|port| port.name.clone()).collect(),
+            port_names,
             now,
             paced: std::collections::BinaryHeap::new(),
         };
@@ -314,16 +321,15 @@ impl Lane {
         0
     }
 
-    /// Gives up a port for good.
+    /// Gives up the device of a port, which has gone: what is left of it goes to the host thread, for closing takes longer than a round.
     fn lose_port(&mut self, at: usize, error: &PortError) {
         let slot = &mut self.ports[at];
-        if slot.gone.is_none() {
-            slot.gone = Some(error.to_string());
-            self.core.outbox.push(Report::PortGone {
-                port: slot.index,
-                reason: error.to_string(),
-            });
-        }
+        let remains = slot.vacate(error);
+        self.core.outbox.push(Report::PortGone {
+            port: slot.index,
+            reason: slot.port.absent().unwrap_or_default().to_owned(),
+            remains,
+        });
     }
 }
 
@@ -344,19 +350,6 @@ impl LaneSettings {
             toeplitz: Toeplitz::new(&config.dataplane.rss_key),
         }
     }
-}
-
-/// Records that a neighbour may have under way to a port, so that its frames have room though each holds a single one; `None`
-/// where no ring limits them. Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be
-/// shorter than was asked for.
-fn window_records(kind: &PortKind) -> Option<u16> {
-    let ring_slots = match kind {
-        PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. } => *ring_slots,
-        PortKind::Dpdk { ring_slots, .. } => (*ring_slots).min(DPDK_RING_FRAMES),
-        PortKind::Pcap { .. } => return None,
-    };
-    let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
-    Some(u16::try_from(records).unwrap_or(u16::MAX))
 }
 
 /// What the links of a lane say of it. Each lane is a node of its own to them, for it has its own regions and latches: what one lane has executed
@@ -385,21 +378,4 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_issues_what_its_ring_has_room_for() {
-        let cable = |ring_slots| PortKind::Cable {
-            path: "/x".into(),
-            ring_slots,
-        };
-        assert_eq!(window_records(&cable(64)), Some(48));
-        assert_eq!(window_records(&cable(32_768)), Some(32_752));
-        let pcap = PortKind::Pcap {
-            input: None,
-            output: None,
-        };
-        assert_eq!(window_records(&pcap), None);
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use covalent_pipe::Refused;
 use super::stamp;
 use crate::{
     flow::{Bindings, Claim, ClaimRefusal, key},
-    port::{Port, PortError, SteerChange, TxRefusal},
+    port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
 };
 
 /// Places that data leaves free in a link port's transmit ring, so that link records are never behind a full ring.
@@ -27,8 +27,10 @@ pub struct PortSlot {
     pub flow: Bindings,
     /// The carrier as last told to the link.
     pub carrier: bool,
-    /// Why it cannot be used any more.
-    pub gone: Option<String>,
+    /// What the ports counted that stood here before.
+    before: PortCounters,
+    /// A port whose device is gone and that only this lane may close, with its last port.
+    kept: Option<Box<dyn Port>>,
     /// The last doorbell failed; told to the link once per failure.
     pub transmit_failed: bool,
     /// Frames were put in since the last doorbell.
@@ -87,7 +89,8 @@ impl PortSlot {
             flow,
             // Down until the first look, so that a carrier that is there is told like one that comes.
             carrier: false,
-            gone: None,
+            before: PortCounters::default(),
+            kept: None,
             transmit_failed: false,
             unflushed: false,
             pipe_full: 0,
@@ -134,9 +137,31 @@ impl PortSlot {
         Ok(())
     }
 
+    /// Puts a pulled cable in the place of the port, whose device has gone, and returns the port if it is to be closed elsewhere. Bindings and counts
+    /// stay: only the device is another one.
+    pub fn vacate(&mut self, error: &PortError) -> Option<Box<dyn Port>> {
+        let absent = AbsentPort::after(self.port.info().clone(), error);
+        let port = std::mem::replace(&mut self.port, Box::new(absent));
+        self.before.add(port.counters());
+        self.unflushed = false;
+        self.transmit_failed = false;
+        if port.may_close_elsewhere() {
+            return Some(port);
+        }
+        self.kept = Some(port);
+        None
+    }
+
+    /// Everything that was counted here since the daemon's start, whatever ports stood here. As [`Port::counters`] not for the packet path.
+    pub fn counters(&self) -> PortCounters {
+        let mut counters = self.port.counters();
+        counters.add(self.before.clone());
+        counters
+    }
+
     /// Whether data may be sent now.
     pub fn is_open(&self) -> bool {
-        self.carrier && self.gone.is_none()
+        self.carrier
     }
 
     /// Frames of data that may be sent now.

@@ -22,9 +22,6 @@ impl Lane {
             ..
         } = self;
         let slot = &mut ports[at];
-        if slot.gone.is_some() {
-            return 0;
-        }
         let (index, link_type, flow, toeplitz) = (
             slot.index,
             slot.link.then_some(settings.ethertype),
@@ -71,7 +68,7 @@ impl Lane {
             ports, node, core, ..
         } = self;
         for slot in ports {
-            let carrier = slot.gone.is_none() && slot.port.carrier();
+            let carrier = slot.port.carrier();
             if carrier != slot.carrier {
                 slot.carrier = carrier;
                 slot.transmit_failed = false;
@@ -94,11 +91,7 @@ fn is_link_frame(frame: &[u8], link_type: Option<u16>) -> bool {
 }
 
 fn report_carrier(core: &mut Core, port: u16, up: bool) {
-    let port = core
-        .port_names
-        .get(usize::from(port))
-        .cloned()
-        .unwrap_or_default();
+    let port = core.port_names.get(&port).cloned().unwrap_or_default();
     core.outbox.push(super::command::Report::Event(
         covalent_api::event::EventKind::Carrier { port, up },
     ));

@@ -101,7 +101,7 @@ impl Lane {
     }
 
     fn port_status(&self, slot: &PortSlot) -> PortStatus {
-        let (info, counters) = (slot.port.info(), slot.port.counters());
+        let (info, counters) = (slot.port.info(), slot.counters());
         let mut drops = causes(counters.drops);
         drops.insert("pipe_full".to_owned(), slot.pipe_full);
         let mut refusals = causes(counters.refusals);
@@ -121,7 +121,9 @@ impl Lane {
         PortStatus {
             name: info.name.clone(),
             kind: info.kind.to_owned(),
+            number: slot.index,
             interface: info.interface.clone(),
+            absent: slot.port.absent().map(ToOwned::to_owned),
             lane: self.settings.lane,
             carrier: slot.carrier,
             mode: info.mode.clone(),
@@ -145,7 +147,7 @@ impl Lane {
             port: self
                 .core
                 .port_names
-                .get(usize::from(link.port))
+                .get(&link.port)
                 .cloned()
                 .unwrap_or_default(),
             state: link.state.as_str().to_owned(),

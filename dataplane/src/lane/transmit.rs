@@ -214,11 +214,7 @@ impl Lane {
     /// Sends one frame of the link on the port at `at`, if it has one and there is room.
     fn send_link(&mut self, at: usize) -> bool {
         let port = &mut self.ports[at];
-        if !port.link
-            || port.gone.is_some()
-            || !self.node.has_work(port.index)
-            || port.port.tx_space() == 0
-        {
+        if !port.link || !self.node.has_work(port.index) || port.port.tx_space() == 0 {
             return false;
         }
         let Some(length) = self
@@ -240,7 +236,7 @@ impl Lane {
     pub(super) fn flush(&mut self) {
         for at in 0..self.ports.len() {
             let slot = &mut self.ports[at];
-            if slot.gone.is_some() || (!slot.unflushed && slot.port.tx_idle()) {
+            if !slot.unflushed && slot.port.tx_idle() {
                 continue;
             }
             slot.unflushed = false;

@@ -31,6 +31,31 @@ pub struct PortCounters {
     pub device_events: Vec<(&'static str, u64)>,
 }
 
+impl PortCounters {
+    /// Adds what another port counted that stood in the same place before or after this one.
+    pub fn add(&mut self, other: Self) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.passed_to_kernel_packets += other.passed_to_kernel_packets;
+        add_causes(&mut self.drops, other.drops);
+        add_causes(&mut self.refusals, other.refusals);
+        add_causes(&mut self.faults, other.faults);
+        add_causes(&mut self.device_counts, other.device_counts);
+        add_causes(&mut self.device_events, other.device_events);
+    }
+}
+
+fn add_causes<C: PartialEq>(counts: &mut Vec<(C, u64)>, more: Vec<(C, u64)>) {
+    for (cause, count) in more {
+        match counts.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, total)) => *total = total.saturating_add(count),
+            None => counts.push((cause, count)),
+        }
+    }
+}
+
 /// The counters that every port keeps itself, plain integers of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -88,5 +113,34 @@ impl Tally {
             device_counts: Vec::new(),
             device_events: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_one_place_add_up_by_cause() {
+        let mut first = Tally::default();
+        first.received(60);
+        first.taken(100);
+        first.refused(TxRefusal::Full);
+        let mut before = first.with_drops(vec![("rx_ring_full", 3)]);
+        before.device_counts.push(("rx_good".to_owned(), 4));
+        let mut second = Tally::default();
+        second.received(40);
+        second.refused(TxRefusal::Down);
+        before.add(second.with_drops(vec![("rx_ring_full", 1), ("port_disabled", 2)]));
+        assert_eq!((before.rx_packets, before.rx_bytes), (2, 100));
+        assert_eq!((before.tx_packets, before.tx_bytes), (1, 100));
+        assert_eq!(before.drops, [("rx_ring_full", 4), ("port_disabled", 2)]);
+        let refusals: Vec<_> = before
+            .refusals
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        assert_eq!(refusals, [&("full", 1), &("down", 1)]);
+        assert_eq!(before.device_counts, [("rx_good".to_owned(), 4)]);
     }
 }

@@ -256,4 +256,12 @@ impl Port for FaultyPort {
     fn carrier(&self) -> bool {
         self.inner.carrier()
     }
+
+    fn absent(&self) -> Option<&str> {
+        self.inner.absent()
+    }
+
+    fn may_close_elsewhere(&self) -> bool {
+        self.inner.may_close_elsewhere()
+    }
 }

@@ -2,12 +2,14 @@
 //!
 //! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
 //! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), DPDK's drivers ([`dpdk`]), shared memory
-//! between two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); one conformance
+//! between two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); where the device of one has
+//! gone, a pulled cable stands in its place ([`absent`]). One conformance
 //! suite (`tests/ports.rs`) holds all of them to it.
 //!
 //! On the way of a packet nothing here takes a lock, allocates, logs or makes a system call; the doorbell in [`Port::flush`] is
 //! the one exception, once per burst.
 
+pub mod absent;
 pub mod af_xdp;
 pub mod cable;
 mod counters;
@@ -19,7 +21,7 @@ mod memory;
 pub mod pcap;
 mod steer;
 
-use std::os::fd::RawFd;
+use std::{fmt, os::fd::RawFd};
 
 use covalent_api::{
     config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
@@ -133,6 +135,24 @@ pub trait Port: Send {
 
     /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
+
+    /// Why there is no device behind this port; `None` for one that has its device.
+    fn absent(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether a port that its lane is done with may be closed by another thread, while the lane goes on with its other ports. Closing takes its time.
+    fn may_close_elsewhere(&self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for dyn Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port")
+            .field("info", self.info())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Whether this build has the kinds of port that `ports` name.

@@ -15,6 +15,8 @@ mod memory;
 mod memory_worker;
 mod outgoing;
 mod places;
+mod port_numbers;
+pub mod port_table;
 mod requests;
 mod rkey;
 mod small_pages;
@@ -34,7 +36,7 @@ use covalent_api::{
     config::Config,
     event::EventKind,
     guid::Guid,
-    request::{PortBrief, Reply},
+    request::Reply,
     status::{Causes, ReclaimedStatus},
 };
 use covalent_pipe::{
@@ -60,12 +62,14 @@ pub use self::{
     durable_regions::{Deletion, DurableRegion, DurableRegions},
     lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
     memory_worker::MemoryWorkers,
+    port_table::PortTable,
 };
 use crate::{
     carrier::{CarrierWatch, InterfaceChange},
     journal::{JournalWatch, Meddled},
     lane::command::{Command, Report},
     mailbox::Mailbox,
+    port::Port,
     session::{
         SessionRecord,
         mappings::{MappingBounds, Taken},
@@ -94,8 +98,8 @@ pub struct ServerParts {
     pub lanes: Vec<LaneLink>,
     /// Who makes and frees memory.
     pub memory: MemoryWorkers,
-    /// The ports as applications see them, by index.
-    pub ports: Vec<PortBrief>,
+    /// The ports.
+    pub ports: PortTable,
     /// Durable regions that the journals held.
     pub durable_regions: DurableRegions,
     /// Changes of interfaces; absent where no port has one.
@@ -113,7 +117,7 @@ pub struct Server {
     listener: Listener,
     admission: Admission,
     lanes: Vec<LaneLink>,
-    ports: Vec<PortBrief>,
+    ports: PortTable,
     durable_regions: DurableRegions,
     carriers: Option<CarrierWatch>,
     journals: Option<JournalWatch>,
@@ -507,22 +511,17 @@ impl Server {
                 InterfaceChange::Carrier { interface, up } => (interface, *up),
                 InterfaceChange::Removed { interface } => (interface, false),
             };
-            let ports: Vec<u16> = (0..)
-                .zip(&self.config.port)
-                .filter(|(_, port)| port.kind.kernel_interface() == Some(name.as_str()))
-                .map(|(index, _)| index)
-                .collect();
-            for port in ports {
-                if matches!(change, InterfaceChange::Removed { .. }) {
-                    warn!(
-                        interface = name,
-                        "the interface is gone; restart the daemon once it is back"
+            let is_gone = matches!(change, InterfaceChange::Removed { .. });
+            for (port, lane) in self.ports.on_interface(name) {
+                let command = if is_gone {
+                    let reason = format!(
+                        "interface `{name}` was removed; restart the daemon when it is back"
                     );
-                }
-                self.order_unanswered(
-                    self.config.port[usize::from(port)].lane,
-                    Command::SetCarrier { port, up },
-                );
+                    Command::LosePort { port, reason }
+                } else {
+                    Command::SetCarrier { port, up }
+                };
+                self.order_unanswered(lane, command);
             }
         }
     }
@@ -563,16 +562,28 @@ impl Server {
                         cause,
                         reason,
                     } => self.expel(session, cause, reason),
-                    Report::PortGone { port, reason } => {
-                        error!(
-                            port = self.ports[usize::from(port)].name,
-                            reason, "a port is gone"
-                        );
-                    }
+                    Report::PortGone {
+                        port,
+                        reason,
+                        remains,
+                    } => self.port_gone(port, reason, remains),
                 }
             }
             self.lanes[lane].push_waiting();
         }
+    }
+
+    /// The device of a port has ceased to exist. What is left of it is closed on a thread of its own: sockets, packet memory, threads.
+    fn port_gone(&mut self, number: u16, reason: String, remains: Option<Box<dyn Port>>) {
+        if let Some(remains) = remains {
+            close_aside(remains);
+        }
+        let Some(port) = self.ports.get(number) else {
+            return;
+        };
+        let port = port.name.clone();
+        error!(port, reason, "a port is gone");
+        self.raise(EventKind::PortAbsent { port, reason });
     }
 
     /// Ends a session that lied in shared memory.

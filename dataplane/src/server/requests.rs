@@ -77,7 +77,7 @@ impl Server {
                     node: self.config.node.name.clone(),
                     guid: self.guid,
                     lanes,
-                    ports: self.ports.clone(),
+                    ports: self.ports.briefs(),
                 };
                 client.reply(&reply, Vec::new());
             }
@@ -250,7 +250,7 @@ impl Server {
         }
         let frame_bytes_max = match (kind, port) {
             (PipeKind::Tx | PipeKind::RxTx, Some(port)) => {
-                self.ports[usize::from(port)].frame_bytes_max
+                self.ports.get(port).map_or(0, |port| port.frame_bytes_max)
             }
             _ => 0,
         };
@@ -283,7 +283,7 @@ impl Server {
         Ok(())
     }
 
-    /// The index of the port that a pipe of `kind` names, if that is as it should be.
+    /// The number of the port that a pipe of `kind` names, if that is as it should be.
     fn port_of_pipe(
         &self,
         kind: PipeKind,
@@ -296,18 +296,18 @@ impl Server {
             }
             (PipeKind::Tx | PipeKind::RxTx, None) => Err(format!(
                 "a {kind:?} pipe sends on a port: name one of {}",
-                self.port_names()
+                self.ports.names()
             )),
             (_, None) => Ok(None),
             (_, Some(name)) => {
-                let index = self.port_index(name)?;
-                let owner = self.ports[usize::from(index)].lane;
+                let (number, port) = self.ports.find(name)?;
+                let owner = port.lane;
                 if owner != lane {
                     return Err(format!(
                         "port `{name}` belongs to lane {owner} and this session lives on lane {lane}: open a session on lane {owner}"
                     ));
                 }
-                Ok(Some(index))
+                Ok(Some(number))
             }
         }
     }
@@ -529,8 +529,8 @@ impl Server {
                 "user {uid} may not change ports: run as root or as the daemon's user"
             ));
         }
-        let port = self.port_index(name)?;
-        let lane = self.ports[usize::from(port)].lane;
+        let (port, entry) = self.ports.find(name)?;
+        let lane = entry.lane;
         self.ask(
             client,
             lane,
@@ -610,28 +610,6 @@ impl Server {
             .get(&pipe)
             .ok_or_else(|| format!("there is no pipe {pipe} in session {session}"))?;
         Ok((record.lane, *found))
-    }
-
-    fn port_index(&self, name: &str) -> Result<u16, Refused> {
-        (0..)
-            .zip(&self.ports)
-            .find(|(_, port)| port.name == name)
-            .map(|(index, _)| index)
-            .ok_or_else(|| {
-                format!(
-                    "there is no port `{name}`: this node has {}",
-                    self.port_names()
-                )
-            })
-    }
-
-    fn port_names(&self) -> String {
-        let names: Vec<String> = self
-            .ports
-            .iter()
-            .map(|port| format!("`{}`", port.name))
-            .collect();
-        names.join(", ")
     }
 }
 

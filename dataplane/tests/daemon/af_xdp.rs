@@ -268,3 +268,38 @@ fn a_lane_on_af_xdp_at_rest_sleeps() {
         }
     });
 }
+
+/// The interface of a running node is removed: nobody stops, and everybody is told.
+#[test]
+fn a_port_whose_interface_is_removed_is_absent() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (a, b) = pair(dir.path());
+        let mut app = App::attach(&a.config.socket_path());
+        let (rx_pipe, _rx) = app.rx(None);
+        let before = a.status().ports.remove(0);
+        assert!(before.rx_packets > 0 && before.absent.is_none());
+        let mut control = a.client();
+        control.done(&Request::Subscribe);
+        ip("link del near0");
+        await_event(
+            &mut control,
+            |event| matches!(event, EventKind::PortAbsent { port, reason } if port == "x0" && reason.contains("`near0` was removed")),
+        );
+        let after = a.status().ports.remove(0);
+        assert!(after.absent.is_some_and(|reason| reason.contains("near0")));
+        assert!(!after.carrier);
+        assert!(after.rx_packets >= before.rx_packets, "no count goes back");
+        assert_eq!(after.number, before.number);
+        await_link(&a, "down");
+        // A binding is taken, for the port may come back; and what was bound before can be let go.
+        app.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
+        app.unbind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
+        let refused = a.client().refused(&Request::SetPort {
+            port: "x0".to_owned(),
+            enabled: true,
+        });
+        assert!(refused.contains("near0"), "{refused}");
+        drop(b);
+    });
+}

@@ -282,7 +282,9 @@ fn events_tell_what_happened_without_gaps() {
                 reason,
                 ..
             } => format!("detached {} {reason}", found == session),
-            other @ EventKind::JournalFailed { .. } => format!("{other:?}"),
+            other @ (EventKind::JournalFailed { .. } | EventKind::PortAbsent { .. }) => {
+                format!("{other:?}")
+            }
         });
     }
     seen.sort();

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's failure is its report")]
 
+mod absent;
 mod af_xdp;
 mod cable;
 mod faulty;

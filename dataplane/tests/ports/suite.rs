@@ -364,3 +364,21 @@ pub fn work_forbids_sleep(pair: &mut LivePair) {
     });
     assert!(arrived == [frame(1, 64)]);
 }
+
+/// A port without a carrier refuses every frame under the cause that it has, counts it, and has room for none.
+pub fn refuses_while_down(port: &mut dyn Port) {
+    let max = max_of(port);
+    assert!(!port.carrier());
+    assert_eq!(port.tx_space(), 0);
+    assert_eq!(port.tx(&[0; 13]), Err(TxRefusal::Runt { len: 13 }));
+    assert_eq!(
+        port.tx(&vec![0; max + 1]),
+        Err(TxRefusal::TooLong { len: max + 1, max })
+    );
+    assert_eq!(port.tx(&frame(7, 64)), Err(TxRefusal::Down));
+    let counters = port.counters();
+    assert_eq!((counters.tx_packets, total(&counters.refusals)), (0, 3));
+    for refusal in ["runt", "too_long", "down"] {
+        assert_eq!(cause(&counters.refusals, refusal), 1, "{refusal}");
+    }
+}

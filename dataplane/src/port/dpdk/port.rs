@@ -600,4 +600,10 @@ impl Port for DpdkPort {
     fn carrier(&self) -> bool {
         self.enabled && self.device_carrier && self.interface_carrier && !self.gone
     }
+
+    fn may_close_elsewhere(&self) -> bool {
+        // Buffers of its pool lie in the lane's cache and in frames that other ports of the lane are sending. Who frees the pool must not do so while
+        // the lane puts one back.
+        false
+    }
 }

@@ -1,0 +1,81 @@
+//! Whether the process at the other end of a connection lives.
+//!
+//! A connection ends when the last descriptor of it is closed, and that may not be the daemon's: whoever was handed a copy keeps it open. The process
+//! itself is what a pidfd tells of, in the instant in which it ends.
+
+use std::{
+    future,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, sockopt::PeerPidfd},
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::{
+    net::unix::pipe::Receiver,
+    time::{Duration, timeout},
+};
+use tracing::debug;
+
+use crate::channel::Channel;
+
+/// How long a process whose connection has ended may take to end too. It closes its descriptors before it is told to have ended.
+const LAST_STEPS: Duration = Duration::from_millis(100);
+
+/// Knows when the process ends that listened at the other end of a connection.
+pub(super) struct Witness {
+    /// A pidfd. tokio waits for it as for a pipe: both become readable.
+    process: Option<Receiver>,
+}
+
+impl Witness {
+    /// Of the process that `channel` leads to. Without a pidfd, which a system call filter may refuse, it never sees an end.
+    pub(super) fn of(channel: &Channel) -> Self {
+        let process = pidfd(channel).and_then(|fd| Receiver::from_owned_fd_unchecked(fd).ok());
+        if process.is_none() {
+            debug!("no pidfd of the daemon: its end will be told by the connection alone");
+        }
+        Self { process }
+    }
+
+    /// Waits until the process has ended. Nothing is lost if the future is dropped.
+    pub(super) async fn ended(&self) {
+        if let Some(process) = &self.process
+            && process.readable().await.is_ok()
+        {
+            return;
+        }
+        future::pending().await
+    }
+
+    /// How the process is, in words, once its connection has ended.
+    pub(super) async fn last_word(&self) -> &'static str {
+        if self.process.is_none() {
+            return "whether its process lives is not known";
+        }
+        match timeout(LAST_STEPS, self.ended()).await {
+            Ok(()) => "its process has ended",
+            Err(_) => "its process lives on",
+        }
+    }
+}
+
+/// A pidfd of the process at the other end.
+fn pidfd(channel: &Channel) -> Option<OwnedFd> {
+    // Linux 6.5.
+    if let Ok(fd) = getsockopt(&channel, PeerPidfd) {
+        return Some(fd);
+    }
+    // A process of another pid namespace has no number here.
+    let pid = Pid::from_raw(channel.peer_pid()?)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // As long as it is connected the number was that of nobody else.
+    is_connected(channel).then_some(fd)
+}
+
+fn is_connected(channel: &Channel) -> bool {
+    let mut fds = [PollFd::new(channel.as_fd(), PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+}

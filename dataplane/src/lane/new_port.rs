@@ -1,0 +1,72 @@
+//! A port on its way into a lane.
+
+use covalent_api::config::{PortConfig, PortKind};
+
+use crate::port::Port;
+
+/// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
+const HANDSHAKE_FRAMES: u32 = 16;
+
+/// Frames that the ring of any DPDK device holds which was asked for as many: the shortest default among its drivers (`net_af_packet`).
+const DPDK_RING_FRAMES: u32 = 512;
+
+/// An open port with what its lane must know of it.
+#[derive(Debug)]
+pub struct NewPort {
+    /// Its number ([`crate::server::port_table`]).
+    pub number: u16,
+    /// Configured name.
+    pub name: String,
+    /// Whether it runs the link protocol.
+    pub link: bool,
+    /// Records that a neighbour may have under way to it, so that its frames have room though each holds a single one; `None` where no ring
+    /// limits them.
+    pub window_records: Option<u16>,
+    /// The port.
+    pub port: Box<dyn Port>,
+}
+
+impl NewPort {
+    /// `port`, which was opened as `config` says.
+    #[must_use]
+    pub fn new(number: u16, config: &PortConfig, port: Box<dyn Port>) -> Self {
+        Self {
+            number,
+            name: config.name.clone(),
+            link: config.link,
+            window_records: window_records(&config.kind),
+            port,
+        }
+    }
+}
+
+/// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be shorter than was asked for.
+fn window_records(kind: &PortKind) -> Option<u16> {
+    let ring_slots = match kind {
+        PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. } => *ring_slots,
+        PortKind::Dpdk { ring_slots, .. } => (*ring_slots).min(DPDK_RING_FRAMES),
+        PortKind::Pcap { .. } => return None,
+    };
+    let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
+    Some(u16::try_from(records).unwrap_or(u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_issues_what_its_ring_has_room_for() {
+        let cable = |ring_slots| PortKind::Cable {
+            path: "/x".into(),
+            ring_slots,
+        };
+        assert_eq!(window_records(&cable(64)), Some(48));
+        assert_eq!(window_records(&cable(32_768)), Some(32_752));
+        let pcap = PortKind::Pcap {
+            input: None,
+            output: None,
+        };
+        assert_eq!(window_records(&pcap), None);
+    }
+}

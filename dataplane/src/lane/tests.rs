@@ -1,0 +1,265 @@
+//! A lane driven by hand, round by round.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    os::fd::RawFd,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, ThreadId},
+};
+
+use covalent_api::status::{PortMode, PortStatus};
+
+use super::*;
+use crate::port::{Port, PortCounters, PortInfo, SteerChange, Tally, TxRefusal};
+
+/// What a test sees of a port that it gave away.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Its device is to be gone from now on.
+    doomed: AtomicBool,
+    /// The thread that closed it.
+    closed_by: Mutex<Option<ThreadId>>,
+}
+
+/// A port that receives one frame in each round until its device goes.
+struct Mortal {
+    info: PortInfo,
+    seen: Arc<Seen>,
+    tally: Tally,
+    may_close_elsewhere: bool,
+}
+
+impl Port for Mortal {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, _max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        if self.seen.doomed.load(Ordering::Relaxed) {
+            return Err(PortError::Gone {
+                port: self.info.name.clone(),
+                reason: "its device was taken out".into(),
+            });
+        }
+        self.tally.received(64);
+        visit(&[0xff; 64]);
+        Ok(1)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        self.tally.taken(frame.len());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        64
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        true
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        false
+    }
+
+    fn finish_sleep(&mut self) {}
+
+    fn counters(&self) -> PortCounters {
+        self.tally.with_drops(vec![("rx_ring_full", 2)])
+    }
+
+    fn steer(&mut self, _change: &SteerChange) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, _enabled: bool) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, _up: bool) {}
+
+    fn carrier(&self) -> bool {
+        true
+    }
+
+    fn may_close_elsewhere(&self) -> bool {
+        self.may_close_elsewhere
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        *self.seen.closed_by.lock().unwrap() = Some(thread::current().id());
+    }
+}
+
+struct Stage {
+    lane: Lane,
+    orders: Arc<Mailbox<Order>>,
+    reports: Arc<Mailbox<Report>>,
+    seen: Arc<Seen>,
+}
+
+impl Stage {
+    fn new(directory: &Path, may_close_elsewhere: bool) -> Self {
+        let text = format!(
+            "[node]\nname = \"a\"\nstate_dir = \"{}\"\n[dataplane]\nidle = \"poll\"\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\nlink = true\n",
+            directory.display()
+        );
+        let config = Config::parse(&text, "test").unwrap();
+        let identity = Identity::take(directory).unwrap();
+        let seen = Arc::new(Seen::default());
+        let port = Mortal {
+            info: PortInfo {
+                name: "p0".into(),
+                kind: "pcap",
+                interface: None,
+                mac: [2, 0, 0, 0, 0, 1],
+                frame_bytes_max: 1514,
+                mode: PortMode {
+                    xdp: "none".into(),
+                    zero_copy: false,
+                    need_wakeup: false,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+            },
+            seen: seen.clone(),
+            tally: Tally::default(),
+            may_close_elsewhere,
+        };
+        let ports = vec![NewPort::new(3, &config.port[0], Box::new(port))];
+        let orders = Arc::new(Mailbox::new(8).unwrap());
+        let reports = Arc::new(Mailbox::new(8).unwrap());
+        let lane = Lane::new(
+            &config,
+            0,
+            &identity,
+            ports,
+            None,
+            orders.clone(),
+            reports.clone(),
+        );
+        Self {
+            lane: lane.unwrap(),
+            orders,
+            reports,
+            seen,
+        }
+    }
+
+    fn rounds(&mut self, count: usize) {
+        for _ in 0..count {
+            self.lane.round();
+        }
+    }
+
+    fn port(&mut self) -> PortStatus {
+        self.lane.snapshot().ports.remove(0).1
+    }
+
+    fn closed_by(&self) -> Option<ThreadId> {
+        *self.seen.closed_by.lock().unwrap()
+    }
+
+    /// What is left of ports, as the host thread is told.
+    fn remains(&self) -> Vec<Option<Box<dyn Port>>> {
+        std::iter::from_fn(|| self.reports.pop())
+            .filter_map(|report| match report {
+                Report::PortGone {
+                    port: 3,
+                    reason,
+                    remains,
+                } => {
+                    assert_eq!(reason, "its device was taken out");
+                    Some(remains)
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_lane_closes_no_port_and_its_counts_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(directory.path(), true);
+    stage.rounds(5);
+    let before = stage.port();
+    assert_eq!((before.number, before.rx_packets), (3, 5));
+    assert!(before.carrier && before.absent.is_none());
+
+    stage.seen.doomed.store(true, Ordering::Relaxed);
+    stage.rounds(5);
+    assert_eq!(stage.closed_by(), None, "closing takes longer than a round");
+    let after = stage.port();
+    assert_eq!(after.absent.as_deref(), Some("its device was taken out"));
+    assert!(!after.carrier);
+    assert_eq!((after.rx_packets, after.drops["rx_ring_full"]), (5, 2));
+    let (name, kind) = (after.name.as_str(), after.kind.as_str());
+    assert_eq!((name, kind, after.number), ("p0", "pcap", 3));
+
+    let mut remains = stage.remains();
+    assert_eq!(remains.len(), 1, "told once");
+    let remains = remains.remove(0).expect("it may be closed elsewhere");
+    assert_eq!(stage.closed_by(), None);
+    let closer = thread::spawn(move || drop(remains));
+    let closer_id = closer.thread().id();
+    closer.join().unwrap();
+    assert_eq!(stage.closed_by(), Some(closer_id));
+}
+
+#[test]
+fn a_port_that_only_its_lane_may_close_stays_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(directory.path(), false);
+    stage.seen.doomed.store(true, Ordering::Relaxed);
+    stage.rounds(3);
+    assert!(matches!(stage.remains()[..], [None]));
+    assert_eq!(stage.closed_by(), None);
+    let seen = stage.seen.clone();
+    drop(stage);
+    assert!(seen.closed_by.lock().unwrap().is_some());
+}
+
+#[test]
+fn a_port_whose_interface_is_said_to_be_gone_is_lost_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(directory.path(), true);
+    for ticket in 0..2 {
+        let reason = "its device was taken out".to_owned();
+        let command = command::Command::LosePort { port: 3, reason };
+        stage.orders.push(Order { ticket, command }).unwrap();
+    }
+    stage.rounds(3);
+    assert_eq!(stage.remains().len(), 1);
+    assert!(stage.port().absent.is_some());
+    let command = command::Command::SetPort {
+        port: 3,
+        enabled: true,
+    };
+    stage.orders.push(Order { ticket: 9, command }).unwrap();
+    stage.rounds(1);
+    let answer = std::iter::from_fn(|| stage.reports.pop()).find_map(|report| match report {
+        Report::Answer { ticket: 9, result } => Some(result.unwrap_err()),
+        _ => None,
+    });
+    let answer = answer.expect("an answer");
+    assert!(
+        answer.contains("`p0`: its device was taken out"),
+        "{answer}"
+    );
+}

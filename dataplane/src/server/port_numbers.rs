@@ -1,0 +1,82 @@
+//! Numbers of ports, given once for the life of the daemon.
+//!
+//! A peer keeps what it answered by the number of the port on which it was asked (`Hello.port`), and pipes know theirs by it. So a number is never given to
+//! another port, and a port that returns on its lane has the one that it had: its link's sequences and latches go on.
+
+use std::collections::BTreeMap;
+
+use covalent_api::config::PORTS_MAX;
+
+/// Which ports have which numbers. A port is a name on a lane: on another lane it is another node's, whose sequences begin at 0, which a peer would take for
+/// repetitions under the old number.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PortNumbers {
+    lanes: BTreeMap<u32, BTreeMap<String, u16>>,
+    next: u16,
+}
+
+impl PortNumbers {
+    /// The number of the port `name` on `lane`, the lowest free one if it has none yet. `None`: the lane has had [`PORTS_MAX`] ports, and of each there is
+    /// still its link's memory.
+    pub(super) fn number(&mut self, name: &str, lane: u32) -> Option<u16> {
+        let ports = self.lanes.entry(lane).or_default();
+        if let Some(&number) = ports.get(name) {
+            return Some(number);
+        }
+        if ports.len() >= PORTS_MAX {
+            return None;
+        }
+        let number = self.next;
+        // The very last number is left out.
+        self.next = number.checked_add(1)?;
+        ports.insert(name.to_owned(), number);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_keeps_its_number_and_nobody_else_gets_it() {
+        let mut numbers = PortNumbers::default();
+        let first: Vec<_> = ["p0", "p1", "p2"]
+            .iter()
+            .map(|name| numbers.number(name, 0))
+            .collect();
+        assert_eq!(
+            first,
+            [Some(0), Some(1), Some(2)],
+            "in the order of the file"
+        );
+        // Another file: p1 is gone, the others have changed places, and there is a new one.
+        assert_eq!(numbers.number("p2", 0), Some(2));
+        assert_eq!(numbers.number("new", 0), Some(3));
+        assert_eq!(numbers.number("p0", 0), Some(0));
+        assert_eq!(numbers.number("p1", 0), Some(1), "it returns");
+        assert_eq!(
+            numbers.number("p1", 1),
+            Some(4),
+            "on another lane it is another port"
+        );
+        assert_eq!(numbers.number("p1", 0), Some(1));
+    }
+
+    #[test]
+    fn a_lane_has_so_many_ports_in_its_life() {
+        let mut numbers = PortNumbers::default();
+        for port in 0..PORTS_MAX {
+            assert_eq!(
+                numbers.number(&port.to_string(), 7),
+                u16::try_from(port).ok()
+            );
+        }
+        assert_eq!(numbers.number("one more", 7), None);
+        assert_eq!(numbers.number("0", 7), Some(0));
+        assert!(
+            numbers.number("one more", 8).is_some(),
+            "the other lanes have room"
+        );
+    }
+}
