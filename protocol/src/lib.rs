@@ -37,6 +37,7 @@ mod exchange;
 mod host;
 mod latch;
 mod link;
+mod link_refusal;
 mod name;
 mod names;
 pub mod node;
@@ -54,6 +55,7 @@ pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent};
 pub use exchange::ExchangeId;
 pub use host::{Execution, Host, Outcome};
+pub use link_refusal::LinkRefusal;
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{

@@ -31,13 +31,15 @@ pub struct OwnMetrics {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 8] = [
     "link_up",
     "link_down",
     "carrier",
     "attached",
     "detached",
     "journal_failed",
+    "link_refused",
+    "link_refusal_over",
 ];
 
 impl OwnMetrics {
@@ -136,6 +138,8 @@ impl OwnMetrics {
             EventKind::Attached { .. } => 3,
             EventKind::Detached { .. } => 4,
             EventKind::JournalFailed { .. } => 5,
+            EventKind::LinkRefused { .. } => 6,
+            EventKind::LinkRefusalOver { .. } => 7,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

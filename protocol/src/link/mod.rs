@@ -7,6 +7,7 @@ pub(crate) mod feedback;
 pub(crate) mod handshake;
 pub(crate) mod liveness;
 pub(crate) mod outbound;
+pub(crate) mod wiring;
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -17,6 +18,7 @@ use self::{
     handshake::Handshake,
     liveness::Liveness,
     outbound::Outbound,
+    wiring::Wiring,
 };
 use crate::{
     clock::Clock,
@@ -133,8 +135,7 @@ pub(crate) struct Link {
     pub era_heard: u32,
     /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
     pub era_said: u32,
-    /// Version of the link protocol that was last heard since the link was up, if it was another.
-    pub other_version: Option<u8>,
+    pub wiring: Wiring,
     pub counters: LinkCounters,
     /// Exchanges that had ended when the epoch in force began.
     ended_before_epoch: u64,
@@ -176,7 +177,7 @@ impl Link {
             ball_due: false,
             era_heard: 0,
             era_said: 0,
-            other_version: None,
+            wiring: Wiring::new(),
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
         }
@@ -203,7 +204,6 @@ impl Link {
         self.ball_due = false;
         self.era_heard = 0;
         self.era_said = 0;
-        self.other_version = None;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
         self.outbound.enter_epoch(granted);
