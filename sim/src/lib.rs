@@ -38,6 +38,7 @@ pub mod records;
 pub mod region;
 pub mod report;
 pub mod seeds;
+pub mod shape;
 pub mod sweep;
 pub mod witness;
 mod world;

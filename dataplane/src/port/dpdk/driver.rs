@@ -1,5 +1,8 @@
 //! What some drivers do otherwise than the rest, and do not tell of themselves.
 
+/// Slots that drivers of virtual devices which make rings of their own give each, at least.
+pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;
+
 /// How a driver differs. The default is one that does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Driver {
@@ -19,7 +22,7 @@ impl Driver {
         let usual = Self::default();
         match name {
             "net_af_xdp" => Self {
-                own_rings_slots_min: Some(2048),
+                own_rings_slots_min: Some(OWN_RINGS_SLOTS_MIN),
                 counts_refused: true,
                 ..usual
             },
