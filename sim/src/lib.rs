@@ -28,6 +28,7 @@ pub mod fact;
 pub mod failover;
 pub mod hold;
 pub mod journal;
+pub mod mesh;
 pub mod model;
 pub mod mutant;
 pub mod options;
