@@ -1,7 +1,6 @@
 //! What some drivers do otherwise than the rest, and do not tell of themselves.
 
-/// Slots that drivers of virtual devices which make rings of their own give each, at least.
-pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;
+use super::plan::OWN_RINGS_SLOTS_MIN;
 
 /// How a driver differs. The default is one that does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use covalent_api::config::{DpdkConfig, PortConfig, PortKind};
 
-use super::driver::OWN_RINGS_SLOTS_MIN;
+/// Slots that drivers of virtual devices which make rings of their own give each, at least.
+pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;
 
 /// Room for DPDK's own tables, in bytes.
 const OWN_BYTES: u64 = 64 << 20;
