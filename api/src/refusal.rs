@@ -15,14 +15,13 @@ pub struct LinkRefusal {
 
 impl LinkRefusal {
     /// The stable names of all causes.
-    pub const CAUSES: [&'static str; 8] = [
+    pub const CAUSES: [&'static str; 7] = [
         "own_port",
         "own_guid",
         "twin_guid",
         "version",
         "crossed",
         "shared",
-        "split_port",
         "no_room",
     ];
 }

@@ -18,15 +18,13 @@ pub enum LinkRefusal {
     Crossed(u64),
     /// More than one port is heard: the cable leads into a switch or a hub.
     Shared,
-    /// This port of the peer is the other end of another link, which goes on.
-    SplitPort(u16),
     /// The tables have no room for another peer: each one is cabled, or has exchanges that wait for it.
     NoRoom,
 }
 
 impl LinkRefusal {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 8;
+    pub(crate) const KINDS: usize = 7;
 
     /// The stable snake_case names of all kinds, for counters and logs.
     pub const NAMES: [&'static str; Self::KINDS] = [
@@ -36,7 +34,6 @@ impl LinkRefusal {
         "version",
         "crossed",
         "shared",
-        "split_port",
         "no_room",
     ];
 
@@ -49,8 +46,7 @@ impl LinkRefusal {
             Self::Version(_) => 3,
             Self::Crossed(_) => 4,
             Self::Shared => 5,
-            Self::SplitPort(_) => 6,
-            Self::NoRoom => 7,
+            Self::NoRoom => 6,
         }
     }
 
@@ -66,7 +62,7 @@ impl LinkRefusal {
         match self {
             Self::TwinGuid(_) | Self::NoRoom => 1,
             Self::OwnPort(_) | Self::OwnGuid | Self::Version(_) => 2,
-            Self::Shared | Self::SplitPort(_) => 3,
+            Self::Shared => 3,
             // Whoever answers may have heard an earlier life of this node, and be slow to hear this one.
             Self::Crossed(_) => 8,
         }
@@ -87,12 +83,6 @@ impl fmt::Display for LinkRefusal {
             }
             Self::Crossed(guid) => write!(f, "{guid:016x} is heard, and hears somebody else"),
             Self::Shared => f.write_str("more than one port is heard on this cable"),
-            Self::SplitPort(port) => {
-                write!(
-                    f,
-                    "port {port} of the peer is the other end of another link"
-                )
-            }
             Self::NoRoom => f.write_str("there is no room for another peer"),
         }
     }

@@ -60,12 +60,6 @@ pub fn tell(why: LinkRefusal, port: u16, names: &[String]) -> Told {
             "more than one port is heard on this cable: it leads into a switch or a hub".to_owned(),
             "cable the port straight to one port of a neighbour, or give it `link = false`",
         ),
-        LinkRefusal::SplitPort(other) => (
-            format!(
-                "the neighbour's port number {other} is heard here, and is the other end of another link, which goes on"
-            ),
-            "the neighbour is a copy of another machine that runs, or the cable is split: take one of the two away",
-        ),
         LinkRefusal::NoRoom => (
             "there is no room for another neighbour: each one that this node met is cabled, or has verbs that wait for its return"
                 .to_owned(),
@@ -97,7 +91,6 @@ mod tests {
             (LinkRefusal::Version(9), "version 9"),
             (LinkRefusal::Crossed(0xab), "00000000000000ab"),
             (LinkRefusal::Shared, "switch"),
-            (LinkRefusal::SplitPort(7), "number 7"),
             (LinkRefusal::NoRoom, "no room"),
         ] {
             let refusal = told(why);

@@ -57,8 +57,7 @@ impl Wiring {
             3 => Some(LinkRefusal::Version(number as u8)),
             4 => Some(LinkRefusal::Crossed(guid)),
             5 | 6 => Some(LinkRefusal::Shared),
-            7 => Some(LinkRefusal::SplitPort(number)),
-            8 => Some(LinkRefusal::NoRoom),
+            7 => Some(LinkRefusal::NoRoom),
             _ => None,
         };
         self.refusal_paces = draw.below(12);

@@ -126,6 +126,7 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
+        self.moor(at, host);
         // Whoever is there now may have a path to those who are not.
         self.forget_dead_ends(host);
     }

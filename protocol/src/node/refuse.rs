@@ -3,10 +3,6 @@
 use super::{LinkState, Node};
 use crate::{Host, LinkRefusal, event::LinkEvent, link::handshake::Hello};
 
-/// Paces without a word from the peer after which a link that is up may have lost its cable to another port here. A link at rest
-/// bounces its ball once in a pace.
-const LIVELY_PACES: u32 = 1;
-
 impl Node {
     /// This keeps the link from coming up. Tells the host, if it was found often enough and was not told.
     #[cold]
@@ -59,35 +55,24 @@ impl Node {
     }
 
     /// Whether the handshake of a peer is not to be believed, though it may be sound: it is of a node that was displaced by another one
-    /// with its GUID, or of a port whose cable leads elsewhere here. What was refused is not echoed, so that it does not come up at
-    /// the other end either.
+    /// with its GUID, to which a link leads. It is not echoed, so that the link does not come up at the other end either.
     pub(super) fn is_refused(&mut self, at: usize, hello: &Hello, host: &mut impl Host) -> bool {
         let Some(peer) = self.peer_of(hello.guid) else {
             return false;
         };
         let known = &self.peers[peer];
-        if known.incarnation != hello.incarnation {
-            if known.links_up == 0 || !known.lived_before(hello.incarnation) {
-                return false;
-            }
-            let link = &mut self.links[at];
-            let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
-            if echoed && link.handshake.proposed(link.epoch) {
-                // It lives, and no node returns to an earlier life.
-                self.found(at, LinkRefusal::TwinGuid(hello.guid), host);
-            } else {
-                // Said before that life ended, or by a twin: the echo tells.
-                link.handshake.answer();
-            }
-            return true;
+        if known.links_up == 0 || !known.lived_before(hello.incarnation) {
+            return false;
         }
-        let other = self
-            .set_of(peer, hello.port)
-            .and_then(|set| self.latches[set].link)
-            .filter(|&other| other != at && self.links[other].silent_paces <= LIVELY_PACES);
-        if other.is_some() {
-            self.found(at, LinkRefusal::SplitPort(hello.port), host);
+        let link = &mut self.links[at];
+        let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
+        if echoed && link.handshake.proposed(link.epoch) {
+            // It lives, and no node returns to an earlier life.
+            self.found(at, LinkRefusal::TwinGuid(hello.guid), host);
+        } else {
+            // Said before that life ended, or by a twin: the echo tells.
+            link.handshake.answer();
         }
-        other.is_some()
+        true
     }
 }

@@ -6,7 +6,8 @@ use super::{Checker, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// No link is refused, whatever its cable loses, damages, says twice or holds back, and whoever restarts: each cable joins two ports, each
-/// node has a GUID of its own, and all speak one version. But for a node that was cabled to more others than it can remember.
+/// node has a GUID of its own, and all speak one version. But for a node that was cabled to more others than it can remember, and for a
+/// cable that was plugged so that both its ends are at one node.
 ///
 /// While registers hold anything a node may believe anything of its cables; as soon as everything has come to its end behind that, it
 /// does not.
@@ -27,7 +28,15 @@ impl Checker for Wiring {
                 at,
                 event: LinkEvent::Refused { why, .. },
             } if !scene.book.is_unsettled() => {
-                return forbid(*why != LinkRefusal::NoRoom || !self.moved, || {
+                let true_word = match why {
+                    LinkRefusal::NoRoom => self.moved,
+                    LinkRefusal::OwnPort(_) => {
+                        let [one, other] = scene.cables[at.cable];
+                        one == other
+                    }
+                    _ => false,
+                };
+                return forbid(!true_word, || {
                     format!("the link of {at} is refused, {why}, though it is cabled well")
                 });
             }

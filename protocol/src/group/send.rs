@@ -1,0 +1,227 @@
+//! What there is to say, and to whom.
+
+use super::{
+    Group, Parcel, Phase, Ticket,
+    contact::{MEMBERS_MAX, Members},
+    evidence::Claim,
+    pair::{Pair, Sent, What},
+    row::Change,
+    wire::{Batch, Body, Envelope, Head},
+};
+use crate::verb::SEND_BYTES_MAX;
+
+/// What is said to a member next.
+#[derive(Clone, Copy)]
+enum Say {
+    /// The envelope of this number once more.
+    Again(u64),
+    /// A new envelope.
+    New(What),
+    /// A batch that is closed for it.
+    Close,
+    /// What was taken, outside of the order.
+    Ball,
+}
+
+impl Group {
+    /// Whether [`Group::poll_send`] has something.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.pairs.iter().any(|pair| self.next_for(pair).is_some())
+    }
+
+    /// The next envelope to be sent, written into `buffer`. Call it until it gives `None`.
+    ///
+    /// Envelopes are posted in this order or any other. For each one [`Group::on_end`] is called once.
+    pub fn poll_send(&mut self, buffer: &mut [u8; SEND_BYTES_MAX]) -> Option<Parcel> {
+        let count = self.pairs.len();
+        let order = (0..count).map(|step| (self.next_pair + step) % count);
+        let (at, say) = order
+            .filter_map(|at| Some((at, self.next_for(&self.pairs[at])?)))
+            .next()?;
+        // Everybody in turn, so that each batch is said to all before the next one is closed.
+        self.next_pair = (at + 1) % count;
+        Some(self.say(at, say, buffer))
+    }
+
+    fn next_for(&self, pair: &Pair) -> Option<Say> {
+        if pair.is_free() || !pair.is_reached() {
+            return None;
+        }
+        if let Some(number) = pair.again() {
+            return Some(Say::Again(number));
+        }
+        if pair.owes_end {
+            // Nothing of a view comes before the end of the one before it.
+            return pair.has_room().then_some(Say::New(What::End));
+        }
+        let rank = pair.rank?;
+        let news = match self.phase {
+            Phase::Flowing => self.news_of_flow(pair),
+            Phase::Wedged => {
+                let told = pair.change_is_news && pair.has_room();
+                (told && !self.trying.suspects.contains(rank)).then_some(Say::New(What::Change))
+            }
+            Phase::Ending => None,
+            Phase::Seeking | Phase::Stopped | Phase::Left => return None,
+        };
+        news.or_else(|| pair.has_ball().then_some(Say::Ball))
+    }
+
+    fn news_of_flow(&self, pair: &Pair) -> Option<Say> {
+        if pair.has_bulk_room() {
+            if let Some(round) = self.unsaid_batch(pair) {
+                return Some(Say::New(What::Batch(round)));
+            }
+            if self.can_close_round() {
+                return Some(Say::Close);
+            }
+        }
+        let told = pair.row_is_news && pair.has_room() && !pair.has_row_under_way();
+        told.then_some(Say::New(What::Row))
+    }
+
+    /// The first own batch that a member lacks.
+    fn unsaid_batch(&self, pair: &Pair) -> Option<u64> {
+        let own = self.table.row(self.me).frontier.rounds;
+        (pair.said_rounds..own).find(|&round| !self.rounds.batch(self.me, round).is_empty())
+    }
+
+    fn say(&mut self, at: usize, say: Say, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
+        self.counters.envelopes_said += 1;
+        let (number, what) = match say {
+            Say::Again(number) => {
+                self.counters.envelopes_said_again += 1;
+                let what = self.what_again(&self.pairs[at], self.pairs[at].sent(number));
+                (Some(number), what)
+            }
+            Say::New(what) => (None, what),
+            Say::Close => {
+                let round = self.table.row(self.me).frontier.rounds;
+                self.close_round();
+                (None, What::Batch(round))
+            }
+            Say::Ball => return self.say_ball(at, buffer),
+        };
+        let own = self.table.row(self.me).frontier.rounds;
+        let rounds = match (number, what) {
+            // What came after it is not to be told by it.
+            (Some(number), _) => self.pairs[at].sent(number).rounds,
+            (None, What::Batch(round)) => round + 1,
+            (None, What::Row) => self.unsaid_batch(&self.pairs[at]).unwrap_or(own),
+            (None, _) => self.pairs[at].said_rounds,
+        };
+        let view = match what {
+            What::End => self.ended.view.number,
+            _ => self.view.number,
+        };
+        let pair = &mut self.pairs[at];
+        let to = pair.contact;
+        let number = pair.say(number, what, view, rounds);
+        match what {
+            What::End => pair.owes_end = false,
+            What::Change => pair.change_is_news = false,
+            What::Row | What::Batch(_) => {
+                pair.said_rounds = pair.said_rounds.max(rounds);
+                // Nulls behind a batch are said by the next row.
+                pair.row_is_news = pair.said_rounds < own;
+            }
+        }
+        let ticket = Ticket {
+            life: to.life,
+            number: number as u32,
+        };
+        let head = match what {
+            What::End => self.head_of_end(at, ticket.number),
+            _ => self.head(at, Some(ticket.number), rounds),
+        };
+        let body = self.body(what);
+        let len = Envelope { head, body }.encode(buffer);
+        Parcel { to, len, ticket }
+    }
+
+    /// What an envelope bears that is said again. Its number has to be taken, but what it bore may be worth nothing any more.
+    fn what_again(&self, pair: &Pair, sent: Sent) -> What {
+        if sent.view != self.view.number || pair.rank.is_none() {
+            return What::End;
+        }
+        match self.phase {
+            Phase::Flowing => sent.what,
+            Phase::Wedged => What::Change,
+            _ => What::End,
+        }
+    }
+
+    fn body(&self, what: What) -> Body<'_> {
+        match what {
+            What::Batch(round) => Body::Flow(Batch::of_checked(self.rounds.batch(self.me, round))),
+            What::Row => Body::Flow(Batch::default()),
+            What::Change => {
+                change_body(self.me, self.table.row(self.me).change, &self.trying.claims)
+            }
+            What::End => change_body(self.ended.me, self.ended.row.change, &self.ended.claims),
+        }
+    }
+
+    fn say_ball(&mut self, at: usize, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
+        let pair = &mut self.pairs[at];
+        pair.tell_taken();
+        let (to, rounds) = (pair.contact, pair.said_rounds);
+        let head = self.head(at, None, rounds);
+        let body = Body::Flow(Batch::default());
+        let len = Envelope { head, body }.encode(buffer);
+        let ticket = Ticket {
+            life: to.life,
+            number: 0,
+        };
+        Parcel { to, len, ticket }
+    }
+
+    /// What all envelopes of this view to a member say. `rounds` are those that it has with and before this one: of them its row may tell.
+    fn head(&self, at: usize, number: Option<u32>, rounds: u64) -> Head {
+        let mut frontier = self.table.row(self.me).frontier;
+        frontier.rounds = rounds;
+        frontier.received[self.me] = rounds;
+        Head {
+            from: u8::try_from(self.me).ok(),
+            number,
+            group: self.view.group,
+            view: self.view.number,
+            life: self.config.me.life,
+            taken: self.pairs[at].taken(),
+            members: self.view.members.len() as u8,
+            decided: false,
+            frontier,
+        }
+    }
+
+    /// The same of the view that ended.
+    fn head_of_end(&self, at: usize, number: u32) -> Head {
+        let ended = &self.ended;
+        Head {
+            from: u8::try_from(ended.me).ok(),
+            view: ended.view.number,
+            members: ended.view.members.len() as u8,
+            decided: true,
+            frontier: ended.row.frontier,
+            ..self.head(at, Some(number), 0)
+        }
+    }
+}
+
+/// What is said of a view's end, with the claims of this attempt that are known.
+fn change_body(me: usize, change: Change, claims: &[Claim; MEMBERS_MAX]) -> Body<'static> {
+    let mut known = Members::NONE;
+    let mut said = [Members::NONE; MEMBERS_MAX];
+    for (rank, claim) in claims.iter().enumerate() {
+        if claim.attempt == change.attempt && (rank == me || !claim.members.is_empty()) {
+            known = known.with(rank);
+            said[rank] = claim.members;
+        }
+    }
+    Body::Change {
+        change,
+        known,
+        claims: said,
+    }
+}
