@@ -245,6 +245,11 @@ fn of_two_neighbours_with_one_guid_the_displaced_one_is_refused() {
     let _ = host;
     rack.run(1);
     assert_eq!(rack.sides[0].host.completed.len(), 1);
+    // With all its cables, though its life is among those of before.
+    rack.cable((0, 1), (1, 1));
+    rack.run(3);
+    assert!(rack.is_up((0, 0)) && rack.is_up((0, 1)));
+    rack.pull((1, 1));
     // If the other returns, it is the one that was displaced.
     rack.cable((0, 1), (2, 0));
     rack.run(30);

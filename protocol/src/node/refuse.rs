@@ -1,7 +1,11 @@
 //! Links that do not come up although somebody answers: what is found, told once when it begins and once when it is over.
 
 use super::{LinkState, Node};
-use crate::{Host, LinkRefusal, event::LinkEvent, link::handshake::Hello};
+use crate::{
+    Host, LinkRefusal,
+    event::LinkEvent,
+    link::{Link, handshake::Hello},
+};
 
 impl Node {
     /// This keeps the link from coming up. Tells the host, if it was found often enough and was not told.
@@ -61,7 +65,17 @@ impl Node {
             return false;
         };
         let known = &self.peers[peer];
-        if known.links_up == 0 || !known.lived_before(hello.incarnation) {
+        // A link that was silent for long may be up with nobody any more.
+        let lively = self.config.silent_paces_max / 2;
+        let leads_there = |link: &Link| {
+            let attachment = link.attachment;
+            attachment.is_some_and(|attachment| attachment.peer == peer)
+                && link.silent_paces <= lively
+        };
+        if known.incarnation == hello.incarnation
+            || !known.lived_before(hello.incarnation)
+            || !self.links.iter().any(leads_there)
+        {
             return false;
         }
         let link = &mut self.links[at];
