@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guid::Guid;
+use crate::{guid::Guid, refusal::LinkRefusal};
 
 /// One event, with the daemon's own count of events so that a reader sees when it missed some.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,18 @@ pub enum EventKind {
         reason: String,
         /// Transactions that were open here when it went down.
         open_transactions: u32,
+    },
+    /// A link does not come up although somebody answers, or does so for another reason than was told before.
+    LinkRefused {
+        /// Name of the local port.
+        port: String,
+        /// What is wrong, and what to do.
+        refusal: LinkRefusal,
+    },
+    /// What kept a link from coming up is not found any more.
+    LinkRefusalOver {
+        /// Name of the local port.
+        port: String,
     },
     /// A port's carrier changed.
     Carrier {

@@ -12,6 +12,7 @@ pub mod datagram;
 pub mod event;
 pub mod guid;
 pub mod name;
+pub mod refusal;
 pub mod request;
 pub mod rule;
 pub mod status;
@@ -21,4 +22,4 @@ pub mod tuning;
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 /// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 3;
+pub const API_VERSION: u32 = 4;

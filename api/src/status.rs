@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{guid::Guid, request::PipeKind};
+use crate::{guid::Guid, refusal::LinkRefusal, request::PipeKind};
 
 /// Counters that carry their cause in their name, for example `pipe_full`. A cause with zero is listed too.
 pub type Causes = BTreeMap<String, u64>;
@@ -238,10 +238,9 @@ pub struct LinkStatus {
     pub peer_name: Option<String>,
     /// The neighbour's number of its port, once known.
     pub peer_port: Option<u16>,
-    /// Version of the link protocol that the neighbour speaks, if it is another one and the link was not up since: why it
-    /// stays in `init`. Absent from a daemon that does not tell.
+    /// Why it stays in `init` although somebody answers, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_version: Option<u8>,
+    pub refusal: Option<LinkRefusal>,
     /// Epoch in force.
     pub epoch: u32,
     /// Slots with an open transaction that this side started.

@@ -12,6 +12,7 @@ use covalent_api::{
     datagram::{self, DatagramError},
     event::{Event, EventKind},
     guid::Guid,
+    refusal::LinkRefusal,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
     tuning::{PipeTuning, RateLimit, RateUnit},
@@ -132,6 +133,15 @@ fn events() -> impl Strategy<Value = Event> {
                 open_transactions,
             }
         }),
+        (text, text, text, text).prop_map(|(port, cause, reason, cure)| EventKind::LinkRefused {
+            port,
+            refusal: LinkRefusal {
+                cause,
+                reason,
+                cure,
+            },
+        }),
+        text.prop_map(|port| EventKind::LinkRefusalOver { port }),
         (text, any::<bool>()).prop_map(|(port, up)| EventKind::Carrier { port, up }),
         (text, text).prop_map(|(port, reason)| EventKind::PortAbsent { port, reason }),
         (any::<u64>(), any::<u32>(), text).prop_map(|(session, pid, program)| {

@@ -16,7 +16,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::Spread,
 };
-use samples::{every_match, guid, pipe, status};
+use samples::{every_match, guid, pipe, refusal, status};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) {
@@ -101,6 +101,11 @@ fn replies_and_events_survive() {
             reason: "sequence gap: a frame lost or out of order".into(),
             open_transactions: 3,
         },
+        EventKind::LinkRefused {
+            port: "p0".into(),
+            refusal: refusal(),
+        },
+        EventKind::LinkRefusalOver { port: "p0".into() },
         EventKind::Carrier {
             port: "p0".into(),
             up: true,

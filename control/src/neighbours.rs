@@ -83,7 +83,9 @@ impl Neighbours {
                 link.last_failure = Some(reason.clone());
                 link.changed_realtime_ns = Some(event.realtime_ns);
             }
-            EventKind::Carrier { .. }
+            EventKind::LinkRefused { .. }
+            | EventKind::LinkRefusalOver { .. }
+            | EventKind::Carrier { .. }
             | EventKind::PortAbsent { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }

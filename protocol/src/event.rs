@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::Name;
+use crate::{LinkRefusal, Name};
 
-/// A link came up or went down.
+/// A link came up, went down, or does not come up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
     /// Both ends hold the same new epoch.
@@ -29,6 +29,31 @@ pub enum LinkEvent {
         /// Exchanges of this side that were open on it.
         open: u32,
     },
+    /// The link does not come up although somebody answers, or does so for another reason than was told before.
+    Refused {
+        /// The caller's index of the port.
+        port: u16,
+        /// What is wrong.
+        why: LinkRefusal,
+    },
+    /// What was told to be wrong is not found any more. If it was put right, the link comes up.
+    RefusalOver {
+        /// The caller's index of the port.
+        port: u16,
+    },
+}
+
+impl LinkEvent {
+    /// The caller's index of the port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        match self {
+            Self::Up { port, .. }
+            | Self::Down { port, .. }
+            | Self::Refused { port, .. }
+            | Self::RefusalOver { port } => *port,
+        }
+    }
 }
 
 /// Something happened to the way to a node, near or far.

@@ -41,6 +41,7 @@ pub mod group;
 mod host;
 mod latch;
 mod link;
+mod link_refusal;
 mod name;
 mod names;
 pub mod node;
@@ -59,6 +60,7 @@ pub use counters::{DropCounters, FailureCounters, LinkCounters};
 pub use event::{DownReason, LinkEvent, NodeEvent};
 pub use exchange::ExchangeId;
 pub use host::{Execution, Host, Outcome};
+pub use link_refusal::LinkRefusal;
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{

@@ -51,10 +51,15 @@ impl Peer {
     /// It lives anew. A life that was there before is another node with the same GUID: what was remembered of it then
     /// is lost.
     pub fn reincarnate(&mut self, incarnation: u64) {
-        self.latches_lost = self.former.contains(&Some(incarnation));
+        self.latches_lost = self.lived_before(incarnation);
         self.former[self.former_next] = Some(self.incarnation);
         self.former_next = (self.former_next + 1) % FORMER_MAX;
         self.incarnation = incarnation;
+    }
+
+    /// Whether this is one of the lives that it had before its present one, as far as they are remembered.
+    pub fn lived_before(&self, incarnation: u64) -> bool {
+        self.former.contains(&Some(incarnation))
     }
 
     /// Whether nothing would be lost with it that anybody waits for.

@@ -4,7 +4,7 @@
 mod support;
 
 use covalent_protocol::{
-    DownReason, LinkEvent, LinkState, Mode,
+    DownReason, LinkEvent, LinkRefusal, LinkState, Mode,
     wire::{VERSION, slice::Kind},
 };
 use support::{A, B, Bench, Ending, GUIDS, forge, kinds};
@@ -48,7 +48,7 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
     bench.carrier(0, true);
     bench.send(A);
     let frame = bench.cables[0][B].pop_front().unwrap();
-    assert_eq!(bench.link(B, 0).other_version, None);
+    assert_eq!(bench.link(B, 0).refusal, None);
     let records = (frame.len() - 14) / 64;
     for version in [VERSION - 1, VERSION + 1] {
         let mut other = frame.clone();
@@ -57,25 +57,38 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
                 bytes[2] = bytes[2] & 0x0f | version << 4
             });
         }
-        let drops = bench.link(B, 0).counters.drops.version;
-        bench.inject(B, 0, &other);
-        assert_eq!(bench.link(B, 0).counters.drops.version, drops + 1);
-        assert_eq!(bench.link(B, 0).other_version, Some(version));
-        assert_eq!(bench.link(B, 0).state, LinkState::Init);
+        for times in 1..=3 {
+            let drops = bench.link(B, 0).counters.drops.version;
+            bench.inject(B, 0, &other);
+            assert_eq!(bench.link(B, 0).counters.drops.version, drops + 1);
+            assert_eq!(bench.link(B, 0).state, LinkState::Init);
+            // What is damaged once is not the other end's version.
+            if version == VERSION + 1 && times == 1 {
+                assert_eq!(bench.link(B, 0).refusal, None);
+            } else {
+                let refusal = Some(LinkRefusal::Version(version));
+                assert_eq!(bench.link(B, 0).refusal, refusal);
+            }
+            bench.tick();
+        }
     }
     // It was updated.
     bench.inject(B, 0, &frame);
     bench.settle();
     bench.assert_up();
-    assert_eq!(bench.link(B, 0).other_version, None);
-    bench.inject(B, 0, &{
-        let mut other = frame;
-        forge(&mut other, 0, |bytes| bytes[2] ^= 0xf0);
-        other
-    });
+    assert_eq!(bench.link(B, 0).refusal, None);
+    let refused = |version| Some(LinkRefusal::Version(version));
+    let told = [refused(VERSION + 1), refused(VERSION + 2), None];
+    assert_eq!(bench.sides[B].host.refusals(), told);
+    let mut other = frame;
+    forge(&mut other, 0, |bytes| bytes[2] ^= 0xf0);
+    for _ in 0..3 {
+        bench.inject(B, 0, &other);
+        bench.run(1);
+    }
     assert_eq!(
-        bench.link(B, 0).other_version,
-        None,
+        bench.sides[B].host.refusals(),
+        told,
         "late, and no reason for anything"
     );
 }

@@ -502,6 +502,8 @@ impl fmt::Display for Fact<'_> {
                 LinkEvent::Down { reason, open, .. } => {
                     write!(f, "{at} failed: {reason}; {open} exchanges open")
                 }
+                LinkEvent::Refused { why, .. } => write!(f, "{at} is refused: {why}"),
+                LinkEvent::RefusalOver { .. } => write!(f, "{at} is refused no longer"),
             },
             Self::Cut {
                 cable,

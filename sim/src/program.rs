@@ -246,7 +246,7 @@ impl Host for Program<'_> {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        let (LinkEvent::Up { port, .. } | LinkEvent::Down { port, .. }) = event;
+        let port = event.port();
         if matches!(event, LinkEvent::Down { .. }) {
             self.afterwards.push(Afterwards::LinkFailed);
         }

@@ -3,6 +3,7 @@
 
 use covalent_api::{
     guid::Guid,
+    refusal::LinkRefusal,
     request::PipeKind,
     rule::{Match, Transport},
     status::{
@@ -10,6 +11,14 @@ use covalent_api::{
         PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
+
+pub fn refusal() -> LinkRefusal {
+    LinkRefusal {
+        cause: "own_port".into(),
+        reason: "both ends of this cable are ports of this node (`p0`, `p3`)".into(),
+        cure: "move one end to another node".into(),
+    }
+}
 
 pub fn guid() -> Guid {
     Guid::new(0x0123_4567_89ab_cdef).expect("not zero")
@@ -105,7 +114,7 @@ pub fn status() -> NodeStatus {
             peer: Some(guid()),
             peer_name: Some("b".into()),
             peer_port: Some(1),
-            other_version: Some(3),
+            refusal: Some(refusal()),
             epoch: 7,
             open_transactions: 1,
             ups: 2,

@@ -5,6 +5,7 @@ mod facts;
 mod finding;
 mod holder;
 mod host_checks;
+mod link_checks;
 mod port_checks;
 #[cfg(test)]
 mod samples;
@@ -21,6 +22,7 @@ use self::{
 };
 use crate::{
     args::{DoctorArgs, Format},
+    client::Client,
     output::{self, Theme},
 };
 
@@ -45,6 +47,12 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     findings.extend(of_machine(&machine, config.as_ref()));
     if let Some(config) = &config {
         findings.extend(of_config(&machine, &Named::gather(config)?, config));
+        // Whether somebody answers there is told by the check of the socket.
+        if let Ok(status) =
+            Client::connect(&config.socket_path()).and_then(|mut client| client.status())
+        {
+            findings.extend(link_checks::links(&status));
+        }
     }
     match args.format {
         Format::Json => output::json(&findings)?,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, Color, Table};
 use covalent_api::{
     control::InterfaceStatus,
+    refusal::LinkRefusal,
     request::PipeKind,
     status::{
         Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
@@ -42,6 +43,15 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
         interfaces::table(theme, interfaces),
     );
     section(&mut text, "links", links(theme, &status.links));
+    for link in &status.links {
+        if let Some(LinkRefusal { reason, cure, .. }) = &link.refusal {
+            let _ = writeln!(
+                text,
+                "link {} is refused: {reason}\n  cure: {cure}",
+                link.port
+            );
+        }
+    }
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
     section(
@@ -221,11 +231,9 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
         table.add_row([
             Cell::new(&link.port),
             theme.cell(
-                &match link.other_version {
+                &match &link.refusal {
                     None => link.state.clone(),
-                    Some(version) => {
-                        format!("{}: the neighbour speaks version {version}", link.state)
-                    }
+                    Some(refusal) => format!("{}: {}", link.state, refusal.cause),
                 },
                 colour,
             ),
@@ -490,7 +498,7 @@ mod tests {
                 peer: Guid::new(0xdef),
                 peer_name: Some("b".into()),
                 peer_port: Some(1),
-                other_version: None,
+                refusal: None,
                 epoch: 7,
                 open_transactions: 0,
                 ups: 2,
@@ -545,13 +553,24 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_of_another_version_is_shown_as_the_reason() {
+    fn a_link_that_is_refused_says_why_and_what_to_do() {
         let mut status = sample();
-        let why = "init: the neighbour speaks version 3";
         status.links[0].state = "init".into();
-        assert!(!render(&status, &[], Theme::PLAIN).contains(why));
-        status.links[0].other_version = Some(3);
-        assert!(render(&status, &[], Theme::PLAIN).contains(why));
+        let lines = [
+            "init: own_port",
+            "link p0 is refused: both ends of this cable are ports of this node (`p0`, `p3`)\n  cure: move one end",
+        ];
+        for line in lines {
+            assert!(!render(&status, &[], Theme::PLAIN).contains(line));
+        }
+        status.links[0].refusal = Some(LinkRefusal {
+            cause: "own_port".into(),
+            reason: "both ends of this cable are ports of this node (`p0`, `p3`)".into(),
+            cure: "move one end to another node".into(),
+        });
+        for line in lines {
+            assert!(render(&status, &[], Theme::PLAIN).contains(line), "{line}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Events of one connection: counted, written down once each, and missed ones noticed.
 
-use covalent_api::event::{Event, EventKind};
+use covalent_api::{
+    event::{Event, EventKind},
+    refusal::LinkRefusal,
+};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
@@ -83,6 +86,17 @@ impl Events {
             } => {
                 self.write(&format!("link {port} down: {reason}"), || {
                     warn!(port, reason, open_transactions, "link down");
+                });
+            }
+            EventKind::LinkRefused { port, refusal } => {
+                let LinkRefusal { reason, cure, .. } = refusal;
+                self.write(&format!("link {port} refused: {reason}"), || {
+                    warn!(port, reason, cure, "link refused");
+                });
+            }
+            EventKind::LinkRefusalOver { port } => {
+                self.write(&format!("link {port} refused no longer"), || {
+                    info!(port, "link refused no longer");
                 });
             }
             EventKind::Carrier { port, up } => {

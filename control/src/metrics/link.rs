@@ -1,6 +1,6 @@
 //! Metrics of the links.
 
-use covalent_api::status::LinkStatus;
+use covalent_api::{refusal::LinkRefusal, status::LinkStatus};
 
 use super::series::{Label, Object, Series, flag, seconds};
 
@@ -42,6 +42,13 @@ pub(super) const LINK: Object<LinkStatus> = Object {
             "The link's state.",
             &["down", "init", "up"],
             |it| &it.state,
+        ),
+        Series::one_of(
+            "covalent_link_refused",
+            "Whether the link does not come up although somebody answers, by cause.",
+            "cause",
+            &LinkRefusal::CAUSES,
+            |it| it.refusal.as_ref().map_or("", |refusal| &refusal.cause),
         ),
         Series::gauge("covalent_link_epoch", "Epoch in force.", |it| {
             f64::from(it.epoch)

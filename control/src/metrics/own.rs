@@ -52,7 +52,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 7] = [
+const EVENTS: [&str; 9] = [
     "link_up",
     "link_down",
     "carrier",
@@ -60,6 +60,8 @@ const EVENTS: [&str; 7] = [
     "detached",
     "journal_failed",
     "port_absent",
+    "link_refused",
+    "link_refusal_over",
 ];
 
 impl OwnMetrics {
@@ -177,6 +179,8 @@ impl OwnMetrics {
             EventKind::Detached { .. } => 4,
             EventKind::JournalFailed { .. } => 5,
             EventKind::PortAbsent { .. } => 6,
+            EventKind::LinkRefused { .. } => 7,
+            EventKind::LinkRefusalOver { .. } => 8,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

@@ -26,7 +26,7 @@ enum Read<T: 'static> {
     Gauge(fn(&T) -> f64),
     GaugeIfKnown(fn(&T) -> Option<f64>),
     Info(fn(&T) -> Vec<Label>),
-    State(&'static [&'static str], fn(&T) -> &str),
+    State(&'static str, &'static [&'static str], fn(&T) -> &str),
 }
 
 /// The metrics of one kind of object.
@@ -168,10 +168,21 @@ impl<T> Series<T> {
         states: &'static [&'static str],
         read: fn(&T) -> &str,
     ) -> Self {
+        Self::one_of(name, help, "state", states, read)
+    }
+
+    /// Which of a few values, or none of them, each shown as 1 or 0 under the label `by`.
+    pub(super) const fn one_of(
+        name: &'static str,
+        help: &'static str,
+        by: &'static str,
+        values: &'static [&'static str],
+        read: fn(&T) -> &str,
+    ) -> Self {
         Self {
             name,
             help,
-            read: Read::State(states, read),
+            read: Read::State(by, values, read),
         }
     }
 }
@@ -231,9 +242,9 @@ impl<T> Series<T> {
                 labels.extend(read(object).iter().map(pair));
                 samples.push(gauge(labels, 1.0));
             }
-            Read::State(states, read) => samples.extend(states.iter().map(|state| {
+            Read::State(by, states, read) => samples.extend(states.iter().map(|state| {
                 let mut labels = labels.clone();
-                labels.push(pair(&Label::new("state", *state)));
+                labels.push(pair(&Label::new(by, *state)));
                 gauge(labels, flag(read(object) == *state))
             })),
         }

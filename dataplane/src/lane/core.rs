@@ -26,7 +26,7 @@ use super::{
     failover::Failovers,
     outbox::Outbox,
     pending::PendingTable,
-    stamp,
+    refusal, stamp,
     table::{LanePipe, LaneSession},
     warm::Warm,
 };
@@ -434,6 +434,11 @@ impl Host for Core {
                     open_transactions: open,
                 }
             }
+            LinkEvent::Refused { port, why } => EventKind::LinkRefused {
+                port: name(port),
+                refusal: refusal::tell(why, port, &self.port_names),
+            },
+            LinkEvent::RefusalOver { port } => EventKind::LinkRefusalOver { port: name(port) },
         };
         self.outbox.push(Report::Event(kind));
     }

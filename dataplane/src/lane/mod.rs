@@ -22,6 +22,7 @@ mod pacer;
 mod pending;
 mod port_slot;
 mod receive;
+mod refusal;
 mod release;
 mod snapshot;
 mod stamp;

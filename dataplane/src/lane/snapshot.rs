@@ -14,6 +14,7 @@ use super::{
     command::{Answer, LaneSnapshot},
     durable::Durable,
     port_slot::PortSlot,
+    refusal,
 };
 
 /// Slots looked into in one round. A lane that told of 4096 pipes in one took 4.6 to 9 ms for it, which everybody waited for.
@@ -154,7 +155,9 @@ impl Lane {
             peer: link.peer.and_then(Guid::new),
             peer_name: link.peer_name.map(ToString::to_string),
             peer_port: link.peer_port,
-            other_version: link.other_version,
+            refusal: link
+                .refusal
+                .map(|why| refusal::tell(why, link.port, &self.core.port_names)),
             epoch: link.epoch,
             open_transactions: link.open_transactions,
             ups: counters.ups,

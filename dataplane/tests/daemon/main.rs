@@ -30,3 +30,4 @@ mod toggling;
 mod verbs;
 mod vlans;
 mod warm;
+mod wiring;

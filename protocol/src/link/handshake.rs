@@ -28,8 +28,8 @@ const REPEATS_MAX: u8 = 4;
 /// One handshake message, with the proposed epoch in its header.
 ///
 /// ```text
-///  0        8              16            24           28     30      31      32              34      35    40
-///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ window records┼ grant ┼ 0 ──┼ name, 1 to 32 bytes ┤
+///  0        8              16            24           28     30      31      32              34      35       40
+///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ window records┼ grant ┼ old, 0 ┼ name, 1 to 32 bytes ┤
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
@@ -38,6 +38,8 @@ pub(crate) struct Hello {
     pub incarnation: u64,
     /// The incarnation and the proposal last heard from the peer.
     pub heard: Option<(u64, u32)>,
+    /// Whoever said what was heard was not heard again for some paces.
+    pub echo_is_old: bool,
     pub port: u16,
     /// Slots that the sender has.
     pub slots: u8,
@@ -69,6 +71,7 @@ impl Hello {
             if self.heard.is_some() { HEARD } else { 0 } | if self.asks { ASKS } else { 0 };
         payload[32..34].copy_from_slice(&self.window_records.to_le_bytes());
         payload[34] = self.grant;
+        payload[35] = u8::from(self.echo_is_old);
         let name = self.name.as_bytes();
         let bytes = Self::FIXED_BYTES + name.len();
         payload[Self::FIXED_BYTES..bytes].copy_from_slice(name);
@@ -107,6 +110,8 @@ impl Hello {
             } else {
                 Some((long(16)?, heard_epoch))
             },
+            // Others than 0 and 1 are nobody's yet.
+            echo_is_old: fixed[35] & 1 != 0,
             port: u16::from_le_bytes(*fixed[28..].first_chunk()?),
             slots: fixed[30],
             grant: fixed[34],
@@ -296,14 +301,14 @@ mod tests {
     fn hellos() -> impl Strategy<Value = Hello> {
         (
             any::<(u32, u64, u64, u16, u8, bool)>(),
-            any::<(u8, u16)>(),
+            any::<(u8, u16, bool)>(),
             any::<Option<(u64, u32)>>(),
             "[a-zA-Z0-9._-]{1,32}",
         )
             .prop_map(
                 |(
                     (epoch, guid, incarnation, port, slots, asks),
-                    (grant, window_records),
+                    (grant, window_records, echo_is_old),
                     heard,
                     name,
                 )| Hello {
@@ -311,6 +316,7 @@ mod tests {
                     guid: guid.max(1),
                     incarnation,
                     heard,
+                    echo_is_old,
                     port,
                     slots,
                     grant: grant.min(slots),

@@ -7,6 +7,7 @@ pub(crate) mod feedback;
 pub(crate) mod handshake;
 pub(crate) mod liveness;
 pub(crate) mod outbound;
+pub(crate) mod wiring;
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -17,6 +18,7 @@ use self::{
     handshake::Handshake,
     liveness::Liveness,
     outbound::Outbound,
+    wiring::Wiring,
 };
 use crate::{
     clock::Clock,
@@ -135,8 +137,7 @@ pub(crate) struct Link {
     pub era_said: u32,
     /// Where trees know the neighbour, while the link is up and takes part in them.
     pub berth: Option<u8>,
-    /// Version of the link protocol that was last heard since the link was up, if it was another.
-    pub other_version: Option<u8>,
+    pub wiring: Wiring,
     pub counters: LinkCounters,
     /// Exchanges that had ended when the epoch in force began.
     ended_before_epoch: u64,
@@ -179,7 +180,7 @@ impl Link {
             era_heard: 0,
             era_said: 0,
             berth: None,
-            other_version: None,
+            wiring: Wiring::new(),
             counters: LinkCounters::default(),
             ended_before_epoch: 0,
         }
@@ -206,7 +207,6 @@ impl Link {
         self.ball_due = false;
         self.era_heard = 0;
         self.era_said = 0;
-        self.other_version = None;
         self.counters.ups += 1;
         self.ended_before_epoch = self.counters.exchanges_ended();
         self.outbound.enter_epoch(granted);

@@ -88,6 +88,7 @@ impl Node {
             let link = &mut self.links[at];
             link.epoch = draw.sequence();
             link.handshake.scramble(draw);
+            link.wiring.scramble(draw);
             link.silent_paces = draw.below(self.config.silent_paces_max);
             link.sent_since_tick = draw.flag();
             link.ball_due = draw.flag();

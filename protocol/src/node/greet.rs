@@ -2,7 +2,7 @@
 
 use super::{LinkState, Node};
 use crate::{
-    Host, Outcome,
+    Host, LinkRefusal, Outcome,
     event::{DownReason, LinkEvent},
     latch::is_later,
     link::handshake::Hello,
@@ -18,12 +18,15 @@ impl Node {
         source: Option<[u8; 6]>,
         host: &mut impl Host,
     ) {
-        let drops = &mut self.links[link].counters.drops;
+        let state = self.links[link].state;
+        if state != LinkState::Down {
+            self.look_at_cable(link, hello, host);
+        }
         if hello.guid == self.config.guid {
-            drops.own_guid += 1;
+            self.links[link].counters.drops.own_guid += 1;
+            self.found_itself(link, hello, host);
             return;
         }
-        let state = self.links[link].state;
         if state != LinkState::Down && !self.links[link].handshake.may_come_from(hello.guid) {
             self.links[link].counters.drops.hasty_init += 1;
             return;
@@ -70,6 +73,9 @@ impl Node {
     /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
         let link = &mut self.links[at];
+        if link.wiring.is_shared() {
+            return;
+        }
         if link.handshake.is_with_another(hello.guid) {
             // Whoever it was may hold the epoch that was being agreed on.
             link.epoch = link.epoch.wrapping_add(1);
@@ -82,7 +88,12 @@ impl Node {
             return;
         }
         link.epoch = hello.epoch;
+        if self.is_refused(at, hello, host) {
+            return;
+        }
+        let link = &mut self.links[at];
         link.handshake.hear(hello, link.epoch);
+        link.wiring.heed();
         let echoed = hello.heard == Some((self.config.incarnation, link.epoch));
         if !echoed || !link.handshake.proposed(link.epoch) {
             return;
@@ -92,6 +103,7 @@ impl Node {
             known.or_else(|| self.meet_peer(at, hello.guid, hello.incarnation, hello.name, host))
         else {
             self.links[at].counters.drops.no_room += 1;
+            self.found(at, LinkRefusal::NoRoom, host);
             return;
         };
         if known.is_none() || self.peers[peer].incarnation != hello.incarnation {
@@ -105,6 +117,8 @@ impl Node {
         self.enter_epoch(at, peer);
         self.peers[peer].links_up += 1;
         self.recall(peer);
+        let refused = self.links[at].wiring.is_up();
+        self.refusal_over(at, refused, host);
         host.link_event(LinkEvent::Up {
             port: self.links[at].port,
             peer: hello.guid,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `receive` | a frame's way in: validation, order, dispatch |
 //! | `greet` | handshakes: who is at the other end, which epoch |
+//! | `refuse` | what keeps a link from coming up although somebody answers |
 //! | `serve` | the responder's half of an exchange |
 //! | `durable` | what may not be told before it is on disk |
 //! | `conclude` | the initiator's half of an exchange |
@@ -29,6 +30,7 @@ mod failure;
 mod greet;
 mod hash;
 mod receive;
+mod refuse;
 mod relay;
 mod resolve;
 mod serve;
@@ -285,6 +287,8 @@ impl Node {
                 link.handshake.restart();
             }
             (LinkState::Init, false) => {
+                let ended = self.links[link].wiring.clear();
+                self.refusal_over(link, ended, host);
                 let link = &mut self.links[link];
                 link.state = LinkState::Down;
                 // The peer may already hold the epoch that was being agreed on.
@@ -292,6 +296,7 @@ impl Node {
             }
             (LinkState::Up, false) => {
                 self.fail(link, DownReason::CarrierLost, host);
+                self.links[link].wiring.clear();
                 self.links[link].state = LinkState::Down;
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
@@ -309,6 +314,8 @@ impl Node {
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         for at in 0..self.links.len() {
+            let ended = self.links[at].wiring.tick(self.config.silent_paces_max);
+            self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
             link.handshake.tick();
             link.liveness.tick();

@@ -2,7 +2,7 @@
 
 use super::{LinkState, Mode, Node};
 use crate::{
-    Host,
+    Host, LinkRefusal,
     event::DownReason,
     link::{
         arriving::{Arrived, Disorder},
@@ -45,14 +45,11 @@ impl Node {
             let (message, rest) = match Message::split(records) {
                 Ok(split) => split,
                 Err(error) => {
-                    let link = &mut self.links[link];
-                    let drops = &mut link.counters.drops;
+                    let drops = &mut self.links[link].counters.drops;
                     match error {
                         RecordError::Version(version) => {
                             drops.version += 1;
-                            if link.state != LinkState::Up {
-                                link.other_version = Some(version);
-                            }
+                            self.found(link, LinkRefusal::Version(version), host);
                         }
                         RecordError::Malformed => drops.malformed += 1,
                     }

@@ -146,6 +146,7 @@ impl Node {
             guid: self.config.guid,
             incarnation: self.config.incarnation,
             heard: link.handshake.heard,
+            echo_is_old: link.wiring.is_echo_old(),
             port: link.port,
             slots: self.config.slots,
             grant: link.grant,

@@ -1,7 +1,7 @@
 //! What a node tells of itself.
 
 use super::{LinkState, Node};
-use crate::{LinkCounters, Name};
+use crate::{LinkCounters, LinkRefusal, Name};
 
 /// One link, as it stands.
 #[derive(Debug, Clone, Copy)]
@@ -16,9 +16,8 @@ pub struct LinkView<'a> {
     pub peer_name: Option<&'a Name>,
     /// The peer's index of its port while the link is up.
     pub peer_port: Option<u16>,
-    /// The version of the link protocol that the other end speaks, if it is another and the link was not up since: why it
-    /// does not come up.
-    pub other_version: Option<u8>,
+    /// Why the link does not come up although somebody answers.
+    pub refusal: Option<LinkRefusal>,
     /// The epoch in force, or the proposed one while the link is not up.
     pub epoch: u32,
     /// Slots with an exchange that this side started, unresolved ones among them.
@@ -57,7 +56,7 @@ impl Node {
                 peer: peer.map(|peer| peer.guid),
                 peer_name: peer.map(|peer| &peer.name),
                 peer_port: link.attachment.map(|attachment| attachment.port),
-                other_version: link.other_version,
+                refusal: link.wiring.refusal(),
                 epoch: link.epoch,
                 open_transactions: link.outbound.open(),
                 counters: &link.counters,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, DownReason, ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent,
-    LinkState, LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
+    LinkRefusal, LinkState, LinkView, Mode, Name, Node, NodeConfig, Outcome, Refusal, Reply,
     wire::{frame, message::Message, record::Header, slice::Kind},
 };
 
@@ -119,7 +119,19 @@ impl Journal {
             .iter()
             .filter_map(|event| match event {
                 LinkEvent::Down { reason, .. } => Some(*reason),
-                LinkEvent::Up { .. } => None,
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What was told of refusals, in that order; nothing for one that was over.
+    pub fn refusals(&self) -> Vec<Option<LinkRefusal>> {
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                LinkEvent::Refused { why, .. } => Some(Some(*why)),
+                LinkEvent::RefusalOver { .. } => Some(None),
+                _ => None,
             })
             .collect()
     }

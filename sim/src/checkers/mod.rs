@@ -13,6 +13,7 @@
 //! | [`Durability`] | what was acknowledged of a node with a journal is there when it starts again, no part of it and nothing else |
 //! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
 //! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
+//! | [`Wiring`] | no link is refused, for every cable joins two ports |
 //! | [`Causality`] | what was known to whoever asked or executed has the smaller stamp |
 //! | [`Answers`] | who asks for an exchange by its name is told once how it ended, and nothing else |
 //! | [`Announcement`] | a node that has a frame to send says so |
@@ -33,6 +34,7 @@ mod reservation;
 mod serial;
 mod told_once;
 mod told_truthfully;
+mod wiring;
 
 use std::fmt;
 
@@ -41,6 +43,7 @@ pub use self::{
     convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
     exactly_once::ExactlyOnce, integrity::Integrity, isolation::Isolation,
     reservation::Reservation, serial::Serial, told_once::ToldOnce, told_truthfully::ToldTruthfully,
+    wiring::Wiring,
 };
 use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
 
@@ -89,6 +92,7 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Durability::new(&plan.durable)),
         Box::new(Credit::new(plan.slots)),
         Box::new(Evidence::default()),
+        Box::new(Wiring::default()),
         Box::new(Causality::default()),
         Box::new(Answers::new(plan.transactions_max)),
         Box::new(Announcement),
