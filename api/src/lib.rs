@@ -6,11 +6,13 @@
 //! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
 //! This crate holds only data: no I/O, no threads, no `unsafe`.
 
+pub mod agreement;
 pub mod config;
 pub mod control;
 pub mod datagram;
 pub mod event;
 pub mod guid;
+pub mod hex64;
 pub mod name;
 pub mod request;
 pub mod rule;
@@ -21,4 +23,4 @@ pub mod tuning;
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 /// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 3;
+pub const API_VERSION: u32 = 4;

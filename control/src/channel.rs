@@ -47,6 +47,14 @@ impl Channel {
         Ok(Self::new(UnixSeqpacket::connect(path).await?))
     }
 
+    /// The user at the other end, by the kernel's word.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn peer_uid(&self) -> io::Result<u32> {
+        Ok(self.socket.peer_cred()?.uid())
+    }
+
     /// Sends `message`; waits while the other end has no room for it.
     ///
     /// # Errors

@@ -86,7 +86,10 @@ impl Neighbours {
             EventKind::Carrier { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
-            | EventKind::JournalFailed { .. } => {}
+            | EventKind::JournalFailed { .. }
+            | EventKind::Configured { .. }
+            | EventKind::NotConfigured { .. }
+            | EventKind::Stopping => {}
         }
     }
 

@@ -2,17 +2,27 @@
 #![allow(dead_code, reason = "each test file uses its own part of them")]
 
 use covalent_api::{
+    agreement::HeldBrief,
     guid::Guid,
+    hex64::Hex64,
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus,
-        PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, ConfigStatus, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus,
+        NodeStatus, PipeStatus, PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
 pub fn guid() -> Guid {
     Guid::new(0x0123_4567_89ab_cdef).expect("not zero")
+}
+
+pub fn held() -> HeldBrief {
+    HeldBrief {
+        incarnation: Hex64(u64::MAX),
+        epoch: 3,
+        digest: Hex64(0x0123_4567_89ab_cdef),
+    }
 }
 
 pub fn causes() -> Causes {
@@ -154,6 +164,10 @@ pub fn status() -> NodeStatus {
         peers_refused: causes(),
         events: 9,
         omitted: 0,
+        config: ConfigStatus {
+            held: held(),
+            under_way: Some("taking".to_owned()),
+        },
     }
 }
 

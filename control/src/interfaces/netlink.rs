@@ -35,11 +35,15 @@ pub enum InterfacesError {
     Closed,
 }
 
-/// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so.
+/// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so then.
 ///
 /// Interfaces are those of the network namespace of the calling thread. Without AF_XDP ports there is nothing to watch and
 /// the call returns.
-pub async fn watch(table: watch::Sender<Interfaces>, bring_up: bool, own: OwnMetrics) {
+pub async fn watch(
+    table: watch::Sender<Interfaces>,
+    bring_up: watch::Receiver<bool>,
+    own: OwnMetrics,
+) {
     if table.borrow().statuses().is_empty() {
         return;
     }
@@ -62,7 +66,7 @@ pub async fn watch(table: watch::Sender<Interfaces>, bring_up: bool, own: OwnMet
 
 struct Watcher {
     table: watch::Sender<Interfaces>,
-    bring_up: bool,
+    bring_up: watch::Receiver<bool>,
     own: OwnMetrics,
 }
 
@@ -134,7 +138,7 @@ impl Watcher {
         });
         for (entry, change) in changes {
             self.changed(&entry, change);
-            if self.bring_up && change == (Change::Appeared { admin_up: false }) {
+            if *self.bring_up.borrow() && change == (Change::Appeared { admin_up: false }) {
                 self.bring_up(&entry, seen.index, handle).await;
             }
         }
