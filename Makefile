@@ -47,7 +47,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@install -m 644 target/release/libcovalent.a $(LIB_DIR)
 	@install -m 644 verbs/c/include/covalent.h $(INCLUDE_DIR)
 	@for unit in $(UNITS); do \
-		sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' configs/$$unit >$(UNIT_DIR)/$$unit && \
+		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
 	@install -m 644 $(DROP_INS:%=configs/%) $(SHARE_DIR)

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::guid::Guid;
+use crate::{agreement::HeldBrief, config::KeyChange, guid::Guid};
 
 /// What a client asks the control process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,10 @@ pub enum ControlRequest {
     Links,
     /// The network interfaces of the AF_XDP ports.
     Interfaces,
+    /// Has the configuration file read again and put in force, whole or not at all. Needs root or control's own user.
+    Reload,
+    /// What control and the daemon hold.
+    Agreed,
 }
 
 /// What the control process answers.
@@ -45,6 +49,25 @@ pub enum ControlReply {
     Interfaces {
         /// Each interface.
         interfaces: Vec<InterfaceStatus>,
+    },
+    /// To [`ControlRequest::Reload`]: the file is in force.
+    Reloaded {
+        /// The epoch that control and every lane hold.
+        epoch: u64,
+        /// Keys whose value is another one; empty: the file said what was in force.
+        changed: Vec<KeyChange>,
+    },
+    /// To [`ControlRequest::Reload`]: nothing was changed.
+    NotReloaded {
+        /// Everything that stands in the way, each with file, line, column and key where it has them.
+        problems: Vec<String>,
+    },
+    /// To [`ControlRequest::Agreed`].
+    Agreed {
+        /// What control holds; `None`: it has had no daemon yet.
+        agreed: Option<HeldBrief>,
+        /// Whether the daemon holds it too and nothing is under way.
+        is_shared: bool,
     },
     /// The request was refused; nothing changed.
     Refused {

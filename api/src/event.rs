@@ -96,4 +96,18 @@ pub enum EventKind {
         /// What happened, to which file, and what to do.
         reason: String,
     },
+    /// Another configuration is in force: control and every lane hold the same epoch.
+    Configured {
+        /// The epoch.
+        epoch: u64,
+        /// Keys whose value is another one.
+        changed: Vec<String>,
+    },
+    /// A configuration was refused; nothing has changed.
+    NotConfigured {
+        /// Why.
+        reason: String,
+    },
+    /// The daemon ends in order. Whoever agreed with it on a configuration hears this too, subscribed or not.
+    Stopping,
 }

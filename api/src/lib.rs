@@ -6,11 +6,13 @@
 //! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
 //! This crate holds only data: no I/O, no threads, no `unsafe`.
 
+pub mod agreement;
 pub mod config;
 pub mod control;
 pub mod datagram;
 pub mod event;
 pub mod guid;
+pub mod hex64;
 pub mod name;
 pub mod refusal;
 pub mod request;

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    agreement::{HeldBrief, VerdictBrief},
     config::FaultRates,
     event::Event,
     guid::Guid,
+    hex64::Hex64,
     rule::{Match, Spread},
     status::NodeStatus,
     tuning::PipeTuning,
@@ -116,6 +118,31 @@ pub enum Request {
         /// What happens from now on to frames that are sent.
         tx: FaultRates,
     },
+    /// Which configuration is in force. Answered when no exchange is under way. From then on this connection, and no other, may offer one, until
+    /// somebody else asks. This and the three below need the daemon's own user or root.
+    Agreement,
+    /// The text of the configuration in force, in pieces of [`crate::agreement::PIECE_BYTES_MAX`].
+    AgreedText {
+        /// Bytes of it that were read before.
+        from_bytes: u64,
+    },
+    /// A piece of the text of a configuration that is to be offered, of [`crate::agreement::PIECE_BYTES_MAX`] at most. What was sent ends with the
+    /// connection.
+    Draft {
+        /// Bytes of it that were sent before; 0 begins anew.
+        from_bytes: u64,
+        /// The piece.
+        text: String,
+    },
+    /// Offers the draft: every lane takes it, or none does.
+    Offer {
+        /// The epoch that all are to hold: later than the one in force.
+        epoch: u64,
+        /// What is believed to be in force.
+        believes: HeldBrief,
+        /// Digest of the draft.
+        digest: Hex64,
+    },
 }
 
 /// What a pipe is for.
@@ -214,6 +241,22 @@ pub enum Reply {
     },
     /// To `Status`.
     Status(Box<NodeStatus>),
+    /// To `Agreement`.
+    Agreement {
+        /// What is in force.
+        held: HeldBrief,
+    },
+    /// To `AgreedText`.
+    AgreedText {
+        /// What is in force. Begin anew if it is not what was told with the first piece.
+        held: HeldBrief,
+        /// The piece.
+        text: String,
+        /// Where the next piece begins; `None`: this was the last.
+        next_bytes: Option<u64>,
+    },
+    /// To `Offer`.
+    Verdict(Box<VerdictBrief>),
     /// To requests that have nothing else to tell.
     Done,
     /// The request was refused; nothing changed.

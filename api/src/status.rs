@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{guid::Guid, refusal::LinkRefusal, request::PipeKind};
+use crate::{agreement::HeldBrief, guid::Guid, refusal::LinkRefusal, request::PipeKind};
 
 /// Counters that carry their cause in their name, for example `pipe_full`. A cause with zero is listed too.
 pub type Causes = BTreeMap<String, u64>;
@@ -63,6 +63,18 @@ pub struct NodeStatus {
     /// Pipes and regions left out of this answer so that it fits into one datagram. Nothing else is ever left out.
     #[serde(default)]
     pub omitted: u64,
+    /// The configuration in force.
+    #[serde(default)]
+    pub config: ConfigStatus,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigStatus {
+    /// Which.
+    pub held: HeldBrief,
+    /// What is being done about another one, if that is under way.
+    pub under_way: Option<String>,
 }
 
 impl NodeStatus {

@@ -7,11 +7,13 @@ use std::fmt::Debug;
 
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
+    agreement::HeldBrief,
     config::FaultRates,
     control::{ControlReply, ControlRequest, ControlVersion, LinkBrief, Neighbour},
     datagram::{self, DatagramError},
     event::{Event, EventKind},
     guid::Guid,
+    hex64::Hex64,
     refusal::LinkRefusal,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
@@ -90,6 +92,20 @@ fn requests() -> impl Strategy<Value = Request> {
             }
         ),
         text.prop_map(|name| Request::DeleteRegion { name }),
+        Just(Request::Agreement),
+        any::<u64>().prop_map(|from_bytes| Request::AgreedText { from_bytes }),
+        (any::<u64>(), text).prop_map(|(from_bytes, text)| Request::Draft { from_bytes, text }),
+        any::<[u64; 5]>().prop_map(|[epoch, digest, incarnation, believed, held]| {
+            Request::Offer {
+                epoch,
+                believes: HeldBrief {
+                    incarnation: Hex64(incarnation),
+                    epoch: believed,
+                    digest: Hex64(held),
+                },
+                digest: Hex64(digest),
+            }
+        }),
         Just(Request::Status),
         Just(Request::Subscribe),
         (text, any::<bool>()).prop_map(|(port, enabled)| Request::SetPort { port, enabled }),
@@ -152,6 +168,12 @@ fn events() -> impl Strategy<Value = Event> {
             }
         }),
         (any::<u32>(), text).prop_map(|(lane, reason)| EventKind::JournalFailed { lane, reason }),
+        (any::<u64>(), text).prop_map(|(epoch, key)| EventKind::Configured {
+            epoch,
+            changed: vec![key],
+        }),
+        text.prop_map(|reason| EventKind::NotConfigured { reason }),
+        Just(EventKind::Stopping),
         (any::<u64>(), text, any::<u32>(), any::<u32>()).prop_map(
             |(session, reason, pipes, regions)| {
                 EventKind::Detached {

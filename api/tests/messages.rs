@@ -6,7 +6,8 @@ use std::fmt::Debug;
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
-    config::FaultRates,
+    agreement::{LaneHeld, Objection, PortHeld, RefusalBrief, VerdictBrief},
+    config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
         Neighbour, XdpProgram,
@@ -16,7 +17,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::Spread,
 };
-use samples::{every_match, guid, pipe, refusal, status};
+use samples::{every_match, guid, held, pipe, refusal, status};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) {
@@ -129,6 +130,14 @@ fn replies_and_events_survive() {
             lane: 1,
             reason: "write: No space left on device".into(),
         },
+        EventKind::Configured {
+            epoch: u64::MAX,
+            changed: vec!["link.slots".into()],
+        },
+        EventKind::NotConfigured {
+            reason: "`link.slots`: no".into(),
+        },
+        EventKind::Stopping,
     ];
     let mut all = vec![
         Reply::Welcome {
@@ -160,6 +169,31 @@ fn replies_and_events_survive() {
         Reply::Refused {
             reason: "no such port".into(),
         },
+        Reply::Agreement { held: held() },
+        Reply::AgreedText {
+            held: held(),
+            text: "[node]\nname = \"größe\"\n".into(),
+            next_bytes: Some(20),
+        },
+        Reply::Verdict(Box::new(VerdictBrief {
+            held: held(),
+            refused: Some(RefusalBrief::Lane { lane: 1 }),
+            lanes: vec![LaneHeld {
+                lane: 0,
+                epoch: 3,
+                loops: u64::MAX,
+                ports: vec![PortHeld {
+                    name: "p0".into(),
+                    open: true,
+                    link_epoch: Some(2),
+                }],
+            }],
+            objections: vec![Objection {
+                key: "steer[1]".into(),
+                message: "no".into(),
+            }],
+            changed: Vec::new(),
+        })),
     ];
     all.extend(events.map(|kind| {
         Reply::Event(Event {
@@ -178,6 +212,8 @@ fn control_messages_survive() {
         ControlRequest::Neighbours,
         ControlRequest::Links,
         ControlRequest::Interfaces,
+        ControlRequest::Reload,
+        ControlRequest::Agreed,
     ]
     .iter()
     .for_each(survives);
@@ -240,6 +276,22 @@ fn control_messages_survive() {
         },
         ControlReply::Refused {
             reason: "why".into(),
+        },
+        ControlReply::Reloaded {
+            epoch: u64::MAX,
+            changed: vec![KeyChange {
+                key: "lane[0].core".into(),
+                from: "1".into(),
+                to: "nothing".into(),
+                effect: Effect::LiveForNew,
+            }],
+        },
+        ControlReply::NotReloaded {
+            problems: vec!["a:1:2: `link.slots`: no".into()],
+        },
+        ControlReply::Agreed {
+            agreed: Some(held()),
+            is_shared: true,
         },
     ]
     .iter()

@@ -19,7 +19,8 @@ use covalent_sim::{
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
         sudo covalent up --config my.toml       start this node\n  \
-        covalent status                         what it is doing"
+        covalent status                         what it is doing\n  \
+        sudo covalent reload --config my.toml   put the edited file in force"
 )]
 pub struct Cli {
     /// What to do.
@@ -39,6 +40,8 @@ pub enum Command {
         sudo covalent down\n  \
         sudo covalent down --config my.toml")]
     Down(ConfigArgs),
+    /// Puts an edited configuration in force on a running node, whole or not at all.
+    Reload(ReloadArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
     /// Deletes durable regions of a running node.
@@ -171,6 +174,25 @@ pub struct UpArgs {
     /// Stays in the foreground: the processes end with this command.
     #[arg(long)]
     pub foreground: bool,
+}
+
+/// `covalent reload`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "covalent-control reads the file that it was started with, and offers it to covalentd; every lane takes it, or none. What is read \
+    at covalentd's start only is refused, with the place in the file. SIGHUP to covalent-control does the same.\n\n\
+    Exit status: 0 if the file is in force, 1 if nothing was changed.\n\n\
+    Examples:\n  \
+    sudo covalent reload\n  \
+    sudo covalent reload --config my.toml"
+)]
+pub struct ReloadArgs {
+    /// Which node.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Control's socket, instead of the one that the configuration names.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 }
 
 /// `covalent status`
@@ -355,7 +377,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 10);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 11);
     }
 
     #[test]

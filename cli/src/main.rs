@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod program;
 mod region;
+mod reload;
 mod sim;
 mod status;
 
@@ -56,6 +57,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args, &interrupt),
         Command::Up(args) => node::up(args, &interrupt),
         Command::Down(args) => node::down(args),
+        Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),

@@ -169,6 +169,118 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
     assert!(left.is_empty(), "only logs are left: {left:?}");
 }
 
+/// Through the deaths of either side, too: control adopts what is held, and the dataplane gets back what was agreed.
+#[test]
+fn an_edited_file_is_put_in_force_and_a_bad_one_changes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    let first = fs::read_to_string(&file).unwrap();
+    let with_spin = |spin_us: u32| {
+        let changed = format!("huge_pages = \"never\"\nspin_us = {spin_us}\n");
+        first.replace("huge_pages = \"never\"\n", &changed)
+    };
+    let with_config = |command: &str| {
+        let mut covalent = covalent(place.path());
+        covalent.arg(command).arg("--config").arg(&file);
+        covalent
+    };
+    let held = || {
+        let (output, _) = run(with_config("status").args(["--format", "json"]));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        status["config"]["held"].clone()
+    };
+    let pid = |name: &str| -> i32 {
+        let record = place.path().join(format!("run/{name}.pid"));
+        let text = fs::read_to_string(record).unwrap();
+        text.split_once('-').unwrap().0.parse().unwrap()
+    };
+    let kill_hard = |name: &str| {
+        let killed = pid(name);
+        kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
+        wait_until("it is gone", PATIENCE, || {
+            let stat = procfs::process::Process::new(killed).and_then(|process| process.stat());
+            stat.is_ok_and(|stat| stat.state == 'Z') || !exists(killed)
+        });
+    };
+    let (output, told) = run(&mut with_config("up"));
+    let down = scopeguard(|| drop(run(&mut with_config("down"))));
+    assert!(output.status.success(), "{told}");
+
+    // Control is ready before it has heard what the daemon holds.
+    fs::write(&file, with_spin(77)).unwrap();
+    let mut told = String::new();
+    wait_until("the file is in force", PATIENCE, || {
+        let (output, now) = run(&mut with_config("reload"));
+        told = now;
+        output.status.success()
+    });
+    assert!(
+        told.contains("dataplane.spin_us: 77 in place of 50"),
+        "{told}"
+    );
+    let agreed = held();
+    assert_eq!(agreed["epoch"], 1);
+    let (output, told) = run(&mut with_config("reload"));
+    assert!(
+        output.status.success() && told.contains("nothing to change"),
+        "{told}"
+    );
+
+    fs::write(&file, format!("{}[link]\nslots = 3\n", with_spin(99))).unwrap();
+    let refused = |told: &str, what: &str| {
+        let line = told.lines().find(|line| line.contains(what));
+        assert!(
+            told.contains("nothing was changed")
+                && line.is_some_and(|line| line.contains(&format!("{}:", file.display()))),
+            "{told}"
+        );
+    };
+    let (output, told) = run(&mut with_config("reload"));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    refused(&told, "`link.slots`");
+    fs::write(&file, with_spin(99).replace("spin_us", "spim_us")).unwrap();
+    let (output, told) = run(&mut with_config("reload"));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    refused(&told, "`dataplane.spim_us`");
+    assert_eq!(held(), agreed);
+
+    // The file is not what is in force; whoever lives on says what is.
+    fs::write(&file, with_spin(99)).unwrap();
+    kill_hard("covalent-control");
+    let (output, told) = run(&mut with_config("up"));
+    assert!(output.status.success(), "{told}");
+    assert_eq!(held(), agreed);
+    let log = place.path().join("run/covalent-control.log");
+    wait_until("control adopts what is held", PATIENCE, || {
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        log.matches("control holds what the dataplane holds")
+            .count()
+            >= 1
+            && log.contains("the file says something else than what is in force")
+    });
+    kill_hard("covalentd");
+    let (output, told) = run(&mut with_config("up"));
+    assert!(output.status.success(), "{told}");
+    wait_until("what was agreed is in force again", PATIENCE, || {
+        let now = held();
+        now["digest"] == agreed["digest"] && now["epoch"].as_u64() > agreed["epoch"].as_u64()
+    });
+    let (output, told) = run(&mut with_config("reload"));
+    assert!(
+        output.status.success() && told.contains("dataplane.spin_us: 99 in place of 77"),
+        "{told}"
+    );
+    // A signal does the same.
+    let before = held();
+    fs::write(&file, with_spin(33)).unwrap();
+    let control = Pid::from_raw(pid("covalent-control"));
+    kill(control, Signal::SIGHUP).unwrap();
+    wait_until("the file is in force", PATIENCE, || {
+        held()["epoch"].as_u64() > before["epoch"].as_u64()
+    });
+    drop(down);
+}
+
 #[test]
 fn one_up_or_down_at_a_time() {
     let place = tempfile::tempdir().unwrap();

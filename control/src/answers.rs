@@ -1,6 +1,7 @@
 //! `control.sock`: answers to the CLI.
 //!
-//! Everything here may be read by anyone on the host, like `/metrics`, so the socket is open to all; nothing can be changed.
+//! What is told here may be read by anyone on the host, like `/metrics`, so the socket is open to all. Who may have the file read again is root
+//! and control's own user.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
+    agreement::{Agreement, Reloaded},
     channel::{Channel, ChannelError, Incoming},
     interfaces::{Asker, Interfaces},
     neighbours::Neighbours,
@@ -42,6 +44,8 @@ pub struct Knowledge {
     pub interfaces: watch::Receiver<Interfaces>,
     /// Has the interfaces looked at once more.
     pub look_again: mpsc::Sender<Asker>,
+    /// What is agreed on with the daemon, if control has a file.
+    pub agreement: Option<Agreement>,
 }
 
 /// Serves clients until the task is dropped.
@@ -80,6 +84,7 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
             return Err(ChannelError::Closed);
         };
         let reply = match received {
+            Ok(ControlRequest::Reload) => reload(&channel, knowledge).await,
             Ok(request) => {
                 if request == ControlRequest::Interfaces {
                     knowledge.look_again().await;
@@ -96,6 +101,28 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
             return Err(ChannelError::Closed);
         };
         sent?;
+    }
+}
+
+/// Has the file read again, if the client may ask for that.
+async fn reload(channel: &Channel, knowledge: &Knowledge) -> ControlReply {
+    let refused = |reason: String| ControlReply::Refused { reason };
+    let own = rustix::process::geteuid().as_raw();
+    match channel.peer_uid() {
+        Ok(uid) if uid == 0 || uid == own => {}
+        Ok(uid) => {
+            return refused(format!(
+                "user {uid} may not have the configuration reloaded: run as root or as control's user"
+            ));
+        }
+        Err(problem) => return refused(format!("nobody knows who asks: {problem}")),
+    }
+    let Some(agreement) = &knowledge.agreement else {
+        return refused("this control was started without a file".to_owned());
+    };
+    match agreement.reload().await {
+        Reloaded::Taken { epoch, changed } => ControlReply::Reloaded { epoch, changed },
+        Reloaded::Refused { problems } => ControlReply::NotReloaded { problems },
     }
 }
 
@@ -142,6 +169,17 @@ impl Knowledge {
                 daemon_connected,
                 links: neighbours.links(),
             },
+            ControlRequest::Reload => ControlReply::Refused {
+                reason: "a reload takes a while, and is answered where it has ended".to_owned(),
+            },
+            ControlRequest::Agreed => {
+                let agreed = self.agreement.as_ref().map(Agreement::agreed);
+                let agreed = agreed.unwrap_or_default();
+                ControlReply::Agreed {
+                    agreed: agreed.brief(),
+                    is_shared: agreed.is_shared,
+                }
+            }
             ControlRequest::Interfaces => ControlReply::Interfaces {
                 interfaces: self.interfaces.borrow().statuses().to_vec(),
             },

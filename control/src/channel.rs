@@ -57,6 +57,14 @@ impl Channel {
         self.socket.peer_cred().ok()?.pid()
     }
 
+    /// The user at the other end, by the kernel's word.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn peer_uid(&self) -> io::Result<u32> {
+        Ok(self.socket.peer_cred()?.uid())
+    }
+
     /// Sends `message`; waits while the other end has no room for it.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use tokio::{
 use tracing::info;
 
 use crate::{
+    agreement::{Agreement, Between, Own},
     answers::{self, Knowledge},
     channel::Incoming,
     daemon::{Daemon, DaemonAt},
@@ -96,6 +97,7 @@ pub struct Control {
     metrics_address: SocketAddr,
     daemon: Daemon,
     interfaces: watch::Receiver<Interfaces>,
+    agreement: Option<Agreement>,
     stop: oneshot::Sender<()>,
     pages: JoinHandle<()>,
     /// Aborted when control ends.
@@ -112,12 +114,20 @@ impl Drop for Task {
 }
 
 impl Control {
-    /// Binds the socket and the address, and starts everything. Must be called inside a tokio runtime, on a thread in the
+    /// As [`Control::start_from`], without a file: nothing can be reloaded, and nothing is agreed on with the daemon.
+    ///
+    /// # Errors
+    /// As [`Control::start_from`].
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_from(config, None).await
+    }
+
+    /// Binds the socket and the address, and starts everything. `file` is where `config` was read. Must be called inside a tokio runtime, on a thread in the
     /// network namespace of the interfaces.
     ///
     /// # Errors
     /// [`StartError`] says what to change.
-    pub async fn start(config: &Config) -> Result<Self, StartError> {
+    pub async fn start_from(config: &Config, file: Option<&Path>) -> Result<Self, StartError> {
         let own = OwnMetrics::new(&config.node.name)?;
         let listener = listen(config.control.metrics_listen).await?;
         let address = |problem| StartError::Address {
@@ -134,12 +144,23 @@ impl Control {
         let daemon = Daemon::keep(at, own.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
         let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
+        let (listeners, other_listeners) = mpsc::channel(1);
+        let (bring_up, brings_up) = watch::channel(config.control.bring_up);
+        let agreement = file.map(|file| {
+            let between = Between {
+                file: file.to_owned(),
+                socket: config.socket_path(),
+            };
+            let keys = Own::new(config.control.clone(), listeners, bring_up);
+            Agreement::keep(between, keys, daemon.neighbours(), own.clone())
+        });
         let knowledge = Knowledge {
             node: config.node.name.clone(),
             started: Instant::now(),
             neighbours: daemon.neighbours(),
             interfaces: interfaces.clone(),
             look_again,
+            agreement: agreement.clone(),
         };
         let (stop, stopped) = oneshot::channel();
         let router = http::router(Pages {
@@ -147,17 +168,14 @@ impl Control {
             own: own.clone(),
             daemon: daemon.clone(),
         });
-        let pages = http::serve(listener, router, async {
+        let pages = http::serve(listener, other_listeners, router, async {
             // A dropped sender means the same.
             let _ = stopped.await;
         });
         let tasks = [
             Task(tokio::spawn(answers::serve(incoming, knowledge))),
             Task(tokio::spawn(interfaces::watch(
-                table,
-                config.control.bring_up,
-                asked,
-                own,
+                table, brings_up, asked, own,
             ))),
         ];
         info!(
@@ -170,6 +188,7 @@ impl Control {
             metrics_address,
             daemon,
             interfaces,
+            agreement,
             stop,
             pages: tokio::spawn(pages),
             _tasks: tasks,
@@ -192,6 +211,12 @@ impl Control {
     #[must_use]
     pub fn interfaces(&self) -> watch::Receiver<Interfaces> {
         self.interfaces.clone()
+    }
+
+    /// What is agreed on with the daemon; `None`: control was started without a file.
+    #[must_use]
+    pub fn agreement(&self) -> Option<Agreement> {
+        self.agreement.clone()
     }
 
     /// Serves until `stop` is ready, then lets answers under way finish, for at most half a second.

@@ -17,7 +17,7 @@ use hyper_util::{
 };
 use tokio::{
     net::TcpListener,
-    sync::Semaphore,
+    sync::{Semaphore, mpsc},
     time::{Duration, Instant, sleep},
 };
 use tracing::{debug, error, warn};
@@ -36,8 +36,14 @@ const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 /// How long after a failed accept the next one is tried.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Serves `router` until `stop`, then until the answers under way are given.
-pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+/// Serves `router` until `stop`, then until the answers under way are given. A listener that comes from `others` takes the place of the one before;
+/// connections that are open stay so.
+pub async fn serve(
+    mut listener: TcpListener,
+    mut others: mpsc::Receiver<TcpListener>,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
     let mut connections = http1::Builder::new();
     connections
         .timer(TokioTimer::new())
@@ -52,6 +58,10 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
         };
         let (place, accepted) = tokio::select! {
             () = &mut stop => break,
+            Some(other) = others.recv() => {
+                listener = other;
+                continue;
+            }
             accepted = accept => accepted,
         };
         let stream = match accepted {

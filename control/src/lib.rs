@@ -3,6 +3,7 @@
 //! One tokio thread that sleeps until something happens:
 //! - [`interfaces`] sets the network interfaces of AF_XDP ports up and watches them;
 //! - [`daemon`] keeps a connection to `covalentd`, follows its events and fetches its status;
+//! - [`agreement`] has one configuration in force in both processes;
 //! - [`neighbours`] is the table that both fill;
 //! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`;
 //! - [`answers`] speaks to the CLI on `control.sock`.
@@ -10,6 +11,7 @@
 //! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
 //! restart while frames flow, and it waits for the daemon whenever that is gone.
 
+pub mod agreement;
 pub mod answers;
 pub mod channel;
 pub mod control;

@@ -1,16 +1,20 @@
 //! `covalent-control --config FILE`: the control process of one node.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use clap::Parser;
 use covalent_api::config::Config;
 use covalent_control::{
+    agreement::Agreement,
     control::Control,
     logging::{self, LogFormat},
 };
 use sd_notify::NotifyState;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 /// Brings links up, keeps the neighbour table, serves /metrics and answers the CLI.
@@ -18,7 +22,8 @@ use tracing::{info, warn};
 #[command(
     version,
     after_help = "Example: covalent-control --config /etc/covalent/covalent.toml\n\n\
-    `covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration."
+    `covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration.\n\
+    `covalent reload`, or SIGHUP, has the file read again and puts it in force, whole or not at all."
 )]
 struct Arguments {
     /// The node's configuration
@@ -62,14 +67,18 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("no event loop")?;
-    runtime.block_on(serve(&config))
+    runtime.block_on(serve(&config, &arguments.config))
 }
 
-async fn serve(config: &Config) -> anyhow::Result<()> {
+async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
     // Before anything serves, so that a signal from here on ends it in order.
     let mut terminate = signal(SignalKind::terminate()).context("no SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("no SIGINT handler")?;
-    let control = Control::start(config).await?;
+    let hangup = signal(SignalKind::hangup()).context("no SIGHUP handler")?;
+    let control = Control::start_from(config, Some(file)).await?;
+    if let Some(agreement) = control.agreement() {
+        tokio::spawn(reload_at(hangup, agreement));
+    }
     notify(&[NotifyState::Ready]);
     control
         .run(async {
@@ -82,6 +91,13 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         })
         .await
         .context("/metrics")
+}
+
+/// Has the file read again at each SIGHUP. What comes of it is in the log.
+async fn reload_at(mut hangup: Signal, agreement: Agreement) {
+    while hangup.recv().await.is_some() {
+        agreement.reload().await;
+    }
 }
 
 /// Tells the service manager, if there is one.

@@ -89,7 +89,10 @@ impl Neighbours {
             | EventKind::PortAbsent { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
-            | EventKind::JournalFailed { .. } => {}
+            | EventKind::JournalFailed { .. }
+            | EventKind::Configured { .. }
+            | EventKind::NotConfigured { .. }
+            | EventKind::Stopping => {}
         }
     }
 

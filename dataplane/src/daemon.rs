@@ -12,6 +12,7 @@ use covalent_api::{
     guid::Guid,
 };
 use covalent_pipe::seqpacket::Listener;
+use covalent_protocol::agreement::{Held, digest};
 use nix::{errno::Errno, sys::stat::Mode};
 use tracing::{info, warn};
 
@@ -28,8 +29,8 @@ use crate::{
     port::{self, LaneMemory, PortError},
     privilege::{self, PrivilegeError, Privileges},
     server::{
-        Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX, PortTable,
-        REPORTS_MAX, Server, ServerParts,
+        Agreements, Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX,
+        Opener, PortTable, REPORTS_MAX, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
 };
@@ -190,12 +191,20 @@ impl Daemon {
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
         let listener = listen(&config)?;
         let (ports, port_table) = open_ports(&config)?;
+        let text = config.to_toml()?;
+        let held = Held {
+            incarnation: identity.incarnation,
+            epoch: 0,
+            digest: digest(text.as_bytes()),
+        };
         let carriers = watch_carriers(&config)?;
-        let (lanes, links) = lanes(&config, &identity, ports)?;
+        let (lanes, links) = lanes(&config, &identity, held, ports)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
+        let opener = Opener::start().map_err(no_thread)?;
+        let agreements = Agreements::new(&config, text, held, links.len() as u32, opener);
 
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
@@ -213,6 +222,7 @@ impl Daemon {
             listener,
             admission,
             lanes: links,
+            agreements,
             memory,
             ports: port_table,
             durable_regions,
@@ -321,6 +331,14 @@ pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> 
     port::check(&config.port)?;
     Admission::new(&config.node.group)?;
     check_journals(config)?;
+    check_cores(config)
+}
+
+/// Whether each lane's core is there for this thread, and for those that it starts.
+///
+/// # Errors
+/// [`StartError::NoSuchCore`].
+pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
     let available: Vec<usize> = core_affinity::get_core_ids()
         .unwrap_or_default()
         .into_iter()
@@ -435,6 +453,7 @@ fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
 fn lanes(
     config: &Config,
     identity: &Identity,
+    held: Held,
     ports: Vec<Vec<NewPort>>,
 ) -> Result<(Vec<Lane>, Vec<LaneLink>), StartError> {
     let (mut lanes, mut links) = (Vec::new(), Vec::new());
@@ -445,10 +464,10 @@ fn lanes(
             config,
             lane,
             identity,
+            held,
             ports,
             open_journal(config, lane)?,
-            orders.clone(),
-            reports.clone(),
+            (orders.clone(), reports.clone()),
         )?);
         links.push(LaneLink::new(orders, reports));
     }

@@ -123,7 +123,7 @@ impl<'t> Problems<'t> {
 }
 
 /// Line and column of a byte of `text`, both from 1.
-fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
+pub(super) fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;

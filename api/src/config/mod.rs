@@ -15,7 +15,9 @@ mod lane;
 mod link;
 mod node;
 mod packet_memory;
+mod place;
 mod port;
+mod reload;
 mod rss_key;
 mod steer;
 mod table;
@@ -43,7 +45,9 @@ pub use self::{
         CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, MTU_BYTES_MAX, QUEUES_MAX,
         packet_memory_bytes,
     },
+    place::place,
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},
+    reload::{Effect, KeyChange, changes},
     rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};

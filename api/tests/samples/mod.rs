@@ -2,13 +2,15 @@
 #![allow(dead_code, reason = "each test file uses its own part of them")]
 
 use covalent_api::{
+    agreement::HeldBrief,
     guid::Guid,
+    hex64::Hex64,
     refusal::LinkRefusal,
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus,
-        PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, ConfigStatus, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus,
+        NodeStatus, PipeStatus, PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
@@ -22,6 +24,14 @@ pub fn refusal() -> LinkRefusal {
 
 pub fn guid() -> Guid {
     Guid::new(0x0123_4567_89ab_cdef).expect("not zero")
+}
+
+pub fn held() -> HeldBrief {
+    HeldBrief {
+        incarnation: Hex64(u64::MAX),
+        epoch: 3,
+        digest: Hex64(0x0123_4567_89ab_cdef),
+    }
 }
 
 pub fn causes() -> Causes {
@@ -165,6 +175,10 @@ pub fn status() -> NodeStatus {
         peers_refused: causes(),
         events: 9,
         omitted: 0,
+        config: ConfigStatus {
+            held: held(),
+            under_way: Some("taking".to_owned()),
+        },
     }
 }
 

@@ -30,6 +30,17 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
         grouped(status.mappings),
         grouped(status.mappings_max),
     );
+    let held = &status.config.held;
+    let _ = writeln!(
+        text,
+        "configuration: epoch {}, digest {}{}",
+        held.epoch,
+        held.digest,
+        match &status.config.under_way {
+            Some(what) => format!("; {what}"),
+            None => String::new(),
+        }
+    );
     section(&mut text, "lanes", lanes(theme, &status.lanes));
     section(&mut text, "ports", ports(theme, &status.ports));
     for port in &status.ports {
@@ -429,7 +440,7 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
 mod tests {
     use covalent_api::{
         guid::Guid,
-        status::{DurableRegionStatus, JournalStatus, ReclaimedStatus, VerbStatus},
+        status::{ConfigStatus, DurableRegionStatus, JournalStatus, ReclaimedStatus, VerbStatus},
     };
 
     use super::*;
@@ -549,6 +560,7 @@ mod tests {
             peers_refused: Causes::new(),
             events: 0,
             omitted: 0,
+            config: ConfigStatus::default(),
         }
     }
 
@@ -578,6 +590,7 @@ mod tests {
         let text = render(&sample(), &[], Theme::PLAIN);
         for wanted in [
             "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 of 57 337 mappings",
+            "configuration: epoch 0, digest 0000000000000000",
             "1 234 567",
             "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
             "98 765",

@@ -10,12 +10,12 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Waits that double up to a bound.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { next: FIRST }
     }
 
@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     /// The wait before the next attempt.
-    pub(super) fn take(&mut self) -> Duration {
+    pub(crate) fn take(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(LONGEST);
         wait
@@ -39,7 +39,7 @@ impl Backoff {
 
     /// An attempt succeeded, and the connection has ended after `lasted`. One that ended at once is as good as none: a daemon
     /// that greets and hangs up must not be called fifty times a second.
-    pub(super) fn connected_for(&mut self, lasted: Duration) {
+    pub(crate) fn connected_for(&mut self, lasted: Duration) {
         if lasted >= LONGEST {
             self.next = FIRST;
         }

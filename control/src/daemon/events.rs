@@ -127,6 +127,19 @@ impl Events {
                     },
                 );
             }
+            EventKind::Configured { epoch, changed } => {
+                self.write(&format!("configured under epoch {epoch}"), || {
+                    info!(epoch, ?changed, "another configuration is in force");
+                });
+            }
+            EventKind::NotConfigured { reason } => {
+                self.write(&format!("not configured: {reason}"), || {
+                    warn!(reason, "a configuration was refused");
+                });
+            }
+            EventKind::Stopping => {
+                self.write("the daemon ends", || info!("the daemon ends in order"));
+            }
             EventKind::Detached {
                 session,
                 reason,

@@ -4,7 +4,7 @@
 //! subscribes, fills the neighbour table from one status and keeps it from events. Others ask it for the status; those who
 //! ask while an answer is under way share that answer, so that ten scrapers cost the daemon no more than one.
 
-mod backoff;
+pub(crate) mod backoff;
 mod comeback;
 mod events;
 mod greeting;

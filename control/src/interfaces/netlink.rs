@@ -44,13 +44,13 @@ pub enum InterfacesError {
     Closed,
 }
 
-/// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so.
+/// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so then.
 ///
 /// Interfaces are those of the network namespace of the calling thread. Without AF_XDP ports there is nothing to watch and
 /// the call returns. Who sends something through the other end of `asked` hears when all of them were looked at once more.
 pub async fn watch(
     table: watch::Sender<Interfaces>,
-    bring_up: bool,
+    bring_up: watch::Receiver<bool>,
     asked: mpsc::Receiver<Asker>,
     own: OwnMetrics,
 ) {
@@ -81,7 +81,7 @@ pub type Asker = oneshot::Sender<()>;
 
 struct Watcher {
     table: watch::Sender<Interfaces>,
-    bring_up: bool,
+    bring_up: watch::Receiver<bool>,
     asked: mpsc::Receiver<Asker>,
     own: OwnMetrics,
     /// Why drivers are not asked, as it was told last.
@@ -257,7 +257,7 @@ impl Watcher {
         let has_changed = !changes.is_empty();
         for (entry, change) in changes {
             self.changed(&entry, change);
-            if self.bring_up && change == (Change::Appeared { admin_up: false }) {
+            if *self.bring_up.borrow() && change == (Change::Appeared { admin_up: false }) {
                 self.bring_up(&entry, seen.index, &kernel.links).await;
             }
         }

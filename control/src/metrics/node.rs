@@ -34,6 +34,11 @@ pub(super) const NODE: Object<NodeStatus> = Object {
             |it| as_f64(it.resident_bytes),
         ),
         Series::gauge(
+            "covalent_node_config_epoch",
+            "Epoch of the configuration in force; 0 is what the daemon read at its start.",
+            |it| as_f64(it.config.held.epoch),
+        ),
+        Series::gauge(
             "covalent_node_sessions",
             "Sessions of applications, from being opened until their memory is freed.",
             |it| as_f64(it.sessions),

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use covalent_api::event::EventKind;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
-    core::Collector, proto::MetricFamily,
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector, proto::MetricFamily,
 };
 
 use super::series::{Label, one};
-use crate::interfaces::Interfaces;
+use crate::{agreement::Agreed, interfaces::Interfaces};
 
 /// Control's metrics of itself. Clones count together.
 #[derive(Clone)]
@@ -28,6 +28,9 @@ pub struct OwnMetrics {
     losses: IntCounterVec,
     interface_up: IntGaugeVec,
     interface_carrier: IntGaugeVec,
+    agreements: IntCounterVec,
+    agreed: IntGauge,
+    agreed_epoch: IntGauge,
     resident_bytes: Gauge,
 }
 
@@ -52,7 +55,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 9] = [
+const EVENTS: [&str; 12] = [
     "link_up",
     "link_down",
     "carrier",
@@ -62,7 +65,13 @@ const EVENTS: [&str; 9] = [
     "port_absent",
     "link_refused",
     "link_refusal_over",
+    "configured",
+    "not_configured",
+    "stopping",
 ];
+
+/// How control and the daemon came to agree, or did not.
+const AGREEMENTS: [&str; 4] = ["adopted", "reloaded", "reinstated", "refused"];
 
 impl OwnMetrics {
     /// Metrics that all carry `node`.
@@ -145,6 +154,30 @@ impl OwnMetrics {
                     &["port", "interface"],
                 )?,
             )?,
+            agreements: kept(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "covalent_control_agreements_total",
+                        "Configurations that control adopted, reloaded or reinstated, and those that were refused.",
+                    ),
+                    &["how"],
+                )?,
+            )?,
+            agreed: kept(
+                &registry,
+                IntGauge::new(
+                    "covalent_control_agreed",
+                    "Whether control and the daemon hold the same configuration and nothing is under way.",
+                )?,
+            )?,
+            agreed_epoch: kept(
+                &registry,
+                IntGauge::new(
+                    "covalent_control_agreed_epoch",
+                    "Epoch of the configuration that control holds; 0 is what the daemon read at its start.",
+                )?,
+            )?,
             resident_bytes: kept(
                 &registry,
                 Gauge::new(
@@ -160,6 +193,9 @@ impl OwnMetrics {
         }
         for evidence in Evidence::ALL {
             own.losses.with_label_values(&[evidence.as_str()]);
+        }
+        for how in AGREEMENTS {
+            own.agreements.with_label_values(&[how]);
         }
         Ok(own)
     }
@@ -181,8 +217,24 @@ impl OwnMetrics {
             EventKind::PortAbsent { .. } => 6,
             EventKind::LinkRefused { .. } => 7,
             EventKind::LinkRefusalOver { .. } => 8,
+            EventKind::Configured { .. } => 9,
+            EventKind::NotConfigured { .. } => 10,
+            EventKind::Stopping => 11,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
+    }
+
+    /// Counts that something was agreed on, or was not: one of `adopted`, `reloaded`, `reinstated`, `refused`.
+    pub fn agreement(&self, how: &str) {
+        self.agreements.with_label_values(&[how]).inc();
+    }
+
+    /// Takes over what is agreed on.
+    pub fn agreed(&self, agreed: &Agreed) {
+        let epoch = agreed.held.map_or(0, |held| held.epoch);
+        self.agreed_epoch
+            .set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        self.agreed.set(i64::from(agreed.is_shared));
     }
 
     /// Takes over the state of the interfaces.

@@ -1,5 +1,6 @@
 //! Control as a whole: what it says, whom it follows, what it does to interfaces, how it starts and ends.
 
+mod agreement;
 mod client;
 mod daemon;
 mod exposition;

@@ -27,7 +27,8 @@ fn installed() -> Option<tempfile::TempDir> {
     for unit in UNITS {
         let text = shipped(unit)
             .replace("/usr/bin/covalentd ", "/bin/true ")
-            .replace("/usr/bin/covalent-control ", "/bin/true ");
+            .replace("/usr/bin/covalent-control ", "/bin/true ")
+            .replace("/usr/bin/covalent ", "/bin/true ");
         fs::write(directory.path().join(unit), text).expect("written");
     }
     Some(directory)

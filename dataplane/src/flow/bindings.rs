@@ -72,15 +72,29 @@ enum Holder {
 }
 
 impl Bindings {
-    /// Puts a configured rule in force. One that gives frames to the dataplane leaves the match to pipes.
-    pub fn configure(&mut self, matches: &Match, action: Action) {
+    /// Puts a configured rule in force in place of the one that was there; `None`: there is none any more. One that gives frames to the
+    /// dataplane leaves the match to pipes. Changes nothing where a pipe has the match.
+    pub fn set_rule(&mut self, matches: &Match, action: Option<Action>) {
+        if self.pipe_with(matches).is_some() {
+            return;
+        }
+        self.table.remove(matches);
         let holder = match action {
-            Action::Kernel => Holder::Kernel,
-            Action::Drop => Holder::Drop,
-            Action::Dataplane => return,
+            Some(Action::Kernel) => Holder::Kernel,
+            Some(Action::Drop) => Holder::Drop,
+            Some(Action::Dataplane) | None => return,
         };
-        // The configuration check refuses two rules for one match.
+        // Nobody has it: it was just taken out.
         let _ = self.table.insert(matches, holder);
+    }
+
+    /// A pipe that has `matches`, alone or beside others.
+    pub fn pipe_with(&self, matches: &Match) -> Option<usize> {
+        match self.table.get(matches)? {
+            Holder::Pipe { pipe, .. } => Some(pipe),
+            Holder::Set(at) => self.sets.get(at)?.first(),
+            Holder::Kernel | Holder::Drop => None,
+        }
     }
 
     /// Whether a pipe may have `matches`, and if so, whether it is the first one.
@@ -277,26 +291,56 @@ mod tests {
             })
     }
 
+    /// What happens to a match.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Does {
+        Bind,
+        Unbind,
+        SetRule(Option<Action>),
+    }
+
+    fn does() -> impl Strategy<Value = Does> {
+        let action = prop_oneof![
+            Just(None),
+            Just(Some(Action::Kernel)),
+            Just(Some(Action::Drop)),
+            Just(Some(Action::Dataplane)),
+        ];
+        prop_oneof![
+            3 => Just(Does::Bind),
+            2 => Just(Does::Unbind),
+            1 => action.prop_map(Does::SetRule),
+        ]
+    }
+
     proptest! {
         #[test]
         fn bindings_equal_the_oracle(
             configured in prop::collection::vec((cases::rule(), prop_oneof![Just(Action::Kernel), Just(Action::Drop)]), 0..4),
             // Few matches, so that claims meet.
             pool in prop::collection::vec(cases::rule(), 1..6),
-            steps in prop::collection::vec((any::<prop::sample::Index>(), claim(), any::<bool>()), 0..60),
+            steps in prop::collection::vec((any::<prop::sample::Index>(), claim(), does()), 0..60),
             frames in prop::collection::vec(cases::frame(), 1..20),
         ) {
             let toeplitz = Toeplitz::new(&RssKey::MICROSOFT);
             let (mut bindings, mut oracle) = (Bindings::default(), Oracle::default());
             for (matches, action) in configured {
                 if oracle.configured.iter().all(|(of, _)| *of != matches) {
-                    bindings.configure(&matches, action);
+                    bindings.set_rule(&matches, Some(action));
                     oracle.configured.push((matches, action));
                 }
             }
-            for (at, claim, binds) in steps {
+            for (at, claim, what) in steps {
                 let matches = at.get(&pool).clone();
-                if binds {
+                let binds = what == Does::Bind;
+                if let Does::SetRule(action) = what {
+                    bindings.set_rule(&matches, action);
+                    if oracle.members(&matches).next().is_none() {
+                        oracle.configured.retain(|(of, _)| *of != matches);
+                        let kept = action.filter(|&action| action != Action::Dataplane);
+                        oracle.configured.extend(kept.map(|action| (matches.clone(), action)));
+                    }
+                } else if binds {
                     let expected = oracle.bind(&matches, claim);
                     prop_assert_eq!(bindings.bind(&matches, claim), expected);
                     if expected.is_ok() {

@@ -122,6 +122,11 @@ impl PipeSet {
         self.pipes.is_empty()
     }
 
+    /// One of its pipes; `None` if the set is empty.
+    pub fn first(&self) -> Option<usize> {
+        self.pipes.first().copied()
+    }
+
     /// The pipe that gets `frame`; `None` if the set is empty.
     pub fn choose(&mut self, toeplitz: &Toeplitz, frame: &mut Frame<'_>) -> Option<usize> {
         if let [only] = self.pipes[..] {

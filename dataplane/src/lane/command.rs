@@ -3,9 +3,10 @@
 //! A command takes effect at the lane's loop boundary, whole or not at all, and is answered with its ticket. So the
 //! host sees the state that the lane had when it accepted, and the lane never sees half a change.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use covalent_api::{
+    agreement::LaneHeld,
     config::FaultRates,
     event::EventKind,
     request::{PipeKind, Rights},
@@ -15,6 +16,7 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
+use super::agreement::LaneWant;
 use crate::port::Port;
 
 /// A command and the number under which it is answered.
@@ -117,6 +119,20 @@ pub enum Command {
         port: u16,
         /// What ceased to exist, and what to do.
         reason: String,
+    },
+    /// Says whether the lane could hold this.
+    Judge(Arc<LaneWant>),
+    /// Makes this ready, or leaves all as it was.
+    Take(Arc<LaneWant>),
+    /// Holds what was made ready.
+    Settle {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// Changes back what was made ready.
+    Undo {
+        /// Its epoch.
+        epoch: u64,
     },
     /// Tells everything that the lane counted, but for its pipes.
     Snapshot,
@@ -225,6 +241,15 @@ pub enum Answer {
     InDoubt(String),
     /// To [`Command::Detach`] and [`Command::ClosePipe`].
     Released(Box<Released>),
+    /// To [`Command::Judge`], [`Command::Take`] and [`Command::Settle`], if it went well: what the lane holds now.
+    Held(Box<LaneHeld>),
+    /// To the same, if it did not.
+    Objection {
+        /// The rule that cannot be put in force, if it is that.
+        matches: Option<Match>,
+        /// What is in the way, and what to do.
+        reason: String,
+    },
     /// To [`Command::Snapshot`].
     Snapshot(Box<LaneSnapshot>),
     /// To [`Command::SnapshotPipes`].

@@ -24,7 +24,7 @@ impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
     /// and ticks waiting for longer than one command takes, or a bounded part of one that takes bindings back.
     pub(super) fn take_order(&mut self) -> usize {
-        if self.go_on_releasing() {
+        if self.go_on_releasing() || self.go_on_taking() {
             return 1;
         }
         // Cheaper than an attempt to take one, and this is asked in every round.
@@ -89,6 +89,10 @@ impl Lane {
                 self.watch_carriers();
             }
             Command::LosePort { port, reason } => self.take_port(port, reason),
+            Command::Judge(want) => return Ok(self.judge(ticket, want)),
+            Command::Take(want) => return Ok(self.take(ticket, want)),
+            Command::Settle { epoch } => return Ok(Some(self.settle(epoch))),
+            Command::Undo { epoch } => return Ok(self.undo(ticket, epoch)),
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Stop => self.stopping = true,
@@ -362,7 +366,7 @@ impl Core {
     }
 
     /// Number and session of the pipe in `slot`.
-    fn name_of(&self, slot: usize) -> (u32, u64) {
+    pub(super) fn name_of(&self, slot: usize) -> (u32, u64) {
         let pipe = self.pipes.get(slot);
         let session = pipe
             .and_then(|pipe| self.sessions.get(pipe.session))

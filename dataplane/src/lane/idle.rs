@@ -51,6 +51,12 @@ impl Idler {
         }
     }
 
+    /// Another policy holds from now on.
+    pub(super) const fn tune(&mut self, policy: Idle, spin: Duration) {
+        self.policy = policy;
+        self.spin = spin;
+    }
+
     /// Between two rounds that do not sleep. An application that shares the core gets it when the work at hand is done (`drained`), and after
     /// fruitless rounds. `woke`: one was woken since; tells whether it was offered.
     fn pause(&mut self, found_work: bool, drained: bool, woke: bool) -> bool {

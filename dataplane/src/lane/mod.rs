@@ -8,6 +8,7 @@
 //! through one bounded mailbox each way. On the way of a packet it takes no lock, allocates nothing, logs nothing and
 //! makes no system call but the ports' and applications' doorbells.
 
+pub mod agreement;
 pub mod command;
 mod commands;
 mod core;
@@ -20,6 +21,7 @@ mod offer;
 mod outbox;
 mod pacer;
 mod pending;
+pub mod policy;
 mod port_slot;
 mod receive;
 mod refusal;
@@ -45,10 +47,16 @@ use covalent_api::{
 };
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
+    agreement::{Held, Slot},
     verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
+};
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    unistd::Pid,
 };
 
 use self::{
+    agreement::{LaneWant, Taking},
     command::{Answer, Order, Report},
     core::Core,
     durable::Durable,
@@ -58,7 +66,8 @@ use self::{
     new_port::NewPort,
     outbox::Outbox,
     pending::PendingTable,
-    port_slot::{Policy, PortSlot},
+    policy::Policy,
+    port_slot::PortSlot,
     release::Release,
     turns::Turns,
 };
@@ -93,7 +102,7 @@ pub struct LaneSettings {
     /// Pace of ticks.
     pub pace: Duration,
     /// What happens to frames that nobody has bound.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// How sets of pipes share flows.
     pub toeplitz: Toeplitz,
 }
@@ -107,6 +116,14 @@ pub struct Lane {
     orders: Arc<Mailbox<Order>>,
     /// What is being taken back, if that needs more than one round.
     release: Option<Release>,
+    /// The configuration that it holds.
+    slot: Slot,
+    /// Another one that is being looked at, taken or undone.
+    taking: Option<Taking>,
+    /// Another one that can be settled.
+    ready: Option<Arc<LaneWant>>,
+    /// The cores that the thread might use before it was pinned.
+    cores: Option<CpuSet>,
     idler: Idler,
     gather: Gather,
     /// Where link frames are put together.
@@ -133,7 +150,7 @@ pub enum LaneError {
 }
 
 impl Lane {
-    /// The lane `lane` of `config` with its opened ports. `orders` and `reports` lead from and to the
+    /// The lane `lane` of `config`, which is what is `held`, with its opened ports. `orders` and `reports` lead from and to the
     /// host thread.
     ///
     /// # Errors
@@ -142,10 +159,10 @@ impl Lane {
         config: &Config,
         lane: u32,
         identity: &Identity,
+        held: Held,
         ports: Vec<NewPort>,
         journal: Option<(Journal, Recovered)>,
-        orders: Arc<Mailbox<Order>>,
-        reports: Arc<Mailbox<Report>>,
+        (orders, reports): (Arc<Mailbox<Order>>, Arc<Mailbox<Report>>),
     ) -> Result<Self, LaneError> {
         let settings = LaneSettings::new(config, lane, identity);
         let mut node = Node::new(node_config(config, lane, identity)?);
@@ -214,6 +231,10 @@ impl Lane {
             core,
             orders,
             release: None,
+            slot: Slot::new(held),
+            taking: None,
+            ready: None,
+            cores: None,
             loops: 0,
             busy_loops: 0,
             sleeps: 0,
@@ -224,21 +245,32 @@ impl Lane {
 
     /// Runs until [`command::Command::Stop`]. Pins the calling thread.
     pub fn run(mut self) {
-        if let Some(core) = self.settings.core
-            && !core_affinity::set_for_current(core_affinity::CoreId { id: core as usize })
-        {
-            tracing::warn!(
-                lane = self.settings.lane,
-                core,
-                "the lane could not be pinned and floats"
-            );
-            self.settings.core = None;
-        }
+        self.cores = sched_getaffinity(Pid::from_raw(0)).ok();
+        self.pin();
         while !self.stopping {
             self.round();
         }
         if let Some(durable) = &mut self.core.durable {
             durable.flush();
+        }
+    }
+
+    /// Puts the calling thread on its core, or back on all that it might use at first.
+    fn pin(&mut self) {
+        let pinned = match (self.settings.core, &self.cores) {
+            (Some(core), _) => {
+                core_affinity::set_for_current(core_affinity::CoreId { id: core as usize })
+            }
+            (None, Some(cores)) => sched_setaffinity(Pid::from_raw(0), cores).is_ok(),
+            (None, None) => true,
+        };
+        if !pinned {
+            tracing::warn!(
+                lane = self.settings.lane,
+                core = self.settings.core,
+                "the lane could not be pinned and floats"
+            );
+            self.settings.core = None;
         }
     }
 
@@ -344,10 +376,7 @@ impl LaneSettings {
             ethertype: config.link.ethertype,
             address: identity.guid.lane(lane),
             pace: Duration::from_millis(config.link.idle_pace_ms.into()),
-            policy: Policy {
-                rules: config.steer.clone(),
-                miss: config.dataplane.miss,
-            },
+            policy: Arc::new(Policy::new(config)),
             toeplitz: Toeplitz::new(&config.dataplane.rss_key),
         }
     }

@@ -1,9 +1,9 @@
 //! A port as its lane drives it.
 
-use covalent_api::rule::{Action, Match, Rule};
+use covalent_api::rule::{Action, Match};
 use covalent_pipe::Refused;
 
-use super::stamp;
+use super::{policy::Policy, stamp};
 use crate::{
     flow::{Bindings, Claim, ClaimRefusal, key},
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
@@ -53,15 +53,6 @@ pub struct PortSlot {
     pub drops_misses: bool,
 }
 
-/// What the configuration says about frames, before and beside what applications bind.
-#[derive(Debug, Clone)]
-pub struct Policy {
-    /// Rules in force before any binding.
-    pub rules: Vec<Rule>,
-    /// What happens to frames that no rule and no pipe wants.
-    pub miss: Action,
-}
-
 impl PortSlot {
     /// `port` with the configured rules in force, above and below.
     ///
@@ -76,13 +67,11 @@ impl PortSlot {
         let mut flow = Bindings::default();
         let scratch_bytes = port.info().frame_bytes_max;
         port.steer(&SteerChange::Default(policy.miss))?;
-        for rule in &policy.rules {
-            port.steer(&SteerChange::Insert(rule.matches.clone(), rule.action))?;
-            flow.configure(&rule.matches, rule.action);
+        for (matches, action) in policy.rules() {
+            port.steer(&SteerChange::Insert(matches.clone(), action))?;
+            flow.set_rule(matches, Some(action));
         }
-        // Where there is a program below it has dropped the misses: what comes up matched a rule for the dataplane.
-        let drops_misses = policy.miss == Action::Drop && port.info().mode.xdp == NO_PROGRAM;
-        Ok(Self {
+        let mut slot = Self {
             index,
             port,
             link,
@@ -100,8 +89,16 @@ impl PortSlot {
             no_pipe: 0,
             steered_to_kernel: 0,
             steered_to_drop: 0,
-            drops_misses,
-        })
+            drops_misses: false,
+        };
+        slot.take_over_misses(policy.miss);
+        Ok(slot)
+    }
+
+    /// What happens here to frames that nobody wants, from now on.
+    pub fn take_over_misses(&mut self, miss: Action) {
+        // Where there is a program below it has dropped the misses: what comes up matched a rule for the dataplane.
+        self.drops_misses = miss == Action::Drop && self.port.info().mode.xdp == NO_PROGRAM;
     }
 
     /// Sends an application's frame; one that its peer would take for this node's own word is dropped and counted. `ethertype`: that of
@@ -195,17 +192,28 @@ impl PortSlot {
 
     /// Takes a binding back. If nobody has the match now, a configured rule for it comes into force again in the kernel below.
     pub fn unbind(&mut self, matches: &Match, pipe: usize, policy: &Policy) {
-        if !self.flow.unbind(matches, pipe) {
-            return;
+        if self.flow.unbind(matches, pipe) {
+            // Taking a rule out fails only when the kernel's table is beyond use; its frames then come up and are counted.
+            let _ = self.reconcile(matches, policy);
         }
-        let configured = policy.rules.iter().find(|rule| rule.matches == *matches);
-        let change = match (configured, matches) {
-            (Some(rule), _) => SteerChange::Insert(matches.clone(), rule.action),
+    }
+
+    /// Brings one match to what `policy` says of it, above and in the kernel below, whatever it was. A pipe that has it keeps it.
+    ///
+    /// # Errors
+    /// The kernel below refused; nothing has changed.
+    pub fn reconcile(&mut self, matches: &Match, policy: &Policy) -> Result<(), PortError> {
+        if self.flow.pipe_with(matches).is_some() {
+            return Ok(());
+        }
+        let configured = policy.action(matches);
+        self.port.steer(&match (configured, matches) {
+            (Some(action), _) => SteerChange::Insert(matches.clone(), action),
             (None, Match::Any) => SteerChange::Default(policy.miss),
             (None, _) => SteerChange::Remove(matches.clone()),
-        };
-        // Taking a rule out fails only when the kernel's table is beyond use; its frames then come up and are counted.
-        let _ = self.port.steer(&change);
+        })?;
+        self.flow.set_rule(matches, configured);
+        Ok(())
     }
 }
 

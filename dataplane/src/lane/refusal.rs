@@ -1,24 +1,24 @@
 //! Why a link does not come up, in the operator's words.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use covalent_api::refusal::LinkRefusal as Told;
 use covalent_protocol::{LinkRefusal, wire::VERSION};
 
-/// A port of this node by its index among `names`.
-struct Port<'a>(&'a [String], u16);
+/// A port of this node by its number, with the names of those that there are.
+struct Port<'a>(&'a BTreeMap<u16, String>, u16);
 
 impl fmt::Display for Port<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.get(usize::from(self.1)) {
+        match self.0.get(&self.1) {
             Some(name) => write!(f, "`{name}`"),
             None => write!(f, "number {}", self.1),
         }
     }
 }
 
-/// What is wrong with the cable of `port`, an index among `names`, and what to do.
-pub fn tell(why: LinkRefusal, port: u16, names: &[String]) -> Told {
+/// What is wrong with the cable of the port of this number, with the `names` of all by their numbers, and what to do.
+pub fn tell(why: LinkRefusal, port: u16, names: &BTreeMap<u16, String>) -> Told {
     let (reason, cure) = match why {
         LinkRefusal::OwnPort(other) if other == port => (
             "this port hears itself: its cable leads back to it".to_owned(),
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn each_cause_has_its_name_its_ports_and_a_cure() {
         assert_eq!(Told::CAUSES, LinkRefusal::NAMES);
-        let names = ["p0", "p1", "p2", "p3"].map(str::to_owned);
+        let names = (0..4).map(|port| (port, format!("p{port}"))).collect();
         let told = |why| tell(why, 0, &names);
         for (why, wanted) in [
             (LinkRefusal::OwnPort(0), "itself"),

@@ -16,6 +16,12 @@ use covalent_api::status::{PortMode, PortStatus};
 use super::*;
 use crate::port::{Port, PortCounters, PortInfo, SteerChange, Tally, TxRefusal};
 
+const HELD: Held = Held {
+    incarnation: 1,
+    epoch: 0,
+    digest: 1,
+};
+
 /// What a test sees of a port that it gave away.
 #[derive(Debug, Default)]
 struct Seen {
@@ -148,10 +154,10 @@ impl Stage {
             &config,
             0,
             &identity,
+            HELD,
             ports,
             None,
-            orders.clone(),
-            reports.clone(),
+            (orders.clone(), reports.clone()),
         );
         Self {
             lane: lane.unwrap(),

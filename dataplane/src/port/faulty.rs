@@ -143,6 +143,10 @@ impl Port for FaultyPort {
         self.inner.info()
     }
 
+    fn set_burst(&mut self, burst: u32) {
+        self.inner.set_burst(burst);
+    }
+
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
         let Self {
             inner, rx, tally, ..

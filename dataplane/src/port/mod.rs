@@ -113,6 +113,10 @@ pub trait Port: Send {
     /// [`PortError::Steering`] when a map refuses the change; the rules in force are then as before.
     fn steer(&mut self, change: &SteerChange) -> Result<(), PortError>;
 
+    /// From now on [`Port::rx_burst`] is asked for `burst` frames at most: 1 to 1024. Not for the packet path: it may allocate. Does nothing on
+    /// a port that keeps no room for a burst.
+    fn set_burst(&mut self, _burst: u32) {}
+
     /// Enables or disables the port as if its cable were plugged or pulled: a disabled port has no carrier, refuses frames to send
     /// and drops those that arrive.
     ///

@@ -40,6 +40,11 @@ pub enum Pending {
         /// Why, for people.
         reason: String,
     },
+    /// A step of an agreement.
+    Agreement {
+        /// The lane that does it.
+        lane: u32,
+    },
     /// A part of a status.
     Status {
         /// The round that collects the parts.
@@ -112,6 +117,7 @@ impl Server {
         };
         match pending {
             Pending::Nobody => {}
+            Pending::Agreement { lane } => self.lane_stepped(lane, result),
             Pending::Reply {
                 client,
                 reply,
@@ -121,7 +127,13 @@ impl Server {
                 Ok(Answer::Released(released)) => {
                     self.closed(client, change, *released, reply);
                 }
-                Ok(Answer::Done | Answer::Snapshot(_) | Answer::Pipes { .. }) => {
+                Ok(
+                    Answer::Done
+                    | Answer::Snapshot(_)
+                    | Answer::Pipes { .. }
+                    | Answer::Held(_)
+                    | Answer::Objection { .. },
+                ) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
                     if let Some(session) = attached {

@@ -11,8 +11,8 @@ use covalent_api::{
 use super::Server;
 
 impl Server {
-    /// Counts an event, logs it and sends it to every subscriber.
-    pub(super) fn raise(&mut self, kind: EventKind) {
+    /// Counts an event, logs it and sends it to every subscriber. Returns what was sent.
+    pub(super) fn raise(&mut self, kind: EventKind) -> Option<Vec<u8>> {
         self.events += 1;
         tracing::info!(event = ?kind, "event");
         let realtime = SystemTime::now()
@@ -23,9 +23,7 @@ impl Server {
             realtime_ns: u64::try_from(realtime.as_nanos()).unwrap_or(u64::MAX),
             kind,
         };
-        let Ok(bytes) = datagram::encode(&Reply::Event(event)) else {
-            return;
-        };
+        let bytes = datagram::encode(&Reply::Event(event)).ok()?;
         for client in self
             .clients
             .values_mut()
@@ -33,5 +31,6 @@ impl Server {
         {
             client.event(&bytes);
         }
+        Some(bytes)
     }
 }

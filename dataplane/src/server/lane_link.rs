@@ -18,7 +18,11 @@ pub struct LaneLink {
     orders: Arc<Mailbox<Order>>,
     /// What the lane tells.
     pub reports: Arc<Mailbox<Report>>,
+    /// Steps of an agreement: before all others.
+    first: VecDeque<Order>,
     waiting: VecDeque<Order>,
+    /// What waits is held back.
+    is_paused: bool,
     under_way: usize,
 }
 
@@ -29,7 +33,9 @@ impl LaneLink {
         Self {
             orders,
             reports,
+            first: VecDeque::new(),
             waiting: VecDeque::new(),
+            is_paused: false,
             under_way: 0,
         }
     }
@@ -38,6 +44,18 @@ impl LaneLink {
     /// of clients, each of which has one request under way and one session to detach.
     pub fn push(&mut self, ticket: u64, command: Command) {
         self.waiting.push_back(Order { ticket, command });
+        self.push_waiting();
+    }
+
+    /// Sends a step of an agreement: before everything that waits, and though the rest is held back.
+    pub fn push_at_once(&mut self, ticket: u64, command: Command) {
+        self.first.push_back(Order { ticket, command });
+        self.push_waiting();
+    }
+
+    /// Holds back what waits and what is still to come, or lets it go on, so that no command meets half of an agreement.
+    pub fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
         self.push_waiting();
     }
 
@@ -54,11 +72,19 @@ impl LaneLink {
 
     /// Sends what waited.
     pub fn push_waiting(&mut self) {
-        while self.under_way < ORDERS_MAX
-            && let Some(order) = self.waiting.pop_front()
-        {
+        while self.under_way < ORDERS_MAX {
+            let queue = if !self.first.is_empty() {
+                &mut self.first
+            } else if self.is_paused {
+                return;
+            } else {
+                &mut self.waiting
+            };
+            let Some(order) = queue.pop_front() else {
+                return;
+            };
             if let Err(order) = self.orders.push(order) {
-                self.waiting.push_front(order);
+                queue.push_front(order);
                 return;
             }
             self.under_way += 1;

@@ -5,6 +5,7 @@
 //! memory is left to two threads ([`MemoryWorkers`]), so that no client waits here for what another one wants.
 
 pub mod admission;
+mod agreement;
 mod answers;
 mod client;
 mod durable_regions;
@@ -13,6 +14,7 @@ mod handover;
 mod lane_link;
 mod memory;
 mod memory_worker;
+mod opener;
 mod outgoing;
 mod places;
 mod port_numbers;
@@ -59,9 +61,11 @@ use self::{
     status::StatusRound,
 };
 pub use self::{
+    agreement::Agreements,
     durable_regions::{Deletion, DurableRegion, DurableRegions},
     lane_link::{LaneLink, ORDERS_MAX, REPORTS_MAX},
     memory_worker::MemoryWorkers,
+    opener::Opener,
     port_table::PortTable,
 };
 use crate::{
@@ -96,6 +100,8 @@ pub struct ServerParts {
     pub admission: Admission,
     /// The lanes, by index.
     pub lanes: Vec<LaneLink>,
+    /// The configuration in force, and who is asked about another one.
+    pub agreements: Agreements,
     /// Who makes and frees memory.
     pub memory: MemoryWorkers,
     /// The ports.
@@ -126,6 +132,7 @@ pub struct Server {
     clients: BTreeMap<u64, Client>,
     sessions: BTreeMap<u64, SessionRecord>,
     pending: BTreeMap<u64, Pending>,
+    agreements: Agreements,
     memory: MemoryWorkers,
     mapping_bounds: MappingBounds,
     errands: BTreeMap<u64, Errand>,
@@ -167,6 +174,7 @@ impl Server {
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
+            agreements: parts.agreements,
             memory: parts.memory,
             mapping_bounds: MappingBounds::of_this_system(),
             errands: BTreeMap::new(),
@@ -206,10 +214,12 @@ impl Server {
         loop {
             let ready = self.wait()?;
             if !self.stop.is_empty() {
+                self.take_leave();
                 return Ok(());
             }
             self.take_reports();
             self.take_errands();
+            self.take_preparation();
             if ready.carriers {
                 self.read_carriers();
             }
@@ -249,6 +259,7 @@ impl Server {
             PollFd::new(self.listener.as_fd(), listener_flags),
             readable(self.stop.as_fd()),
             readable(self.memory.as_fd()),
+            readable(self.agreements.opener().as_fd()),
         ];
         fds.extend(self.lanes.iter().map(|lane| readable(lane.reports.as_fd())));
         let clients_at = fds.len();
@@ -425,6 +436,7 @@ impl Server {
         let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
+        self.agreement_without(number);
         debug!(
             client = number,
             program = client.program,
@@ -554,7 +566,7 @@ impl Server {
                         self.lanes[lane].answered();
                         self.answered(ticket, result);
                     }
-                    Report::Event(kind) => self.raise(kind),
+                    Report::Event(kind) => drop(self.raise(kind)),
                     // A gap in the sequence tells subscribers.
                     Report::EventsLost(lost) => self.events += lost,
                     Report::Violation {

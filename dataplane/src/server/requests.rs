@@ -18,7 +18,7 @@ use covalent_pipe::{
 };
 
 use super::{
-    Server,
+    Server, agreement,
     answers::{Change, Pending},
     durable_regions::Wanted,
     handover::Unmapped,
@@ -127,6 +127,31 @@ impl Server {
             } => self.register(client, name, size_bytes, rights, durable),
             Request::Mapped => self.mapped(client),
             Request::DeleteRegion { name } => self.delete_region(client, name),
+            Request::Agreement
+            | Request::AgreedText { .. }
+            | Request::Draft { .. }
+            | Request::Offer { .. }
+                if !self.admission.commands(self.uid_of(client)) =>
+            {
+                Err(format!(
+                    "user {} may not change the configuration: run as root or as the daemon's user",
+                    self.uid_of(client)
+                ))
+            }
+            Request::Agreement => {
+                self.ask_agreement(client);
+                Ok(())
+            }
+            Request::AgreedText { from_bytes } => self.agreed_text(client, from_bytes),
+            Request::Draft { from_bytes, text } => self.draft(client, from_bytes, &text),
+            Request::Offer {
+                epoch,
+                believes,
+                digest,
+            } => {
+                self.offered(client, agreement::offer(epoch, believes, digest));
+                Ok(())
+            }
             Request::Status => {
                 self.begin_status(client);
                 Ok(())

@@ -73,7 +73,11 @@ impl Server {
                 return self.ask_for_part(round, lane, command);
             }
             Answer::Snapshot(snapshot) => parts.add(*snapshot),
-            Answer::Done | Answer::InDoubt(_) | Answer::Released(_) => {}
+            Answer::Done
+            | Answer::InDoubt(_)
+            | Answer::Released(_)
+            | Answer::Held(_)
+            | Answer::Objection { .. } => {}
         }
         if parts.missing > 0 {
             return;
@@ -129,6 +133,7 @@ impl Server {
             peers_refused: self.peers_refused.clone(),
             events: self.events,
             omitted: parts.omitted,
+            config: self.agreements.status(),
         }
     }
 }

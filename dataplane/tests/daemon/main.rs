@@ -9,6 +9,7 @@ mod node;
 mod noise;
 
 mod af_xdp;
+mod agreement;
 mod captures;
 mod command;
 mod contention;

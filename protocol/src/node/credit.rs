@@ -29,6 +29,12 @@ impl Node {
         }
     }
 
+    /// Sets, for all links and from now on, [`super::NodeConfig::silent_paces_max`] and [`super::NodeConfig::event_ratio`].
+    pub fn set_patience(&mut self, silent_paces_max: u32, event_ratio: u32) {
+        self.config.silent_paces_max = silent_paces_max.max(1);
+        self.config.event_ratio = event_ratio;
+    }
+
     /// The peer grants another number of slots.
     #[cold]
     pub(super) fn on_grant(&mut self, at: usize, peer: usize, granted: u8) {

@@ -233,6 +233,12 @@ impl Port for AfXdpPort {
         &self.info
     }
 
+    fn set_burst(&mut self, burst: u32) {
+        for queue in &mut self.queues {
+            queue.set_burst(burst);
+        }
+    }
+
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
         let Self {
             queues,

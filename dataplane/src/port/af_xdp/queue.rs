@@ -85,6 +85,7 @@ pub(super) struct Queue {
     in_kernel: usize,
     order: TransmitOrder,
     tx_ring_slots: u32,
+    rx_ring_slots: u32,
     /// Receive bursts that found nothing since the driver was last woken for want of chunks.
     fruitless: u32,
     zero_copy: bool,
@@ -148,6 +149,7 @@ impl Queue {
             fruitless: 0,
             spare: spec.tx_chunks,
             in_kernel: 0,
+            rx_ring_slots: spec.ring_slots,
             tx_ring_slots,
             zero_copy,
         };
@@ -165,6 +167,12 @@ impl Queue {
         } else {
             Err(io::ErrorKind::OutOfMemory.into())
         }
+    }
+
+    /// Moves no more than `burst` frames at a time from now on.
+    pub(super) fn set_burst(&mut self, burst: u32) {
+        let burst = burst.clamp(1, self.rx_ring_slots);
+        self.scratch = vec![FrameDesc::default(); burst as usize].into_boxed_slice();
     }
 
     /// Receives up to `max` frames (no more than the burst), shows each and gives its chunk back. Returns how many.

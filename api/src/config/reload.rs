@@ -1,0 +1,335 @@
+//! What differs between two configurations, and what it takes to have the second one in force.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::{Config, PortKind};
+
+/// A key whose value is another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyChange {
+    /// Its path in the wanted configuration, for example `port[1].queues`.
+    pub key: String,
+    /// What is in force.
+    pub from: String,
+    /// What is wanted.
+    pub to: String,
+    /// What it takes.
+    pub effect: Effect,
+}
+
+/// What it takes to have a change in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Lanes take it over while they run.
+    Live,
+    /// It holds for what is opened from then on: connections, sessions, pipes.
+    LiveForNew,
+    /// The control process does it.
+    ByControl,
+    /// It is read at the daemon's start only.
+    Restart,
+}
+
+/// What stands where a key is not given.
+const NOTHING: &str = "nothing";
+
+/// Longest value that is shown, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// Every key whose value differs, in the order of its path. All rules of `[[steer]]` count as one key, for their order means nothing.
+#[must_use]
+pub fn changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
+    let mut found = Vec::new();
+    let (mut before, mut after) = (tables(now), tables(wanted));
+    for table in [&mut before, &mut after] {
+        table.remove("steer");
+    }
+    compare("", &Value::Table(before), &Value::Table(after), &mut found);
+    if !same_rules(now, wanted) {
+        let count = |config: &Config| match config.steer.len() {
+            1 => "1 rule".to_owned(),
+            rules => format!("{rules} rules"),
+        };
+        found.push(("steer".to_owned(), count(now), count(wanted)));
+    }
+    let mut changes: Vec<KeyChange> = found
+        .into_iter()
+        .map(|(key, from, to)| KeyChange {
+            effect: effect(&key, now),
+            key,
+            from,
+            to,
+        })
+        .collect();
+    changes.sort_by(|a, b| a.key.cmp(&b.key));
+    changes
+}
+
+/// What it takes to change the value of `key` in `config`.
+fn effect(key: &str, config: &Config) -> Effect {
+    let spreads_in_hardware = config
+        .port
+        .iter()
+        .any(|port| matches!(port.kind, PortKind::Dpdk { queues, .. } if queues > 1));
+    match without_places(key).as_str() {
+        "dataplane.rss_key" if spreads_in_hardware => Effect::Restart,
+        plain => known_effect(plain).unwrap_or(Effect::Restart),
+    }
+}
+
+/// `None`: nobody has said what a change of it takes, which a test does not let pass.
+fn known_effect(plain: &str) -> Option<Effect> {
+    Some(match plain {
+        "steer" => Effect::Live,
+        "lane.core" => Effect::Live,
+        "dataplane.idle" | "dataplane.spin_us" | "dataplane.burst" | "dataplane.miss"
+        | "dataplane.rss_key" => Effect::Live,
+        "link.idle_pace_ms" | "link.silent_paces_max" | "link.event_ratio" => Effect::Live,
+        "node.group"
+        | "dataplane.huge_pages"
+        | "dataplane.pipes_per_session_max"
+        | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
+        "control.metrics_listen" | "control.bring_up" => Effect::ByControl,
+        "node.name" | "node.runtime_dir" | "node.state_dir" => Effect::Restart,
+        "lane" | "port" | "link.ethertype" | "link.slots" => Effect::Restart,
+        "journal.directory" | "journal.file_mib" => Effect::Restart,
+        // What a port does to its own frames may change; whether it does anything, and where the choice begins, may not.
+        rates if rates.starts_with("port.faults.rx.") || rates.starts_with("port.faults.tx.") => {
+            Effect::Live
+        }
+        port if port.starts_with("port.") => Effect::Restart,
+        dpdk if dpdk.starts_with("dpdk.") => Effect::Restart,
+        _ => return None,
+    })
+}
+
+/// `port[1].queues` is `port.queues`.
+fn without_places(key: &str) -> String {
+    let mut plain = String::with_capacity(key.len());
+    let mut inside = false;
+    for character in key.chars() {
+        inside = (inside || character == '[') && character != ']';
+        if !inside && character != ']' {
+            plain.push(character);
+        }
+    }
+    plain
+}
+
+fn tables(config: &Config) -> Table {
+    // A path that is not UTF-8 does not come from a file, and equals nothing here.
+    Table::try_from(config).unwrap_or_default()
+}
+
+fn same_rules(now: &Config, wanted: &Config) -> bool {
+    let texts = |config: &Config| -> BTreeSet<String> {
+        config
+            .steer
+            .iter()
+            .map(|rule| format!("{rule:?}"))
+            .collect()
+    };
+    now.steer.len() == wanted.steer.len() && texts(now) == texts(wanted)
+}
+
+fn compare(path: &str, now: &Value, wanted: &Value, found: &mut Vec<(String, String, String)>) {
+    match (now, wanted) {
+        (Value::Table(now), Value::Table(wanted)) => {
+            let keys: BTreeSet<&String> = now.keys().chain(wanted.keys()).collect();
+            for key in keys {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                match (now.get(key), wanted.get(key)) {
+                    (Some(now), Some(wanted)) => compare(&path, now, wanted, found),
+                    (now, wanted) => found.push((path, shown(now), shown(wanted))),
+                }
+            }
+        }
+        (Value::Array(now), Value::Array(wanted))
+            if now.iter().chain(wanted).all(Value::is_table) =>
+        {
+            if now.len() != wanted.len() {
+                let count = |items: &[Value]| format!("{} of them", items.len());
+                return found.push((path.to_owned(), count(now), count(wanted)));
+            }
+            for (at, (now, wanted)) in now.iter().zip(wanted).enumerate() {
+                compare(&format!("{path}[{at}]"), now, wanted, found);
+            }
+        }
+        (now, wanted) if now == wanted => {}
+        (now, wanted) => found.push((path.to_owned(), shown(Some(now)), shown(Some(wanted)))),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let text = value.map_or_else(|| NOTHING.to_owned(), ToString::to_string);
+    if text.chars().count() <= SHOWN_MAX {
+        return text;
+    }
+    text.chars().take(SHOWN_MAX).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const TEXT: &str = "[node]\nname = \"a\"\n[[lane]]\n[[lane]]\ncore = 1\n\
+        [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"/x\"\n[port.faults.rx]\ndrop_per_100k = 1\n\
+        [[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"e\"\n\
+        [[port]]\nname = \"p2\"\nkind = \"dpdk\"\ndevice = \"net_null0\"\n\
+        [[port]]\nname = \"p3\"\nkind = \"pcap\"\ninput = \"/y\"\noutput = \"/z\"\n\
+        [[steer]]\nmatch = \"port\"\ntransport = \"udp\"\ndst_port = 53\naction = \"drop\"\n\
+        [dpdk]\neal_arguments = []\n[journal]\ndirectory = \"/j\"\n";
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, "test").unwrap()
+    }
+
+    fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Table(table) => {
+                for (key, value) in table {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    leaves(&format!("{path}{dot}{key}"), value, found);
+                }
+            }
+            Value::Array(items) if items.first().is_some_and(Value::is_table) => {
+                for item in items {
+                    leaves(path, item, found);
+                }
+            }
+            _ => found.push(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn every_key_has_an_effect() {
+        let mut keys = vec!["lane".to_owned(), "port".to_owned()];
+        let mut table = tables(&config(TEXT));
+        table.remove("steer");
+        leaves("", &Value::Table(table), &mut keys);
+        assert!(keys.len() > 30, "{keys:?}");
+        for key in keys {
+            assert!(known_effect(&key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn equal_configurations_differ_in_nothing() {
+        let now = config(TEXT);
+        assert_eq!(changes(&now, &now), []);
+        // What is not said is the default.
+        let said = TEXT.replace("[node]", "[dataplane]\nspin_us = 50\n[node]");
+        assert_eq!(changes(&now, &config(&said)), []);
+    }
+
+    #[test]
+    fn each_change_names_its_key_and_what_it_takes() {
+        let cases = [
+            (
+                "core = 1",
+                "core = 0",
+                "lane[1].core",
+                "1",
+                "0",
+                Effect::Live,
+            ),
+            ("core = 1\n", "", "lane[1].core", "1", NOTHING, Effect::Live),
+            (
+                "path = \"/x\"",
+                "path = \"/w\"",
+                "port[0].path",
+                "\"/x\"",
+                "\"/w\"",
+                Effect::Restart,
+            ),
+            (
+                "drop_per_100k = 1",
+                "drop_per_100k = 2",
+                "port[0].faults.rx.drop_per_100k",
+                "1",
+                "2",
+                Effect::Live,
+            ),
+            (
+                "dst_port = 53",
+                "dst_port = 54",
+                "steer",
+                "1 rule",
+                "1 rule",
+                Effect::Live,
+            ),
+            (
+                "[node]",
+                "[link]\nslots = 8\n[node]",
+                "link.slots",
+                "64",
+                "8",
+                Effect::Restart,
+            ),
+            (
+                "[node]",
+                "[node]\ngroup = \"g\"",
+                "node.group",
+                "\"\"",
+                "\"g\"",
+                Effect::LiveForNew,
+            ),
+            (
+                "[node]",
+                "[control]\nbring_up = false\n[node]",
+                "control.bring_up",
+                "true",
+                "false",
+                Effect::ByControl,
+            ),
+            (
+                "[[lane]]\n[[lane]]",
+                "[[lane]]\n[[lane]]\n[[lane]]",
+                "lane",
+                "2 of them",
+                "3 of them",
+                Effect::Restart,
+            ),
+        ];
+        for (old, new, key, from, to, effect) in cases {
+            let wanted = config(&TEXT.replacen(old, new, 1));
+            let change = KeyChange {
+                key: key.to_owned(),
+                from: from.to_owned(),
+                to: to.to_owned(),
+                effect,
+            };
+            assert_eq!(changes(&config(TEXT), &wanted), [change]);
+        }
+    }
+
+    #[test]
+    fn the_order_of_rules_means_nothing() {
+        let more = "[[steer]]\nmatch = \"any\"\naction = \"drop\"\n";
+        let behind = config(&format!("{TEXT}{more}"));
+        let before = config(&TEXT.replacen("[[steer]]", &format!("{more}[[steer]]"), 1));
+        assert_ne!(behind.steer, before.steer);
+        assert_eq!(changes(&behind, &before), []);
+        assert_eq!(changes(&config(TEXT), &before).len(), 1);
+    }
+
+    #[test]
+    fn a_hash_that_hardware_computes_is_set_at_start() {
+        let text = TEXT.replace(
+            "device = \"net_null0\"",
+            "device = \"net_null0\"\nqueues = 2",
+        );
+        assert_eq!(effect("dataplane.rss_key", &config(TEXT)), Effect::Live);
+        assert_eq!(effect("dataplane.rss_key", &config(&text)), Effect::Restart);
+    }
+}

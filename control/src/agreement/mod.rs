@@ -1,0 +1,134 @@
+//! What control and the dataplane agree on: adopted when control starts, offered when the file is reloaded, reinstated when the dataplane died.
+//!
+//! One task owns a connection of its own to the daemon, for an exchange may take longer than a scrape waits. What it does is decided by
+//! [`covalent_protocol::agreement::Offerer`].
+//!
+//! | module | what |
+//! |---|---|
+//! | `draft` | the file as it is offered, and what is wrong with it |
+//! | `talk` | the connection: questions, texts, offers |
+//! | `keeper` | the task |
+//! | `own` | the keys that control itself puts in force |
+
+mod draft;
+mod keeper;
+mod own;
+mod talk;
+
+use std::path::PathBuf;
+
+use covalent_api::{agreement::HeldBrief, config::KeyChange, hex64::Hex64};
+use covalent_protocol::agreement::Held;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use self::keeper::Keeper;
+pub use self::own::Own;
+use crate::{metrics::OwnMetrics, neighbours::Neighbours};
+
+/// Reloads that wait for their turn.
+const WISHES_MAX: usize = 8;
+
+/// How a reload ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The file is in force.
+    Taken {
+        /// The epoch that control and every lane hold.
+        epoch: u64,
+        /// Keys whose value is another one.
+        changed: Vec<KeyChange>,
+    },
+    /// Nothing was changed.
+    Refused {
+        /// Everything that stands in the way, with file, line, column and key where it has them.
+        problems: Vec<String>,
+    },
+}
+
+/// Somebody who waits for a reload.
+type Wish = oneshot::Sender<Reloaded>;
+
+/// What is agreed on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// What control holds; `None`: it has had no dataplane yet.
+    pub held: Option<Held>,
+    /// The dataplane holds it too, and nothing is under way.
+    pub is_shared: bool,
+}
+
+impl Agreed {
+    /// As it is told on the socket.
+    #[must_use]
+    pub fn brief(&self) -> Option<HeldBrief> {
+        self.held.map(|held| brief(&held))
+    }
+}
+
+/// The agreement as the rest of the process sees it. Its task ends with the last clone.
+#[derive(Clone)]
+pub struct Agreement {
+    wishes: mpsc::Sender<Wish>,
+    agreed: watch::Receiver<Agreed>,
+}
+
+/// Where the two sides of an agreement are.
+#[derive(Debug, Clone)]
+pub struct Between {
+    /// The configuration file that a reload reads.
+    pub file: PathBuf,
+    /// The daemon's socket.
+    pub socket: PathBuf,
+}
+
+impl Agreement {
+    /// Starts the task. Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn keep(
+        between: Between,
+        own: Own,
+        neighbours: watch::Receiver<Neighbours>,
+        metrics: OwnMetrics,
+    ) -> Self {
+        let (wishes, wished) = mpsc::channel(WISHES_MAX);
+        let (table, agreed) = watch::channel(Agreed::default());
+        tokio::spawn(Keeper::new(between, own, wished, table, metrics).run(neighbours));
+        Self { wishes, agreed }
+    }
+
+    /// Has the file read again and put in force, whole or not at all. Waits for the daemon's verdict.
+    pub async fn reload(&self) -> Reloaded {
+        let ending = || Reloaded::Refused {
+            problems: vec!["control is ending".to_owned()],
+        };
+        let (wish, told) = oneshot::channel();
+        if self.wishes.send(wish).await.is_err() {
+            return ending();
+        }
+        told.await.unwrap_or_else(|_| ending())
+    }
+
+    /// What is agreed on now.
+    #[must_use]
+    pub fn agreed(&self) -> Agreed {
+        *self.agreed.borrow()
+    }
+}
+
+/// What was told on a socket.
+fn held(brief: &HeldBrief) -> Held {
+    Held {
+        incarnation: brief.incarnation.0,
+        epoch: brief.epoch,
+        digest: brief.digest.0,
+    }
+}
+
+/// As it is told on a socket.
+fn brief(held: &Held) -> HeldBrief {
+    HeldBrief {
+        incarnation: Hex64(held.incarnation),
+        epoch: held.epoch,
+        digest: Hex64(held.digest),
+    }
+}

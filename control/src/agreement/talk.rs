@@ -1,0 +1,162 @@
+//! The connection for agreements: one question, one answer, and word that the dataplane takes leave in between.
+
+use std::path::Path;
+
+use covalent_api::{
+    API_VERSION,
+    agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
+    event::EventKind,
+    hex64::Hex64,
+    request::{Reply, Request},
+};
+use covalent_protocol::agreement::{Offer, Refusal, Verdict};
+
+use super::brief;
+use crate::channel::{Channel, ChannelError};
+
+/// Why the connection was given up.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TalkError {
+    /// The socket or a message failed.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// The daemon does not let this process speak of configurations.
+    #[error("it refuses: {0}")]
+    Refused(String),
+    /// It answered something else than what was asked.
+    #[error("it answered {0} with something else; install control and covalentd from one release")]
+    Unexpected(&'static str),
+}
+
+/// A greeted connection.
+pub(super) struct Talk {
+    channel: Channel,
+    /// The daemon has said that it ends in order.
+    took_leave: bool,
+}
+
+impl Talk {
+    /// Connects and greets.
+    pub(super) async fn connect(socket: &Path) -> Result<Self, TalkError> {
+        let channel = Channel::connect(socket).await.map_err(ChannelError::from)?;
+        let mut talk = Self {
+            channel,
+            took_leave: false,
+        };
+        let hello = Request::Hello {
+            version: API_VERSION,
+            program: "covalent-control (agreement)".to_owned(),
+        };
+        match talk.ask(&hello).await? {
+            Reply::Welcome { .. } => Ok(talk),
+            _ => Err(TalkError::Unexpected("the greeting")),
+        }
+    }
+
+    /// Whether the daemon has said that it ends in order.
+    pub(super) const fn took_leave(&self) -> bool {
+        self.took_leave
+    }
+
+    /// Waits until the daemon says something unasked, which is that it ends.
+    pub(super) async fn listen(&mut self) -> Result<(), TalkError> {
+        match self.channel.recv().await? {
+            Reply::Event(event) => {
+                self.took_leave |= event.kind == EventKind::Stopping;
+                Ok(())
+            }
+            Reply::Refused { reason } => Err(TalkError::Refused(reason)),
+            _ => Err(TalkError::Unexpected("nothing")),
+        }
+    }
+
+    async fn ask(&mut self, request: &Request) -> Result<Reply, TalkError> {
+        self.channel.send(request).await?;
+        loop {
+            match self.channel.recv().await? {
+                Reply::Event(event) => self.took_leave |= event.kind == EventKind::Stopping,
+                Reply::Refused { reason } => return Err(TalkError::Refused(reason)),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// What the daemon holds.
+    pub(super) async fn held(&mut self) -> Result<HeldBrief, TalkError> {
+        match self.ask(&Request::Agreement).await? {
+            Reply::Agreement { held } => Ok(held),
+            _ => Err(TalkError::Unexpected("what it holds")),
+        }
+    }
+
+    /// The text of what it holds.
+    pub(super) async fn text(&mut self) -> Result<String, TalkError> {
+        let mut whole = String::new();
+        let mut first = None;
+        loop {
+            let from_bytes = whole.len() as u64;
+            let reply = self.ask(&Request::AgreedText { from_bytes }).await?;
+            let Reply::AgreedText {
+                held,
+                text,
+                next_bytes,
+            } = reply
+            else {
+                return Err(TalkError::Unexpected("the question for its text"));
+            };
+            if *first.get_or_insert(held) != held {
+                return Err(TalkError::Unexpected(
+                    "the second half of the question for its text",
+                ));
+            }
+            whole += &text;
+            match next_bytes {
+                None => return Ok(whole),
+                Some(next) if !text.is_empty() && next == whole.len() as u64 => {}
+                Some(_) => return Err(TalkError::Unexpected("the question for its text")),
+            }
+        }
+    }
+
+    /// Offers `text`, which is what `offer` wants, and waits for the verdict.
+    pub(super) async fn offer(
+        &mut self,
+        offer: &Offer,
+        text: &str,
+    ) -> Result<VerdictBrief, TalkError> {
+        let mut sent = 0;
+        while sent < text.len() {
+            let end = text.floor_char_boundary(sent + PIECE_BYTES_MAX);
+            let draft = Request::Draft {
+                from_bytes: sent as u64,
+                text: text[sent..end].to_owned(),
+            };
+            match self.ask(&draft).await? {
+                Reply::Done => sent = end,
+                _ => return Err(TalkError::Unexpected("a draft")),
+            }
+        }
+        let request = Request::Offer {
+            epoch: offer.epoch,
+            believes: brief(&offer.believes),
+            digest: Hex64(offer.wants),
+        };
+        match self.ask(&request).await? {
+            Reply::Verdict(verdict) => Ok(*verdict),
+            _ => Err(TalkError::Unexpected("an offer")),
+        }
+    }
+}
+
+/// As the state machine hears it.
+pub(super) fn verdict(brief: &VerdictBrief) -> Verdict {
+    brief.refused.map_or(Verdict::Taken, |refused| {
+        Verdict::Refused(match refused {
+            RefusalBrief::Stale => Refusal::Stale,
+            RefusalBrief::NotLater => Refusal::NotLater,
+            RefusalBrief::Busy => Refusal::Busy,
+            RefusalBrief::Unready => Refusal::Unready,
+            RefusalBrief::Lane { lane } => Refusal::Lane(lane),
+        })
+    })
+}

@@ -1,0 +1,333 @@
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::HashMap,
+    os::fd::RawFd,
+    sync::{Mutex, PoisonError},
+};
+
+use covalent_api::{rule::Rule, status::PortMode};
+use covalent_protocol::agreement::Held;
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    identity::Identity,
+    lane::{
+        command::{Command, Order},
+        new_port::NewPort,
+    },
+    mailbox::Mailbox,
+    port::{Port, PortCounters, PortError, PortInfo, SteerChange, TxRefusal},
+};
+
+const HELD: Held = Held {
+    incarnation: 1,
+    epoch: 0,
+    digest: 1,
+};
+const OFFER: Offer = Offer {
+    epoch: 1,
+    believes: HELD,
+    wants: 2,
+};
+
+/// What the kernel below a port of the test was told.
+#[derive(Debug, Default)]
+struct Below {
+    rules: HashMap<Match, Action>,
+    miss: Option<Action>,
+    changes: usize,
+    /// Changes between two bursts.
+    most_changes: usize,
+    /// Rules that there is room for.
+    room: usize,
+}
+
+/// A port that receives nothing and notes what it is told about frames.
+struct Noting {
+    info: PortInfo,
+    below: Arc<Mutex<Below>>,
+}
+
+impl Noting {
+    fn new(below: &Arc<Mutex<Below>>) -> Box<Self> {
+        let mode = PortMode {
+            xdp: "native".to_owned(),
+            zero_copy: false,
+            need_wakeup: false,
+            page_bytes: 4096,
+            queues: 1,
+        };
+        Box::new(Self {
+            info: PortInfo {
+                name: "p".to_owned(),
+                kind: "af_xdp",
+                interface: None,
+                mac: [2; 6],
+                frame_bytes_max: 1514,
+                mode,
+            },
+            below: Arc::clone(below),
+        })
+    }
+}
+
+impl Port for Noting {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, _: usize, _: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let mut below = look(&self.below);
+        below.most_changes = below.most_changes.max(below.changes);
+        below.changes = 0;
+        Ok(0)
+    }
+
+    fn tx(&mut self, _: &[u8]) -> Result<(), TxRefusal> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        8
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        true
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        false
+    }
+
+    fn finish_sleep(&mut self) {}
+
+    fn counters(&self) -> PortCounters {
+        PortCounters::default()
+    }
+
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
+        let mut below = look(&self.below);
+        below.changes += 1;
+        match change {
+            SteerChange::Insert(matches, action) => {
+                if below.rules.len() >= below.room && !below.rules.contains_key(matches) {
+                    return Err(PortError::Steering {
+                        port: "p".to_owned(),
+                        source: "the table is full".into(),
+                    });
+                }
+                below.rules.insert(matches.clone(), *action);
+            }
+            SteerChange::Remove(matches) => {
+                below.rules.remove(matches);
+            }
+            SteerChange::Default(action) => below.miss = Some(*action),
+        }
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, _: bool) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, _: bool) {}
+
+    fn carrier(&self) -> bool {
+        true
+    }
+}
+
+fn look<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lane with two ports, and the mailboxes to it.
+struct Played {
+    lane: Lane,
+    orders: Arc<Mailbox<Order>>,
+    reports: Arc<Mailbox<Report>>,
+    below: [Arc<Mutex<Below>>; 2],
+    config: Config,
+    _dir: TempDir,
+}
+
+impl Played {
+    /// Under `rules` first; the second port's kernel has room for `room` rules.
+    fn new(rules: &[Rule], room: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "[node]\nname = \"a\"\n[dataplane]\nidle = \"poll\"\n\
+             [[port]]\nname = \"p\"\nkind = \"pcap\"\n[[port]]\nname = \"q\"\nkind = \"pcap\"\n";
+        let mut config = Config::parse(text, "test").unwrap();
+        config.steer = rules.to_vec();
+        let below = [usize::MAX, room].map(|room| {
+            Arc::new(Mutex::new(Below {
+                room,
+                ..Below::default()
+            }))
+        });
+        let orders = Arc::new(Mailbox::new(8).unwrap());
+        let reports = Arc::new(Mailbox::new(8).unwrap());
+        let identity = Identity::take(dir.path()).unwrap();
+        let ports = (0..2)
+            .map(|at| {
+                let noting = Noting::new(&below[at]);
+                NewPort::new(at as u16, &config.port[at], noting)
+            })
+            .collect();
+        let lane = Lane::new(
+            &config,
+            0,
+            &identity,
+            HELD,
+            ports,
+            None,
+            (Arc::clone(&orders), Arc::clone(&reports)),
+        )
+        .unwrap();
+        Self {
+            lane,
+            orders,
+            reports,
+            below,
+            config,
+            _dir: dir,
+        }
+    }
+
+    fn want(&self, wanted: &Config) -> Arc<LaneWant> {
+        let policy = Arc::new(Policy::new(wanted));
+        Arc::new(LaneWant {
+            offer: OFFER,
+            tuning: LaneTuning::new(wanted, 0),
+            changed: Policy::new(&self.config).differing(&policy),
+            policy,
+            faults: Vec::new(),
+        })
+    }
+
+    /// Has the lane do something, and counts the rounds until it answers.
+    fn have(&mut self, command: Command) -> (Answer, usize) {
+        let ticket = 1;
+        assert!(self.orders.push(Order { ticket, command }).is_ok());
+        for round in 1..1_000 {
+            self.lane.round();
+            while let Some(report) = self.reports.pop() {
+                if let Report::Answer { result, .. } = report {
+                    return (result.unwrap(), round);
+                }
+            }
+        }
+        panic!("no answer");
+    }
+
+    fn rules(&self) -> [HashMap<Match, Action>; 2] {
+        [0, 1].map(|at| look(&self.below[at]).rules.clone())
+    }
+}
+
+fn rules(range: std::ops::Range<u16>, action: Action) -> Vec<Rule> {
+    let rule = |ethertype| Rule {
+        matches: Match::EtherType { ethertype },
+        action,
+    };
+    range.map(rule).collect()
+}
+
+fn map(rules: &[Rule]) -> HashMap<Match, Action> {
+    let pairs = rules.iter();
+    pairs
+        .map(|rule| (rule.matches.clone(), rule.action))
+        .collect()
+}
+
+#[test]
+fn many_rules_change_some_in_each_round_and_the_rest_when_it_settles() {
+    let before = rules(0x2000..0x2100, Action::Drop);
+    let mut played = Played::new(&before, usize::MAX);
+    for below in &played.below {
+        look(below).changes = 0;
+    }
+    let mut wanted = played.config.clone();
+    wanted.steer = rules(0x2080..0x2180, Action::Kernel);
+    wanted.dataplane.miss = Action::Drop;
+    wanted.dataplane.burst = 3;
+    let want = played.want(&wanted);
+    let (answer, _) = played.have(Command::Judge(Arc::clone(&want)));
+    assert!(matches!(answer, Answer::Held(_)), "{answer:?}");
+    assert_eq!(played.rules(), [map(&before), map(&before)]);
+    let (answer, rounds) = played.have(Command::Take(want));
+    assert!(matches!(answer, Answer::Held(held) if held.epoch == 0));
+    // 128 that go, 256 that come or become another, and the misses, on two ports.
+    assert!(rounds >= 2 * 385 / STEPS_PER_ROUND, "{rounds}");
+    assert_eq!(played.rules(), [map(&wanted.steer), map(&wanted.steer)]);
+    assert_eq!(played.lane.settings.burst, 64);
+    let (answer, rounds) = played.have(Command::Settle { epoch: 1 });
+    assert!(matches!(answer, Answer::Held(held) if held.epoch == 1));
+    assert_eq!(rounds, 1);
+    assert_eq!(played.lane.settings.burst, 3);
+    assert_eq!(played.lane.slot.held(), OFFER.held());
+    for below in &played.below {
+        let below = look(below);
+        assert_eq!(below.miss, Some(Action::Drop));
+        assert!(below.most_changes <= STEPS_PER_ROUND, "{below:?}");
+    }
+}
+
+#[test]
+fn what_a_kernel_refuses_is_changed_back_on_every_port() {
+    let before = rules(0x2000..0x2040, Action::Drop);
+    let mut played = Played::new(&before, 100);
+    let mut wanted = played.config.clone();
+    wanted.steer = rules(0x2020..0x2100, Action::Kernel);
+    let want = played.want(&wanted);
+    let (answer, _) = played.have(Command::Take(want));
+    let Answer::Objection { matches, reason } = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(matches.is_some() && reason.contains("full"), "{reason}");
+    assert_eq!(played.rules(), [map(&before), map(&before)]);
+    assert_eq!(played.lane.slot.held(), HELD);
+    assert!(played.lane.slot.is_at_rest());
+    // What it did not make ready it does not settle.
+    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    assert!(matches!(answer, Answer::Objection { .. }));
+}
+
+#[test]
+fn what_is_ready_is_undone_when_another_lane_refused() {
+    let before = rules(0x2000..0x2040, Action::Drop);
+    let mut played = Played::new(&before, usize::MAX);
+    let mut wanted = played.config.clone();
+    wanted.steer = rules(0x2020..0x2060, Action::Kernel);
+    wanted.dataplane.miss = Action::Drop;
+    let want = played.want(&wanted);
+    played.have(Command::Take(want));
+    let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
+    assert!(matches!(answer, Answer::Done) && rounds > 1);
+    assert_eq!(played.rules(), [map(&before), map(&before)]);
+    assert_eq!(look(&played.below[0]).miss, Some(Action::Kernel));
+    assert!(played.lane.slot.is_at_rest());
+    // Nothing is left of it.
+    let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
+    assert!(matches!(answer, Answer::Done) && rounds == 1);
+}
+
+#[test]
+fn what_believes_something_else_is_not_begun() {
+    let mut played = Played::new(&[], usize::MAX);
+    let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
+    want.offer.believes.incarnation = 9;
+    let (answer, _) = played.have(Command::Take(Arc::new(want)));
+    assert!(matches!(answer, Answer::Objection { .. }));
+    assert!(played.lane.slot.is_at_rest());
+}

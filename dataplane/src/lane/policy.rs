@@ -1,0 +1,102 @@
+//! What the configuration says about frames, before and beside what applications bind.
+
+use std::collections::HashMap;
+
+use covalent_api::{
+    config::Config,
+    rule::{Action, Match},
+};
+
+/// See the module. Not changed while it is in force; another one takes its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    rules: HashMap<Match, Action>,
+    /// What happens to frames that no rule and no pipe wants.
+    pub miss: Action,
+}
+
+impl Policy {
+    /// What `config` says. The check of a configuration refuses two rules for one match.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let rules = config.steer.iter();
+        Self {
+            rules: rules
+                .map(|rule| (rule.matches.clone(), rule.action))
+                .collect(),
+            miss: config.dataplane.miss,
+        }
+    }
+
+    /// What is done with frames of this match; `None`: no rule is about just that.
+    #[must_use]
+    pub fn action(&self, matches: &Match) -> Option<Action> {
+        self.rules.get(matches).copied()
+    }
+
+    /// Every rule, in no order.
+    pub fn rules(&self) -> impl Iterator<Item = (&Match, Action)> {
+        self.rules
+            .iter()
+            .map(|(matches, &action)| (matches, action))
+    }
+
+    /// Each match about which `wanted` says something else. Those that lose their rule come first, so that a table of the kernel below that is full has
+    /// room for the others. [`Match::Any`] without a rule stands for what happens to misses.
+    #[must_use]
+    pub fn differing(&self, wanted: &Self) -> Vec<Match> {
+        let lost = self.rules.keys().filter(|&of| wanted.action(of).is_none());
+        let others = wanted
+            .rules()
+            .filter(|&(of, action)| self.action(of) != Some(action));
+        let mut differing: Vec<Match> = lost.chain(others.map(|(of, _)| of)).cloned().collect();
+        if self.miss != wanted.miss && !differing.contains(&Match::Any) {
+            differing.push(Match::Any);
+        }
+        differing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn policy(text: &str) -> Policy {
+        let port = "[node]\nname = \"a\"\n[[port]]\nname = \"p\"\nkind = \"pcap\"\n";
+        Policy::new(&Config::parse(&format!("{text}{port}"), "test").unwrap())
+    }
+
+    fn rule(ethertype: u16, action: &str) -> String {
+        format!(
+            "[[steer]]\nmatch = \"ether_type\"\nethertype = {ethertype}\naction = \"{action}\"\n"
+        )
+    }
+
+    #[test]
+    fn what_goes_comes_first_and_what_stays_does_not_count() {
+        let [one, two, three] =
+            [0x2001, 0x2002, 0x2003].map(|ethertype| Match::EtherType { ethertype });
+        let now = policy(&format!("{}{}", rule(0x2001, "drop"), rule(0x2002, "drop")));
+        let wanted = policy(&format!(
+            "{}{}",
+            rule(0x2002, "kernel"),
+            rule(0x2003, "drop")
+        ));
+        let differing = now.differing(&wanted);
+        assert_eq!(differing[0], one);
+        assert_eq!(differing.len(), 3);
+        assert!(differing.contains(&two) && differing.contains(&three));
+        assert_eq!(now.differing(&now), []);
+    }
+
+    #[test]
+    fn what_happens_to_misses_is_told_by_any() {
+        let wanted = policy("[dataplane]\nmiss = \"drop\"\n");
+        assert_eq!(policy("").differing(&wanted), [Match::Any]);
+        let any = "[[steer]]\nmatch = \"any\"\naction = \"drop\"\n";
+        let both = policy(&format!("[dataplane]\nmiss = \"drop\"\n{any}"));
+        assert_eq!(policy("").differing(&both), [Match::Any]);
+    }
+}
