@@ -17,10 +17,11 @@
 //! | [`node`] | peers, queues, dispatch, resolution |
 //! | [`verb`] | what applications ask of a region |
 //! | [`region`] | regions, and verbs executed on them |
+//! | [`group`] | one member of a group: views, and multicasts in one order |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
-//! [`region::Engine`] is made or takes a region in or gives it up, only. No input
+//! [`region::Engine`] is made or takes a region in or gives it up, and in [`group::Group::new`], only. No input
 //! panics: frames are validated before they are used, and what is wrong is a counted drop or a link fault.
 #![no_std]
 #![forbid(unsafe_code)]
