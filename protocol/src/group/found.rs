@@ -326,14 +326,14 @@ impl Group {
             }
         }
         let wanted = usize::from(founders);
+        if count < wanted {
+            return false;
+        }
         found[..count].sort_unstable_by_key(|contact| contact.guid);
         let chosen = &found[..wanted];
         let Some(me) = chosen.iter().position(|contact| *contact == self.config.me) else {
             return false;
         };
-        if count < wanted {
-            return false;
-        }
         let members: Contacts = chosen.iter().copied().collect();
         let view = View {
             group: id_of(self.config.name.as_str(), &members),
