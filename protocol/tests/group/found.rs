@@ -432,7 +432,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Multicast(member) => {
-                    let _ = rack.groups[member].multicast(&[member as u8; 30]);
+                    rack.multicast(member);
                 }
                 Step::Arrive(which) => {
                     rack.gather();

@@ -42,6 +42,9 @@ pub enum Told {
     Other(String),
 }
 
+/// Begins a message that tells its own number.
+const NUMBERED: u64 = 0x7265_626d_756e_2023;
+
 /// Group and view, position, sender and sequence of a message.
 type Place = ((u64, u64), u64, (Life, u64));
 /// What an application makes of the deliveries: their number and a hash.
@@ -257,6 +260,13 @@ impl Rack {
                     position,
                     data,
                 } => {
+                    if let Some(rest) = data.strip_prefix(&NUMBERED.to_le_bytes()) {
+                        assert_eq!(
+                            rest[..8],
+                            sequence.to_le_bytes(),
+                            "of {sender:?} at {index}"
+                        );
+                    }
                     let (count, hash) = self.states[index];
                     let hash = data.iter().fold(hash ^ sender.life.0, |hash, byte| {
                         hash.wrapping_mul(31).wrapping_add(u64::from(*byte))
@@ -402,6 +412,19 @@ impl Rack {
             self.deliver_all();
         }
         panic!("they never come to rest");
+    }
+
+    /// Multicasts the number that the message will have, if there is room. It is compared when it is delivered.
+    pub fn multicast(&mut self, index: usize) -> bool {
+        let number = self.groups[index].counters().multicasts + 1;
+        let data = [
+            NUMBERED.to_le_bytes(),
+            number.to_le_bytes(),
+            [0; 8],
+            [index as u8; 8],
+        ]
+        .concat();
+        self.groups[index].multicast(&data).is_ok()
     }
 
     pub fn life(&self, index: usize) -> Life {
