@@ -184,8 +184,12 @@ fn an_edited_file_is_put_in_force_and_a_bad_one_changes_nothing() {
         covalent.arg(command).arg("--config").arg(&file);
         covalent
     };
+    // By its socket: while the file is bad nobody can read in it where the node is.
     let held = || {
-        let (output, _) = run(with_config("status").args(["--format", "json"]));
+        let socket = place.path().join("run/covalentd.sock");
+        let (output, _) = run(covalent(place.path())
+            .args(["status", "--format", "json", "--socket"])
+            .arg(socket));
         let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         status["config"]["held"].clone()
     };
