@@ -355,7 +355,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 10);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 11);
     }
 
     #[test]
@@ -386,6 +386,13 @@ mod tests {
             &["covalent", "sim", "--seed", "1", "--seeds", "0..5"],
             &["covalent", "sim", "--faults", "loss,reorder"],
             &["covalent", "sim", "--topology", "star"],
+            &["covalent", "sim", "--seed", "1", "group"],
+            &["covalent", "sim", "group", "--nodes", "1"],
+            &["covalent", "sim", "group", "--nodes", "17"],
+            &["covalent", "sim", "group", "--shape", "star"],
+            &["covalent", "sim", "group", "--faults", "loss"],
+            &["covalent", "sim", "group", "--mutant", "none"],
+            &["covalent", "sim", "group", "--seed", "1", "--seeds", "0..5"],
             &["covalent", "sim", "--seed", "1", "mesh"],
             &["covalent", "sim", "mesh", "--nodes", "1001"],
             &["covalent", "sim", "mesh", "--shape", "star"],

@@ -28,6 +28,8 @@ mod rounds;
 pub mod row;
 mod send;
 mod table;
+#[cfg(feature = "arbitrary-state")]
+mod tamper;
 pub mod wire;
 
 use alloc::vec::Vec;
@@ -42,6 +44,8 @@ pub use pair::WINDOW;
 pub use rounds::{PENDING_BYTES_MAX, ROUNDS_OPEN};
 use rounds::{Pending, Rounds};
 use table::Table;
+#[cfg(feature = "arbitrary-state")]
+pub use tamper::Inside;
 use wire::FATES_MAX;
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
 
