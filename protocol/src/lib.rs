@@ -19,10 +19,11 @@
 //! | [`region`] | regions, and verbs executed on them |
 //! | [`agreement`] | how control and the dataplane come to hold one configuration |
 //! | [`tree`] | who is where beyond the neighbours |
+//! | [`group`] | one member of a group: views, and multicasts in one order |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
-//! [`region::Engine`] is made or takes a region in or gives it up, only. No input
+//! [`region::Engine`] is made or takes a region in or gives it up, and in [`group::Group::new`], only. No input
 //! panics: frames are validated before they are used, and what is wrong is a counted drop or a link fault.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -9,7 +9,7 @@ use std::{
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node,
     NodeConfig, Outcome, Refusal, Reply,
-    group::{Contact, End, Group, GroupConfig, Life, Members, View},
+    group::{Contact, End, Event, Group, GroupConfig, Life},
     region::{Engine, Registration, Rights, Words},
     tree::{Berths, Trees, TreesConfig, note::NOTE_BYTES_MAX},
     verb::{MultiCommit, Request, SEND_BYTES_MAX, Verb, Word},
@@ -287,49 +287,102 @@ fn nothing_is_allocated_by_verbs() {
     assert_eq!(engine.reserved_words(), 0);
 }
 
-#[test]
-fn members_of_a_group_allocate_nothing_once_they_are_made() {
-    let contact = |index: u64| Contact {
-        guid: index,
-        life: Life(index),
-        rkey: 1,
-    };
-    let view = View {
-        group: 1,
-        number: 1,
-        members: (1..=3).map(contact).collect(),
-        voters: Members::first(3),
-    };
-    let mut groups = [1, 2, 3].map(|index| {
-        let config = GroupConfig {
+/// Members of a group in one thread. The node of each one's index and 1 is its own.
+struct Rack {
+    groups: [Group; 3],
+    dead: Option<usize>,
+    delivered: u64,
+}
+
+impl Rack {
+    fn seeker(index: u64, life: u64, founders: u8) -> Group {
+        Group::new(GroupConfig {
             name: Name::new("group").unwrap(),
-            me: contact(index),
+            me: Contact {
+                guid: index,
+                life: Life(life),
+                rkey: 1,
+            },
             former: None,
-            founders: 0,
+            founders,
             members_max: 3,
             stateless: false,
-        };
-        Group::with_view(config, view).unwrap()
-    });
-    let mut buffer = [0; SEND_BYTES_MAX];
-    let mut delivered = 0;
-    let before = ALLOCATIONS.with(Cell::get);
-    for turn in 0..300 {
-        for from in 0..groups.len() {
-            while groups[from].multicast(&[7; 500]).is_ok() {}
-            while let Some(parcel) = groups[from].poll_send(&mut buffer) {
+        })
+    }
+
+    fn turn(&mut self, turn: usize, buffer: &mut [u8; SEND_BYTES_MAX]) {
+        for from in 0..3 {
+            if self.dead == Some(from) {
+                continue;
+            }
+            while self.groups[from].multicast(&[7; 500]).is_ok() {}
+            while let Some(parcel) = self.groups[from].poll_send(buffer) {
                 let to = usize::try_from(parcel.to.guid).unwrap() - 1;
-                let guid = 1 + from as u64;
-                groups[to].on_envelope(guid, &buffer[..parcel.len]).unwrap();
-                groups[from].on_end(parcel.ticket, End::Done);
+                let end = if self.dead == Some(to) {
+                    End::Gone
+                } else {
+                    let guid = 1 + from as u64;
+                    let _ = self.groups[to].on_envelope(guid, &buffer[..parcel.len]);
+                    End::Done
+                };
+                self.groups[from].on_end(parcel.ticket, end);
             }
             // Now and then an application takes nothing for some time.
-            while turn % 50 > 10 * from && groups[from].poll_event().is_some() {
-                delivered += 1;
+            let mut wants = None;
+            while turn % 50 > 10 * from
+                && let Some(event) = self.groups[from].poll_event()
+            {
+                match event {
+                    Event::StateWanted { to } => wants = Some(to.life),
+                    Event::Delivered { .. } => self.delivered += 1,
+                    _ => {}
+                }
             }
-            groups[from].on_tick();
+            if let Some(to) = wants {
+                self.groups[from].give_state(to, &[1; 100], true).unwrap();
+            }
+            self.groups[from].on_tick();
         }
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
-    assert!(delivered > 10_000, "{delivered}");
+
+    /// What is allocated in so many turns.
+    fn allocates(&mut self, turns: usize) -> u64 {
+        let mut buffer = [0; SEND_BYTES_MAX];
+        let before = ALLOCATIONS.with(Cell::get);
+        for turn in 0..turns {
+            self.turn(turn, &mut buffer);
+        }
+        ALLOCATIONS.with(Cell::get) - before
+    }
+}
+
+#[test]
+fn members_of_a_group_allocate_nothing_once_they_are_made() {
+    let mut rack = Rack {
+        groups: [1, 2, 3].map(|index| Rack::seeker(index, index, 3)),
+        dead: None,
+        delivered: 0,
+    };
+    let queue = |index: u64| Contact {
+        guid: index,
+        life: Life(0),
+        rkey: 1,
+    };
+    for (one, other) in [(0, 2), (1, 3), (2, 1)] {
+        rack.groups[one].on_contact(queue(other));
+    }
+    assert_eq!(rack.allocates(300), 0);
+    assert!(rack.delivered > 10_000, "{}", rack.delivered);
+    let members = |group: &Group| group.view().unwrap().members.len();
+    assert_eq!(members(&rack.groups[0]), 3);
+    // One dies, and comes back.
+    rack.dead = Some(1);
+    assert_eq!(rack.allocates(100), 0);
+    assert_eq!(members(&rack.groups[0]), 2);
+    rack.dead = None;
+    rack.groups[1] = Rack::seeker(2, 12, 0);
+    rack.groups[1].on_contact(queue(1));
+    assert_eq!(rack.allocates(300), 0);
+    assert_eq!(members(&rack.groups[1]), 3);
+    assert_eq!(rack.groups[1].view().unwrap().voters.len(), 3);
 }

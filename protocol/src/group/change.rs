@@ -5,7 +5,7 @@
 
 use super::{
     Group, Phase, Stop,
-    contact::{MEMBERS_MAX, Members, View},
+    contact::{Contacts, MEMBERS_MAX, Members, View},
     evidence::{Claim, suspects},
     row::{Ballot, Change, Frontier, Proposal, Row},
 };
@@ -119,10 +119,15 @@ impl Group {
         if (self.table.row(self.me).change, self.trying.suspects) != before {
             self.change_grew();
         }
-        // Who is left out by the word of others can hear of the decision only from those whom it reaches.
+        // Who is left out by the word of others hears of the decision only from those whom it reaches.
         let left = self.view.everybody().without(self.trying.suspects);
         let left = left.without(self.unreached());
         let minority = !left.is_quorum_of(self.view.voters);
+        if self.view.number == 0 && !self.may_return().is_quorum_of(self.view.voters) {
+            let group = 0;
+            self.stop(Stop::OtherGroup { group, members: 0 });
+            return;
+        }
         if minority != self.trying.minority {
             self.trying.minority = minority;
             self.notices.stopped = minority.then_some(Stop::Minority {
@@ -148,8 +153,8 @@ impl Group {
         self.accept();
         let left = self.view.everybody().without(self.trying.suspects);
         let reached = left.without(unreached);
-        if !reached.is_quorum_of(self.view.voters) && members != unreached {
-            // It accuses somebody who returned since.
+        if members != unreached && !reached.is_quorum_of(self.view.voters) {
+            // Somebody was accused who is reached again. Once for each of them: the claims of the new attempt are what is true now.
             self.begin_attempt(seen.saturating_add(1));
             return;
         }
@@ -226,17 +231,28 @@ impl Group {
             let received = |rank: usize| self.table.row(rank).frontier.received[sender];
             *trim = counted.iter().map(received).min().unwrap_or(0);
         }
+        let contact = |rank: usize| self.view.members.get(rank).copied();
+        let staying: Contacts = stay.iter().filter_map(contact).collect();
+        // Nobody comes before there is a group, or when the last one has gone.
+        let joiners = if self.view.number == 0 || stay.is_empty() {
+            Contacts::default()
+        } else {
+            self.joiners(&staying)
+        };
         let mut voters = Members::NONE;
         for (rank, old) in stay.iter().enumerate() {
             if self.table.row(old).frontier.has_state {
                 voters = voters.with(rank);
             }
         }
+        if self.config.stateless {
+            voters = Members::first(staying.len() + joiners.len());
+        }
         Proposal {
             stay,
             voters,
+            joiners,
             trim,
-            ..Proposal::default()
         }
     }
 

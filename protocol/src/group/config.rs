@@ -1,6 +1,9 @@
 //! What a group is started with.
 
-use super::contact::{Contact, Life, MEMBERS_MAX};
+use super::{
+    contact::{Contact, Life, MEMBERS_MAX},
+    wire::Terms,
+};
 use crate::Name;
 
 /// How a group is run.
@@ -27,5 +30,13 @@ impl GroupConfig {
         self.members_max = self.members_max.clamp(2, MEMBERS_MAX as u8);
         self.founders = self.founders.min(self.members_max);
         self
+    }
+
+    /// What all members must be agreed on.
+    pub(super) const fn terms(&self) -> Terms {
+        Terms {
+            stateless: self.stateless,
+            members_max: self.members_max,
+        }
     }
 }

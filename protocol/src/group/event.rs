@@ -14,8 +14,11 @@ use crate::verb::SEND_BYTES_MAX;
 /// What [`Group::on_end`] needs to know which envelope ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
-    pub(crate) life: Life,
-    pub(crate) number: u32,
+    pub(super) guid: u64,
+    pub(super) life: Life,
+    pub(super) number: u32,
+    /// Said to one who is no member.
+    pub(super) stranger: bool,
 }
 
 /// An envelope on its way out. `ticket` comes back with [`Group::on_end`].
@@ -86,9 +89,9 @@ pub enum Stop {
     },
     /// The others went on without it. Join anew, with another life.
     Excluded,
-    /// There is another group of this name. Join anew, with another life.
+    /// There is another group of this name, or others found one. Join anew, with another life.
     OtherGroup {
-        /// That group.
+        /// That group; 0 while it is not founded.
         group: u64,
         /// How many members it has, as far as is known.
         members: u8,
@@ -120,7 +123,7 @@ pub enum Event<'a> {
         /// The position.
         position: u64,
     },
-    /// A member needs the application's state as it is now.
+    /// A member needs the application's state as it is now, from its beginning, whatever it was given before.
     StateWanted {
         /// Who.
         to: Contact,
@@ -135,6 +138,9 @@ pub enum Event<'a> {
     /// Forget the pieces that came: they come anew.
     StateVoid,
     /// Nothing is delivered from now on. Own messages from number `undelivered` on are in doubt.
+    ///
+    /// But for a [`Stop::Minority`], which may end, the receive queue is to be given up once [`Group::poll_send`] has nothing more: whoever still
+    /// takes this life for a member learns from the refusal.
     Stopped {
         /// Why.
         why: Stop,
@@ -146,7 +152,7 @@ pub enum Event<'a> {
         /// How many.
         delivered_to: u64,
     },
-    /// It is out of the group, as it asked.
+    /// It is out of the group, as it asked. The receive queue is to be given up.
     Left,
 }
 

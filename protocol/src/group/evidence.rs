@@ -3,6 +3,7 @@
 use super::{
     Group, Phase,
     contact::{Life, MEMBERS_MAX, Members},
+    pair::Pair,
     row::Row,
 };
 
@@ -57,13 +58,22 @@ pub fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
 }
 
 impl Group {
-    /// Ranks of those who are gone, or to whom no path leads.
+    /// Ranks of those who are gone, to whom no path leads, or whom the application suspects.
     pub(super) fn unreached(&self) -> Members {
-        let pairs = self.pairs.iter();
-        let pairs = pairs.filter(|pair| pair.suspected || !pair.is_reached());
+        let accused = |pair: &&Pair| !pair.is_reached() || pair.suspected;
+        let pairs = self.pairs.iter().filter(accused);
         pairs
             .filter_map(|pair| pair.rank)
             .fold(Members::NONE, Members::with)
+    }
+
+    /// Ranks of all but those who are gone for good.
+    pub(super) fn may_return(&self) -> Members {
+        let gone = self.pairs.iter().filter(|pair| pair.gone);
+        let gone = gone.filter_map(|pair| pair.rank);
+        self.view
+            .everybody()
+            .without(gone.fold(Members::NONE, Members::with))
     }
 
     /// Whether this member knows a reason to end the view. Somebody who leaves or has got the state is the business of the oldest voter.
@@ -71,9 +81,12 @@ impl Group {
         let asked = |row: &Row| row.frontier.leaving;
         let late = |row: &Row| row.frontier.has_state;
         !self.unreached().is_empty()
+            // The last ones who had the state left: nobody speaks for the group any more, and that is to be told.
+            || self.view.voters.is_empty()
             || (self.view.voters.lowest() == Some(self.me)
                 && (!self.table.ranks(asked).is_empty()
-                    || !self.table.ranks(late).without(self.view.voters).is_empty()))
+                    || !self.table.ranks(late).without(self.view.voters).is_empty()
+                    || !self.joiners(&self.view.members).is_empty()))
     }
 
     /// The way to a node was lost or found: the link layer's word, and the only one that makes a member lost or reached again.
@@ -84,6 +97,9 @@ impl Group {
                 pair.lost = !up;
                 returned |= up && !pair.gone && pair.rank.is_some();
             }
+        }
+        if let Some(entry) = self.book.of_node(guid) {
+            entry.lost = !up;
         }
         if returned && self.phase == Phase::Wedged && self.trying.minority {
             self.try_again();
@@ -97,5 +113,13 @@ impl Group {
             self.pairs[at].suspected = true;
         }
         self.settle();
+    }
+
+    /// A member says, from its own node, that it is in another group, or founds another one: it is not in this one any more.
+    pub(super) fn is_elsewhere(&mut self, guid: u64, life: Life) {
+        if let Some(at) = self.pair_of(life) {
+            let pair = &mut self.pairs[at];
+            pair.gone |= pair.rank.is_some() && pair.contact.guid == guid;
+        }
     }
 }

@@ -107,9 +107,26 @@ impl Group {
 
     /// The next event. Call it until it gives `None`.
     pub fn poll_event(&mut self) -> Option<Event<'_>> {
+        self.end_showing_state();
         loop {
+            if core::mem::take(&mut self.notices.state_void) {
+                return Some(Event::StateVoid);
+            }
             if core::mem::take(&mut self.notices.view) {
                 return Some(Event::View(&self.view));
+            }
+            if let Some(delivered_to) = self.notices.fate.take() {
+                return Some(Event::Fate { delivered_to });
+            }
+            if self.phase == Phase::Flowing
+                && let Some(rank) = self.transfer.next_wanted()
+            {
+                let to = *self.view.members.get(rank)?;
+                return Some(Event::StateWanted { to });
+            }
+            if let Some(at) = self.show_state() {
+                let (_, last, data) = self.transfer.piece(at);
+                return Some(Event::State { data, last });
             }
             if let Some(why) = self.notices.stopped.take() {
                 let undelivered = self.flow.delivered[self.me] + 1;

@@ -23,12 +23,16 @@ impl Hash for Group {
             trying,
             ended,
             fates,
+            begun,
+            book,
+            transfer,
             leaving,
             notices,
             counters: _,
         } = self;
         (config.me, phase, view, me, table, rounds, pending).hash(state);
         (accepted, has_state, flow, pairs, next_pair).hash(state);
-        (trying, ended, fates, leaving, notices).hash(state);
+        (trying, ended, fates, begun, book, transfer).hash(state);
+        (leaving, notices).hash(state);
     }
 }

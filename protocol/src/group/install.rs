@@ -2,7 +2,8 @@
 
 use super::{
     Group, Phase, Stop,
-    contact::{Contact, MEMBERS_MAX, View},
+    change::Trying,
+    contact::{Contact, MEMBERS_MAX, Members, View},
     pair::Pair,
     rounds::messages_of,
     row::Proposal,
@@ -36,7 +37,12 @@ impl Group {
             delivered[rank] = self.flow.delivered[old];
         }
         self.flow.delivered = delivered;
-        self.begin_view(view, me.unwrap_or(0));
+        for (rank, member) in old.members.iter().enumerate() {
+            if !proposal.stay.contains(rank) {
+                self.book.remember(*member, self.config.terms());
+            }
+        }
+        self.begin_view(view, me.unwrap_or(0), proposal.stay.len());
         true
     }
 
@@ -90,22 +96,44 @@ impl Group {
         }
     }
 
-    /// Begins a view. `table`, batches and claims are new; pairs go on.
-    pub(super) fn begin_view(&mut self, view: View, me: usize) {
+    /// Begins a view. Rows, batches and claims are new; pairs go on. Those from the rank `joined` on are new, to who is not new itself.
+    pub(super) fn begin_view(&mut self, view: View, me: usize, joined: usize) {
+        self.notices.state_void |= self.transfer.is_partly_told() && !self.has_state;
         (self.view, self.me, self.phase) = (view, me, Phase::Flowing);
         self.table.begin(view.members.len(), view.voters);
         self.rounds.clear();
         self.flow.begin();
-        self.trying = super::change::Trying::default();
+        self.trying = Trying::default();
+        self.begun = self.flow.delivered;
+        let gives = self.view.voters.lowest() == Some(me) && view.number > 0;
+        let wanted = if gives {
+            view.everybody().without(view.voters)
+        } else {
+            Members::NONE
+        };
+        self.transfer.begin(wanted);
         for pair in &mut self.pairs {
-            let stays = view.rank_of(pair.contact.life).filter(|_| !pair.is_free());
+            let member = view.rank_of(pair.contact.life).filter(|_| !pair.is_free());
+            let of_node = |&rank: &usize| view.members[rank].guid == pair.contact.guid;
+            let stays = member.filter(of_node);
+            if pair.is_ahead() {
+                match (member, stays) {
+                    (_, Some(rank)) => pair.adopt(view.members[rank], view.group, view.number),
+                    (Some(_), None) => pair.free(),
+                    (None, None) if !pair.keeps_later(view.group, view.number) => pair.free(),
+                    (None, None) => {}
+                }
+            }
             pair.leftover |= pair.rank.is_some() && stays.is_none();
             pair.rank = stays;
             pair.begin_view();
         }
         for (rank, member) in view.members.iter().enumerate() {
             if rank != me {
-                self.meet(rank, *member);
+                self.meet(rank, *member, rank >= joined && me < joined);
+                if view.number > 0 {
+                    self.book.forget(member);
+                }
             }
         }
         self.sweep_pairs();
@@ -114,21 +142,28 @@ impl Group {
             row.has_state = true;
             self.row_grew();
         }
-        self.notices.view = true;
+        self.notices.view = view.number > 0;
         self.counters.views += 1;
     }
 
     /// Sees to it that there is a pair with a member of the view.
-    fn meet(&mut self, rank: usize, member: Contact) {
-        if self.pairs.iter().any(|pair| pair.rank == Some(rank)) {
+    fn meet(&mut self, rank: usize, member: Contact, is_new: bool) {
+        let lost = self
+            .book
+            .of_node(member.guid)
+            .is_some_and(|entry| entry.lost);
+        let met = self.pairs.iter().position(|pair| pair.rank == Some(rank));
+        if let Some(at) = met {
+            self.pairs[at].owes_welcome = is_new;
             return;
         }
         let free = self.pairs.iter().position(Pair::is_free);
         let leftover = || self.pairs.iter().position(|pair| pair.leftover);
         if let Some(at) = free.or_else(leftover) {
             let pair = &mut self.pairs[at];
-            pair.begin(member, self.view.number, false);
+            pair.begin(member, self.view.number, lost);
             pair.rank = Some(rank);
+            pair.owes_welcome = is_new;
         }
     }
 

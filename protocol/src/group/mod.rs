@@ -20,6 +20,7 @@ mod contact;
 mod event;
 mod evidence;
 mod flow;
+mod found;
 mod hash;
 mod install;
 mod pair;
@@ -27,6 +28,7 @@ mod receive;
 mod rounds;
 pub mod row;
 mod send;
+mod state;
 mod table;
 #[cfg(feature = "arbitrary-state")]
 mod tamper;
@@ -39,15 +41,17 @@ pub use config::GroupConfig;
 pub use contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View};
 pub use event::{End, Event, GroupCounters, GroupStanding, MulticastError, Parcel, Stop, Ticket};
 use flow::Flow;
+use found::Book;
 use pair::Pair;
 pub use pair::WINDOW;
 pub use rounds::{PENDING_BYTES_MAX, ROUNDS_OPEN};
 use rounds::{Pending, Rounds};
+use state::Transfer;
 use table::Table;
 #[cfg(feature = "arbitrary-state")]
 pub use tamper::Inside;
-use wire::FATES_MAX;
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
+use wire::{FATES_MAX, JOINERS_MAX};
 
 /// One member of a group: a pure machine.
 #[derive(Debug, Clone)]
@@ -72,6 +76,10 @@ pub struct Group {
     ended: Ended,
     /// What became of those who did not stay, the oldest first: how many messages of theirs were delivered.
     fates: Vec<(Life, u64)>,
+    /// By rank: messages of each that were delivered before this view.
+    begun: [u64; MEMBERS_MAX],
+    book: Book,
+    transfer: Transfer,
     /// It was asked to leave.
     leaving: bool,
     notices: Notices,
@@ -99,6 +107,8 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Notices {
     view: bool,
+    fate: Option<u64>,
+    state_void: bool,
     stopped: Option<Stop>,
     left: bool,
 }
@@ -120,11 +130,16 @@ impl Group {
             accepted: 0,
             has_state: config.stateless,
             flow: Flow::default(),
-            pairs: (0..2 * members_max).map(|_| Pair::with_room()).collect(),
+            pairs: (0..2 * members_max + JOINERS_MAX)
+                .map(|_| Pair::with_room())
+                .collect(),
             next_pair: 0,
             trying: Trying::default(),
             ended: Ended::default(),
             fates: Vec::with_capacity(FATES_MAX),
+            begun: [0; MEMBERS_MAX],
+            book: Book::new(),
+            transfer: Transfer::new(members_max),
             leaving: false,
             notices: Notices::default(),
             counters: GroupCounters::default(),
@@ -145,13 +160,15 @@ impl Group {
             return None;
         }
         group.has_state |= view.voters.contains(me);
-        group.begin_view(view, me);
+        group.begin_view(view, me, view.members.len());
         Some(group)
     }
 
     /// An envelope ended. Each one of [`Group::poll_send`] ends once.
     pub fn on_end(&mut self, ticket: Ticket, end: End) {
-        if let Some(pair) = self.pair_of(ticket.life) {
+        if ticket.stranger {
+            self.book.on_end(ticket.guid, ticket.life, end);
+        } else if let Some(pair) = self.pair_of(ticket.life) {
             let pair = &mut self.pairs[pair];
             pair.on_end(ticket.number, end);
             pair.gone |= end == End::Gone;
@@ -169,6 +186,8 @@ impl Group {
             pair.quiet = true;
             pair.on_tick();
         }
+        self.book.on_tick(self.seeks());
+        self.settle();
     }
 
     /// The pair of the member that comes after this one by rank and can be reached.
@@ -215,17 +234,17 @@ impl Group {
     /// The view that it is in, or was in last.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
-        (!self.view.members.is_empty()).then_some(&self.view)
+        (self.view.number > 0).then_some(&self.view)
     }
 
     /// What it is now.
     #[must_use]
     pub const fn standing(&self) -> GroupStanding {
         match self.phase {
-            Phase::Seeking => GroupStanding::Seeking,
-            Phase::Flowing => GroupStanding::Member,
             Phase::Wedged if self.trying.minority => GroupStanding::Minority,
-            Phase::Wedged | Phase::Ending => GroupStanding::Changing,
+            _ if self.seeks() => GroupStanding::Seeking,
+            Phase::Flowing => GroupStanding::Member,
+            Phase::Seeking | Phase::Wedged | Phase::Ending => GroupStanding::Changing,
             Phase::Stopped => GroupStanding::Stopped,
             Phase::Left => GroupStanding::Left,
         }

@@ -28,10 +28,10 @@ pub struct Pair {
     pub leftover: bool,
     /// It does not return under this life.
     pub gone: bool,
-    /// The application said that it should go. It is told what is said of the view's end all the same.
-    pub suspected: bool,
     /// No path leads to its node.
     pub lost: bool,
+    /// The application wants it to go. It can be reached, and is told.
+    pub suspected: bool,
 
     /// Number of the next envelope to it, from 1.
     next: u64,
@@ -57,6 +57,8 @@ pub struct Pair {
     pub change_is_news: bool,
     /// It must be told the end of the last view before anything else.
     pub owes_end: bool,
+    /// It must be told the view first of all.
+    pub owes_welcome: bool,
     /// Nothing but balls was said to it since the last tick.
     pub quiet: bool,
     /// Something outside of the order is to be said to it.
@@ -79,6 +81,10 @@ pub enum What {
     Change,
     /// How the view ended.
     End,
+    /// The view, to one who joined.
+    Welcome,
+    /// A piece of state, by its place.
+    State(usize),
 }
 
 /// One envelope that was said.
@@ -152,8 +158,8 @@ impl Pair {
             rank: None,
             since: 0,
             gone: false,
-            suspected: false,
             lost: false,
+            suspected: false,
             next: 1,
             settled: 0,
             acknowledged: 0,
@@ -165,6 +171,7 @@ impl Pair {
             row_is_news: false,
             change_is_news: false,
             owes_end: false,
+            owes_welcome: false,
             leftover: false,
             quiet: true,
             ball_is_due: false,
@@ -173,8 +180,31 @@ impl Pair {
         }
     }
 
+    /// Whether it is of one who is no member yet, as far as is known.
+    pub fn is_ahead(&self) -> bool {
+        !self.is_free() && self.rank.is_none() && !self.leftover
+    }
+
+    /// It is the pair of this member of a view that begins. What came before it was a member is of no worth.
+    pub fn adopt(&mut self, contact: Contact, group: u64, view: u64) {
+        (self.contact, self.since) = (contact, view);
+        for early in &mut self.early {
+            if place_of(early).is_some_and(|place| place.0 != group || place.1 < view) {
+                early.clear();
+            }
+        }
+    }
+
+    /// Whether what is kept is of a later view of the group.
+    pub fn keeps_later(&self, group: u64, view: u64) -> bool {
+        let kept = self.early.iter().filter_map(|early| place_of(early));
+        kept.into_iter()
+            .any(|place| place.0 == group && place.1 > view)
+    }
+
     /// A view begins, in which nothing was said.
     pub const fn begin_view(&mut self) {
+        self.owes_welcome = false;
         self.said_rounds = 0;
         self.row_is_news = false;
         self.change_is_news = false;
@@ -194,7 +224,7 @@ impl Pair {
 
     /// Whether there is room for one that does.
     pub fn has_bulk_room(&self) -> bool {
-        let bulk = |sent: &&Sent| matches!(sent.what, What::Batch(_));
+        let bulk = |sent: &&Sent| matches!(sent.what, What::Batch(_) | What::State(_));
         self.has_room() && self.open().filter(bulk).count() < WINDOW_BULK
     }
 
@@ -208,6 +238,12 @@ impl Pair {
     pub fn hears_end(&self) -> bool {
         let end = |sent: &Sent| sent.what == What::End && sent.progress != Progress::Arrived;
         self.owes_end || self.open().any(end)
+    }
+
+    /// Whether an envelope with this may have to be said again.
+    pub fn bears(&self, what: What) -> bool {
+        self.open()
+            .any(|sent| sent.what == what && sent.progress != Progress::Arrived)
     }
 
     fn open(&self) -> impl Iterator<Item = &Sent> {
@@ -341,10 +377,12 @@ impl Pair {
         }
     }
 
-    /// Keeps an envelope until it can be taken.
+    /// Keeps an envelope until it can be taken. Of two under one number that of the later view stays: the other one was said to who was here before.
     pub fn keep(&mut self, number: u32, bytes: &[u8]) {
         let early = &mut self.early[number as usize % WINDOW];
-        if early.is_empty() {
+        let view = |bytes: &[u8]| place_of(bytes).map(|place| place.1);
+        if early.is_empty() || view(bytes) > view(early) {
+            early.clear();
             early.extend_from_slice(bytes);
         }
     }
@@ -355,9 +393,10 @@ impl Pair {
         (!next.is_empty()).then_some(&next[..])
     }
 
-    /// Takes the next one's bytes out, to be given back by [`Pair::return_room`].
-    pub fn take_kept(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.early[slot(self.taken + 1)])
+    /// Takes the next one's bytes out of their place, to be given back by [`Pair::return_room`].
+    pub fn take_kept(&mut self) -> (usize, Vec<u8>) {
+        let place = slot(self.taken + 1);
+        (place, core::mem::take(&mut self.early[place]))
     }
 
     /// The next envelope was taken.
@@ -365,16 +404,24 @@ impl Pair {
         self.taken += 1;
     }
 
-    /// Gives the room of the envelope that was taken last back.
-    pub fn return_room(&mut self, mut bytes: Vec<u8>) {
+    /// Gives the room of an envelope that was taken back, whatever became of the pair.
+    pub fn return_room(&mut self, place: usize, mut bytes: Vec<u8>) {
         bytes.clear();
-        self.early[slot(self.taken)] = bytes;
+        self.early[place] = bytes;
     }
 
     /// Bytes that are kept.
     pub fn kept_bytes(&self) -> usize {
         self.early.iter().map(Vec::len).sum()
     }
+}
+
+/// Group and view of an envelope that is kept.
+fn place_of(bytes: &[u8]) -> Option<(u64, u64)> {
+    let (_, rest) = bytes.split_at_checked(8)?;
+    let (group, rest) = rest.split_first_chunk()?;
+    let (view, _) = rest.split_first_chunk()?;
+    Some((u64::from_le_bytes(*group), u64::from_le_bytes(*view)))
 }
 
 const fn slot(number: u64) -> usize {

@@ -2,7 +2,8 @@
 
 use super::{
     Group, Phase,
-    pair::Place,
+    contact::{Contact, Life, View},
+    pair::{Pair, Place},
     wire::{BadEnvelope, Body, Envelope},
 };
 
@@ -35,21 +36,57 @@ impl Group {
         if matches!(self.phase, Phase::Stopped | Phase::Left) {
             return Ok(());
         }
-        let Some(at) = self.pair_of(head.life) else {
-            // One who was a member says what is worth nothing any more.
-            let old = head.group == self.view.group && head.view <= self.view.number;
-            return if old {
-                Ok(())
-            } else {
-                Err(BadEnvelope::NoRoom)
-            };
+        match envelope.body {
+            Body::Hello {
+                contact,
+                terms,
+                founders,
+                ..
+            } => {
+                if contact.guid != sender_guid {
+                    return Err(BadEnvelope::Sender);
+                }
+                self.take_hello(contact, terms, founders);
+                return Ok(());
+            }
+            Body::Known {
+                members,
+                excluded,
+                contacts,
+            } => {
+                if !self.knows_node(sender_guid) {
+                    return Err(BadEnvelope::Sender);
+                }
+                if members > 0 && head.group != self.view.group {
+                    self.is_elsewhere(sender_guid, head.life);
+                }
+                let of = (head.group, head.view);
+                self.take_known(of, (members, excluded), contacts);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let seeking = self.phase == Phase::Seeking;
+        if !seeking && head.group != self.view.group {
+            self.answer_stranger(sender_guid, head.life);
+            self.is_elsewhere(sender_guid, head.life);
+            return Err(BadEnvelope::OtherGroup);
+        }
+        let at = match self.pair_of(head.life) {
+            Some(at) => at,
+            None if !seeking && head.view <= self.view.number => {
+                // One who was a member says what is worth nothing any more.
+                self.answer_stranger(sender_guid, head.life);
+                return Ok(());
+            }
+            None if head.number.is_none() => return Ok(()),
+            None => self
+                .pair_ahead(sender_guid, head.life)
+                .ok_or(BadEnvelope::NoRoom)?,
         };
         let pair = &mut self.pairs[at];
         if pair.contact.guid != sender_guid {
             return Err(BadEnvelope::Sender);
-        }
-        if head.group != self.view.group {
-            return Err(BadEnvelope::OtherGroup);
         }
         if head.view < pair.since {
             return Ok(());
@@ -65,9 +102,34 @@ impl Group {
         Ok(())
     }
 
+    /// A pair for one who is no member yet, as far as is known here: what it says is kept until it is known. One for each node.
+    fn pair_ahead(&mut self, guid: u64, life: Life) -> Option<usize> {
+        let of_node = |pair: &Pair| pair.is_ahead() && pair.contact.guid == guid;
+        let before = self.pairs.iter().position(of_node);
+        let at = before.or_else(|| self.pairs.iter().position(Pair::is_free))?;
+        let contact = Contact {
+            guid,
+            life,
+            rkey: 0,
+        };
+        self.pairs[at].begin(contact, 0, false);
+        Some(at)
+    }
+
+    /// Whether somebody on this node is known under the group's name.
+    fn knows_node(&mut self, guid: u64) -> bool {
+        let of_node = |pair: &Pair| !pair.is_free() && pair.contact.guid == guid;
+        self.book.of_node(guid).is_some() || self.pairs.iter().any(of_node)
+    }
+
     /// Whether an envelope that is next in its pair's order can be taken now.
     fn is_takeable(&self, envelope: &Envelope<'_>) -> bool {
-        envelope.head.view <= self.view.number
+        if self.phase == Phase::Seeking {
+            return matches!(envelope.body, Body::Welcome { .. });
+        }
+        let now = envelope.head.view == self.view.number;
+        let state = matches!(envelope.body, Body::State { .. });
+        envelope.head.view <= self.view.number && !(now && state && !self.has_room_for_state())
     }
 
     fn take(&mut self, at: usize, envelope: &Envelope<'_>) -> Result<(), BadEnvelope> {
@@ -76,6 +138,28 @@ impl Group {
         pair.take();
         self.counters.envelopes_taken += 1;
         pair.on_acknowledged(head.taken)?;
+        let sender = pair.contact;
+        if self.phase == Phase::Seeking
+            && let Body::Welcome {
+                contacts,
+                voters,
+                sequences,
+                fates,
+            } = body
+        {
+            let from = contacts.get(usize::from(head.from.unwrap_or(u8::MAX)));
+            if from.is_none_or(|from| (from.guid, from.life) != (sender.guid, sender.life)) {
+                return Err(BadEnvelope::Violation);
+            }
+            let view = View {
+                group: head.group,
+                number: head.view,
+                members: *contacts,
+                voters: *voters,
+            };
+            self.join(view, *sequences, fates.iter())?;
+        }
+        let pair = &self.pairs[at];
         let Some(rank) = pair.rank.filter(|_| head.view == self.view.number) else {
             return Ok(());
         };
@@ -94,7 +178,18 @@ impl Group {
                 self.take_change(rank, row, change, (*known, claims));
                 Ok(())
             }
-            _ => Err(BadEnvelope::Kind(0)),
+            Body::State { offset, last, data } => {
+                self.table.row_mut(rank).frontier.merge(&head.frontier);
+                self.table.refresh();
+                self.take_state(rank, (*offset, *last), data)
+            }
+            Body::Welcome { .. } => {
+                self.table.row_mut(rank).frontier.merge(&head.frontier);
+                self.table.refresh();
+                Ok(())
+            }
+            // Taken before, outside of the order.
+            Body::Hello { .. } | Body::Known { .. } => Ok(()),
         }
     }
 
@@ -122,7 +217,12 @@ impl Group {
                         break;
                     }
                 }
-                Phase::Seeking | Phase::Stopped | Phase::Left => break,
+                Phase::Seeking => {
+                    if !self.try_to_found() {
+                        break;
+                    }
+                }
+                Phase::Stopped | Phase::Left => break,
             }
         }
         self.sweep_pairs();
@@ -135,13 +235,13 @@ impl Group {
                 if !self.is_takeable(&envelope) {
                     break;
                 }
-                let bytes = self.pairs[at].take_kept();
+                let (place, bytes) = self.pairs[at].take_kept();
                 if let Ok(envelope) = Envelope::decode(&bytes)
                     && let Err(error) = self.take(at, &envelope)
                 {
                     self.count(error);
                 }
-                self.pairs[at].return_room(bytes);
+                self.pairs[at].return_room(place, bytes);
                 took = true;
             }
         }

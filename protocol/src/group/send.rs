@@ -1,12 +1,13 @@
 //! What there is to say, and to whom.
 
 use super::{
-    Group, Parcel, Phase, Ticket,
-    contact::{MEMBERS_MAX, Members},
+    Group, GroupConfig, Parcel, Phase, Ticket,
+    contact::{Contact, MEMBERS_MAX, Members},
     evidence::Claim,
+    found::ToStranger,
     pair::{Pair, Sent, What},
-    row::Change,
-    wire::{Batch, Body, Envelope, Head},
+    row::{Change, Frontier},
+    wire::{Batch, Body, Envelope, Fates, Head, KNOWN_MAX, KnownContacts, Terms},
 };
 use crate::verb::SEND_BYTES_MAX;
 
@@ -27,13 +28,19 @@ impl Group {
     /// Whether [`Group::poll_send`] has something.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        self.pairs.iter().any(|pair| self.next_for(pair).is_some())
+        self.book.next(self.seeks()).is_some()
+            || self.pairs.iter().any(|pair| self.next_for(pair).is_some())
     }
 
     /// The next envelope to be sent, written into `buffer`. Call it until it gives `None`.
     ///
     /// Envelopes are posted in this order or any other. For each one [`Group::on_end`] is called once.
     pub fn poll_send(&mut self, buffer: &mut [u8; SEND_BYTES_MAX]) -> Option<Parcel> {
+        if let Some((to, said)) = self.book.next(self.seeks()) {
+            self.book.say(to.guid, said);
+            self.counters.envelopes_said += 1;
+            return Some(self.say_to_stranger(to, said, buffer));
+        }
         let count = self.pairs.len();
         let order = (0..count).map(|step| (self.next_pair + step) % count);
         let (at, say) = order
@@ -51,14 +58,19 @@ impl Group {
         if let Some(number) = pair.again() {
             return Some(Say::Again(number));
         }
+        if pair.owes_welcome {
+            // It can take nothing else before.
+            return pair.has_room().then_some(Say::New(What::Welcome));
+        }
         if pair.owes_end {
             // Nothing of a view comes before the end of the one before it.
             return pair.has_room().then_some(Say::New(What::End));
         }
-        pair.rank?;
+        let rank = pair.rank?;
         let news = match self.phase {
-            Phase::Flowing => self.news_of_flow(pair),
+            Phase::Flowing => self.news_of_flow(pair, rank),
             Phase::Wedged => {
+                // To those who are left out too: they would wait for who does not wait for them.
                 let told = pair.change_is_news && pair.has_room();
                 told.then_some(Say::New(What::Change))
             }
@@ -68,8 +80,11 @@ impl Group {
         news.or_else(|| pair.has_ball().then_some(Say::Ball))
     }
 
-    fn news_of_flow(&self, pair: &Pair) -> Option<Say> {
+    fn news_of_flow(&self, pair: &Pair, rank: usize) -> Option<Say> {
         if pair.has_bulk_room() {
+            if let Some(piece) = self.transfer.ready(rank).filter(|_| rank != self.me) {
+                return Some(Say::New(What::State(piece)));
+            }
             if let Some(round) = self.unsaid_batch(pair) {
                 return Some(Say::New(What::Batch(round)));
             }
@@ -123,6 +138,8 @@ impl Group {
         match what {
             _ if !is_new => {}
             What::End => pair.owes_end = false,
+            What::Welcome => pair.owes_welcome = false,
+            What::State(piece) => self.transfer.say(piece),
             What::Change => pair.change_is_news = false,
             What::Row | What::Batch(_) => {
                 pair.said_rounds = pair.said_rounds.max(rounds);
@@ -131,8 +148,10 @@ impl Group {
             }
         }
         let ticket = Ticket {
+            guid: to.guid,
             life: to.life,
             number: number as u32,
+            stranger: false,
         };
         let head = match what {
             What::End => self.head_of_end(at, ticket.number),
@@ -150,6 +169,8 @@ impl Group {
         }
         match self.phase {
             Phase::Flowing => sent.what,
+            // Without it nothing else can be taken.
+            _ if sent.what == What::Welcome => What::Welcome,
             Phase::Wedged => What::Change,
             _ => What::End,
         }
@@ -162,8 +183,70 @@ impl Group {
             What::Change => {
                 change_body(self.me, self.table.row(self.me).change, &self.trying.claims)
             }
+            What::Welcome => Body::Welcome {
+                contacts: self.view.members,
+                voters: self.view.voters,
+                sequences: self.begun,
+                fates: Fates::new(&self.fates),
+            },
+            What::State(piece) => {
+                let (offset, last, data) = self.transfer.piece(piece);
+                Body::State { offset, last, data }
+            }
             What::End => change_body(self.ended.me, self.ended.row.change, &self.ended.claims),
         }
+    }
+
+    /// To one who is no member: a hello, or whom this one knows.
+    fn say_to_stranger(
+        &self,
+        to: Contact,
+        said: ToStranger,
+        buffer: &mut [u8; SEND_BYTES_MAX],
+    ) -> Parcel {
+        let GroupConfig {
+            me,
+            former,
+            founders,
+            ..
+        } = self.config;
+        let in_group = self.view.number > 0;
+        let head = Head {
+            from: None,
+            number: None,
+            group: if in_group { self.view.group } else { 0 },
+            view: self.view.number,
+            life: me.life,
+            taken: 0,
+            members: 0,
+            decided: false,
+            frontier: Frontier::default(),
+        };
+        let mut room = [(Contact::default(), Terms::default()); KNOWN_MAX];
+        let body = match said {
+            ToStranger::Hello => Body::Hello {
+                contact: me,
+                terms: self.config.terms(),
+                former: former.unwrap_or_default(),
+                founders,
+            },
+            ToStranger::Known => {
+                let (count, members) = self.list_known(&mut room);
+                Body::Known {
+                    members,
+                    excluded: self.is_excluded(to.life),
+                    contacts: KnownContacts::new(&room[..count]),
+                }
+            }
+        };
+        let len = Envelope { head, body }.encode(buffer);
+        let ticket = Ticket {
+            guid: to.guid,
+            life: to.life,
+            number: 0,
+            stranger: true,
+        };
+        Parcel { to, len, ticket }
     }
 
     fn say_ball(&mut self, at: usize, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
@@ -174,8 +257,10 @@ impl Group {
         let body = Body::Flow(Batch::default());
         let len = Envelope { head, body }.encode(buffer);
         let ticket = Ticket {
+            guid: to.guid,
             life: to.life,
             number: 0,
+            stranger: false,
         };
         Parcel { to, len, ticket }
     }

@@ -300,7 +300,21 @@ fn who_breaks_a_bound_is_not_heard() {
     let mut nobody = own;
     nobody[24..32].copy_from_slice(&Life(5).0.to_le_bytes());
     nobody[16] = 2;
-    assert_eq!(hear(&mut rack, &nobody), Err(BadEnvelope::NoRoom));
+    assert_eq!(
+        hear(&mut rack, &nobody),
+        Ok(()),
+        "kept: it may be one who joins"
+    );
+    let mut heard = Ok(());
+    for guid in 1..64 {
+        nobody[24] = 5 + guid;
+        heard = rack.groups[0].on_envelope(u64::from(guid), &nobody);
+    }
+    assert_eq!(
+        heard,
+        Err(BadEnvelope::NoRoom),
+        "for so many there is no room"
+    );
     let bad = rack.groups[0].counters().bad_envelopes;
     assert_eq!(bad[BadEnvelope::OtherGroup.index()], 1);
 }

@@ -4,6 +4,7 @@
 mod change;
 mod contact;
 mod flow;
+mod found;
 mod rack;
 mod row;
 mod wire;

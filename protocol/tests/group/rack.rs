@@ -4,7 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use covalent_protocol::{
     Name,
-    group::{Contact, End, Event, Group, GroupConfig, GroupStanding, Life, Members, Ticket, View},
+    group::{
+        Contact, End, Event, Group, GroupConfig, GroupStanding, Life, Members, MulticastError,
+        Ticket, View,
+        row::Frontier,
+        wire::{Body, Envelope, Head, KnownContacts},
+    },
     verb::SEND_BYTES_MAX,
 };
 
@@ -15,6 +20,10 @@ pub struct Posted {
     pub to: usize,
     pub bytes: Vec<u8>,
     pub ticket: Ticket,
+    /// Key of the queue that it goes to.
+    rkey: u32,
+    /// Which stay of the sender said it.
+    stay: usize,
 }
 
 /// What an application was told, as the tests compare it.
@@ -29,8 +38,14 @@ pub enum Told {
         data: Vec<u8>,
     },
     Stable(u64, u64),
+    State(Vec<u8>, bool),
     Other(String),
 }
+
+/// Group and view, position, sender and sequence of a message.
+type Place = ((u64, u64), u64, (Life, u64));
+/// What an application makes of the deliveries: their number and a hash.
+pub type State = (u64, u64);
 
 /// Members of one group and what their applications were told.
 #[derive(Debug, Clone)]
@@ -45,6 +60,18 @@ pub struct Rack {
     seen_up: Vec<Vec<bool>>,
     /// All are members from the first view on.
     fixed: bool,
+    /// Where each one is reached now.
+    contacts: Vec<Contact>,
+    /// Stays that are over.
+    past: Vec<(Contact, Vec<Told>)>,
+    pub states: Vec<State>,
+    /// The state after a message.
+    after: BTreeMap<Place, State>,
+    gives: Vec<Vec<(Life, Vec<u8>)>>,
+    comes: Vec<Vec<u8>>,
+    in_group: Vec<u64>,
+    /// Who wants the state gets it from the test alone.
+    pub gives_by_hand: bool,
 }
 
 /// The contact of the member that is the `index`th of a rack.
@@ -77,14 +104,38 @@ impl Rack {
             voters: Members::first(n),
         };
         let member = |index| Group::with_view(config(index, n.max(2) as u8), view).unwrap();
+        Self::with((0..n).map(member).collect(), true)
+    }
+
+    /// `n` that seek, of which `founders` are enough to found.
+    pub fn founding(n: usize, founders: u8) -> Self {
+        let seeker = |index| {
+            Group::new(GroupConfig {
+                founders,
+                ..config(index, n.max(2) as u8)
+            })
+        };
+        Self::with((0..n).map(seeker).collect(), false)
+    }
+
+    fn with(groups: Vec<Group>, fixed: bool) -> Self {
+        let n = groups.len();
         Self {
-            groups: (0..n).map(member).collect(),
+            groups,
             told: vec![Vec::new(); n],
             under_way: Vec::new(),
             dead: vec![false; n],
             cuts: BTreeSet::new(),
             seen_up: vec![vec![true; n]; n],
-            fixed: true,
+            fixed,
+            contacts: (0..n).map(contact).collect(),
+            past: Vec::new(),
+            states: vec![(0, 0); n],
+            after: BTreeMap::new(),
+            gives: vec![Vec::new(); n],
+            comes: vec![Vec::new(); n],
+            in_group: vec![0; n],
+            gives_by_hand: false,
         }
     }
 
@@ -106,12 +157,13 @@ impl Rack {
             assert_eq!(news, parcel.is_some(), "has_news tells what poll_send does");
             let Some(parcel) = parcel else { break };
             let to = (parcel.to.guid - 0x100) as usize;
-            assert_eq!(parcel.to, contact(to));
             self.under_way.push(Posted {
                 from,
                 to,
                 bytes: buffer[..parcel.len].to_vec(),
                 ticket: parcel.ticket,
+                rkey: parcel.to.rkey,
+                stay: self.stay(from),
             });
         }
     }
@@ -119,15 +171,35 @@ impl Rack {
     /// The envelope at `at` reaches its queue, and is taken; of one who is dead there is none.
     pub fn deliver(&mut self, at: usize) {
         let posted = self.under_way.remove(at);
-        let end = if self.dead[posted.to] {
-            End::Gone
-        } else {
-            let heard =
-                self.groups[posted.to].on_envelope(contact(posted.from).guid, &posted.bytes);
-            assert_eq!(heard, Ok(()), "{} to {}", posted.from, posted.to);
-            End::Done
-        };
-        self.groups[posted.from].on_end(posted.ticket, end);
+        let end = self.reach(&posted);
+        self.end(&posted, end);
+    }
+
+    /// Which stay of a member this is.
+    fn stay(&self, index: usize) -> usize {
+        (self.life(index).0 >> 16) as usize
+    }
+
+    fn reach(&mut self, posted: &Posted) -> End {
+        let to = posted.to;
+        let standing = self.groups[to].standing();
+        let over = matches!(standing, GroupStanding::Stopped | GroupStanding::Left);
+        if self.dead[to] || over || self.contacts[to].rkey != posted.rkey {
+            return End::Gone;
+        }
+        let heard = self.groups[to].on_envelope(contact(posted.from).guid, &posted.bytes);
+        assert!(
+            !self.fixed || heard.is_ok(),
+            "{heard:?}, {} to {to}",
+            posted.from
+        );
+        End::Done
+    }
+
+    fn end(&mut self, posted: &Posted, end: End) {
+        if posted.stay == self.stay(posted.from) {
+            self.groups[posted.from].on_end(posted.ticket, end);
+        }
     }
 
     /// All that is under way arrives: half a round trip.
@@ -151,25 +223,167 @@ impl Rack {
         }
         while let Some(event) = self.groups[index].poll_event() {
             let told = match event {
-                Event::View(view) => Told::View(Box::new(*view)),
+                Event::View(view) => {
+                    self.in_group[index] = view.group;
+                    Told::View(Box::new(*view))
+                }
+                Event::StateWanted { to } if !self.gives_by_hand => {
+                    let (count, hash) = self.states[index];
+                    let bytes = [count.to_le_bytes(), hash.to_le_bytes()].concat();
+                    self.gives[index].retain(|(before, _)| *before != to.life);
+                    self.gives[index].push((to.life, bytes));
+                    Told::Other("StateWanted".into())
+                }
+                Event::State { data, last } => {
+                    self.comes[index].extend(data);
+                    let came = &self.comes[index];
+                    if let (true, Some(count), Some(hash)) =
+                        (last, came.first_chunk(), came.last_chunk())
+                        && came.len() == 16
+                    {
+                        self.states[index] =
+                            (u64::from_le_bytes(*count), u64::from_le_bytes(*hash));
+                    }
+                    Told::State(data.to_vec(), last)
+                }
+                Event::StateVoid => {
+                    self.comes[index].clear();
+                    Told::Other("StateVoid".into())
+                }
                 Event::Delivered {
                     sender,
                     sequence,
                     view,
                     position,
                     data,
-                } => Told::Delivered {
-                    sender: sender.life,
-                    sequence,
-                    view,
-                    position,
-                    data: data.to_vec(),
-                },
+                } => {
+                    let (count, hash) = self.states[index];
+                    let hash = data.iter().fold(hash ^ sender.life.0, |hash, byte| {
+                        hash.wrapping_mul(31).wrapping_add(u64::from(*byte))
+                    });
+                    self.states[index] = (count + 1, hash);
+                    if !self.gives_by_hand {
+                        let place = (
+                            (self.in_group[index], view),
+                            position,
+                            (sender.life, sequence),
+                        );
+                        let after = self.after.entry(place).or_insert((count + 1, hash));
+                        assert_eq!(*after, (count + 1, hash), "the state at {index}");
+                    }
+                    Told::Delivered {
+                        sender: sender.life,
+                        sequence,
+                        view,
+                        position,
+                        data: data.to_vec(),
+                    }
+                }
                 Event::Stable { view, position } => Told::Stable(view, position),
                 other => Told::Other(format!("{other:?}")),
             };
             self.told[index].push(told);
         }
+        self.give(index);
+    }
+
+    /// Gives state to who wants it, eight bytes at a time, as far as there is room.
+    fn give(&mut self, index: usize) {
+        let group = &mut self.groups[index];
+        self.gives[index].retain_mut(|(to, bytes)| {
+            loop {
+                let piece = bytes.len().min(8);
+                let last = bytes.is_empty();
+                match group.give_state(*to, &bytes[..piece], last) {
+                    Ok(()) if last => return false,
+                    Ok(()) => drop(bytes.drain(..piece)),
+                    Err(error) => return error == MulticastError::Full,
+                }
+            }
+        });
+    }
+
+    /// Begins a new stay of a member, with a queue of its own.
+    pub fn restart(&mut self, index: usize, former: Option<Life>) {
+        let n = self.groups.len() as u8;
+        self.restart_with(index, former, 0, n.max(2));
+    }
+
+    pub fn restart_with(
+        &mut self,
+        index: usize,
+        former: Option<Life>,
+        founders: u8,
+        members_max: u8,
+    ) {
+        let before = self.contacts[index];
+        let me = Contact {
+            life: Life(before.life.0 + (1 << 16)),
+            rkey: before.rkey + 0x100,
+            ..before
+        };
+        self.past
+            .push((before, core::mem::take(&mut self.told[index])));
+        self.groups[index] = Group::new(GroupConfig {
+            me,
+            former,
+            founders,
+            ..config(index, members_max)
+        });
+        self.contacts[index] = me;
+        self.dead[index] = false;
+        self.seen_up[index].fill(true);
+        self.states[index] = (0, 0);
+        self.gives[index].clear();
+        self.comes[index].clear();
+    }
+
+    /// One finds the queue of another one by its name, and knows no life yet.
+    pub fn meet(&mut self, one: usize, other: usize) {
+        let life = Life(0);
+        let found = Contact {
+            life,
+            ..self.contacts[other]
+        };
+        self.groups[one].on_contact(found);
+    }
+
+    /// Everybody finds everybody.
+    pub fn introduce(&mut self) {
+        let all: Vec<usize> = (0..self.groups.len()).collect();
+        self.introduce_some(&all);
+    }
+
+    pub fn introduce_some(&mut self, some: &[usize]) {
+        for &one in some {
+            for &other in some.iter().filter(|&&other| other != one) {
+                self.meet(one, other);
+            }
+        }
+    }
+
+    /// What a member would say to somebody whose life did not stay, or did.
+    pub fn known_of(&self, index: usize, excluded: bool) -> Vec<u8> {
+        let view = self.groups[index].view().unwrap();
+        let head = Head {
+            from: None,
+            number: None,
+            group: view.group,
+            view: view.number,
+            life: self.life(index),
+            taken: 0,
+            members: 0,
+            decided: false,
+            frontier: Frontier::default(),
+        };
+        let body = Body::Known {
+            members: 0,
+            excluded,
+            contacts: KnownContacts::new(&[]),
+        };
+        let mut buffer = [0; SEND_BYTES_MAX];
+        let len = Envelope { head, body }.encode(&mut buffer);
+        buffer[..len].to_vec()
     }
 
     /// Until nothing is under way and nobody has anything to say. Returns how many envelopes that took.
@@ -191,7 +405,7 @@ impl Rack {
     }
 
     pub fn life(&self, index: usize) -> Life {
-        contact(index).life
+        self.contacts[index].life
     }
 
     /// What was delivered to an application: senders, sequences, bytes.
@@ -248,12 +462,8 @@ impl Rack {
     /// The envelope at `at` arrives, and its sender is told that nobody knows.
     pub fn deliver_unclear(&mut self, at: usize) {
         let posted = self.under_way.remove(at);
-        if !self.dead[posted.to] {
-            let heard =
-                self.groups[posted.to].on_envelope(contact(posted.from).guid, &posted.bytes);
-            assert_eq!(heard, Ok(()));
-        }
-        self.groups[posted.from].on_end(posted.ticket, End::Unclear);
+        self.reach(&posted);
+        self.end(&posted, End::Unclear);
     }
 
     /// Until all that follows has happened, ticks and all.
@@ -283,20 +493,36 @@ impl Rack {
         let mut views: BTreeMap<(u64, u64), View> = BTreeMap::new();
         let mut longest: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
         let mut all: Vec<BTreeMap<(u64, u64), Vec<&Told>>> = Vec::new();
-        for (index, told) in self.told.iter().enumerate() {
+        let now = self.contacts.iter().copied().zip(&self.told);
+        let stays = self.past.iter().map(|(contact, told)| (*contact, told));
+        for (index, (contact, told)) in now.chain(stays).enumerate() {
             let mut of_view: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
             let mut last = 0;
             let mut group = 0;
             let mut sequences: BTreeMap<Life, u64> = BTreeMap::new();
+            let mut has_state = false;
+            let mut without = BTreeSet::new();
             for event in told {
                 match event {
                     Told::View(view) => {
                         assert!(view.number > last, "views go on at {index}");
                         (group, last) = (view.group, view.number);
-                        assert!(view.rank_of(contact(index).life).is_some() || !self.fixed);
+                        assert!(view.rank_of(contact.life).is_some());
                         let first = views.entry((group, last)).or_insert(**view);
                         assert_eq!(first, &**view, "one view of each number");
                         of_view.entry((group, last)).or_default();
+                        has_state |= view.voters.contains(view.rank_of(contact.life).unwrap());
+                        if !has_state {
+                            without.insert((group, last));
+                        }
+                    }
+                    Told::Other(event) if event == "StateVoid" => {
+                        has_state = false;
+                        without.insert((group, last));
+                    }
+                    Told::State(_, true) => {
+                        has_state = true;
+                        without.remove(&(group, last));
                     }
                     Told::Delivered {
                         sender,
@@ -323,6 +549,8 @@ impl Rack {
                     longest.clone_from(delivered);
                 }
             }
+            // Who had no state in a view passed over what was delivered in it.
+            of_view.retain(|view, _| !without.contains(view));
             all.push(of_view);
         }
         for (index, of_view) in all.iter().enumerate() {
@@ -346,7 +574,9 @@ impl Rack {
         let Some(latest) = (0..n).filter(alive).max_by_key(number) else {
             return;
         };
-        let view = *self.groups[latest].view().unwrap();
+        let Some(view) = self.groups[latest].view().copied() else {
+            return;
+        };
         let still = |index: &usize| {
             alive(index)
                 && !matches!(
@@ -372,6 +602,13 @@ impl Rack {
             assert_eq!(group.pending_bytes(), 0, "all is said, {index}");
         }
         assert_eq!(here, view.everybody(), "nobody is in it who is dead");
+        for index in (0..n).filter(alive) {
+            assert_ne!(
+                self.groups[index].standing(),
+                GroupStanding::Seeking,
+                "{index}"
+            );
+        }
         let last = |index: &usize| {
             let of_view = |told: &&Told| matches!(told, Told::Delivered { view: of, .. } if *of == view.number);
             self.told[*index].iter().filter(of_view).count()

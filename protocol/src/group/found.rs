@@ -1,0 +1,433 @@
+//! Who is there under the group's name: gossip, founding, asking to join.
+//!
+//! Whoever is known gets a `hello`; a `hello` is answered by `known`, which names who else is known, members first. So knowledge passes from
+//! node to node. A hello to a member asks to be taken in.
+
+use alloc::vec::Vec;
+
+use super::{
+    End, Group, Phase, Stop,
+    contact::{Contact, Contacts, Life, MEMBERS_MAX, View},
+    pair::Pair,
+    wire::{BadEnvelope, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
+};
+
+/// Whom this member knows under the group's name, itself and the members of its view left out: one for each node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Book {
+    entries: Vec<Entry>,
+}
+
+/// Somebody under the group's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Where. The life is 0 until it is known.
+    pub contact: Contact,
+    /// As it says; as others say.
+    pub terms: Terms,
+    /// Members with which it founds, if it has said so itself.
+    pub founders: Option<u8>,
+    /// Others say that it is in a group.
+    pub is_member: bool,
+    /// It asked to be taken in.
+    pub asks: bool,
+    /// No path leads to its node.
+    pub lost: bool,
+    hello: Turn,
+    answer: Turn,
+    /// Something said to it has not ended.
+    under_way: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+enum Turn {
+    #[default]
+    Said,
+    Due,
+    /// At the next tick.
+    Later,
+}
+
+/// What a stranger is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToStranger {
+    Hello,
+    Known,
+}
+
+impl Entry {
+    /// Somebody of whom nothing else is known.
+    fn new(contact: Contact) -> Self {
+        Self {
+            contact,
+            terms: Terms::default(),
+            founders: None,
+            is_member: false,
+            asks: false,
+            lost: false,
+            hello: Turn::Due,
+            answer: Turn::Said,
+            under_way: false,
+        }
+    }
+}
+
+impl Book {
+    /// One with room for all that it may hold.
+    pub fn new() -> Self {
+        Self {
+            entries: Vec::with_capacity(KNOWN_MAX),
+        }
+    }
+
+    /// All who are in it.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The one on this node.
+    pub fn of_node(&mut self, guid: u64) -> Option<&mut Entry> {
+        self.entries
+            .iter_mut()
+            .find(|entry| entry.contact.guid == guid)
+    }
+
+    /// The one on this contact's node, and whether it is new. `None` if there is no room.
+    fn learn(&mut self, contact: Contact) -> Option<(&mut Entry, bool)> {
+        let known = self
+            .entries
+            .iter()
+            .position(|entry| entry.contact.guid == contact.guid);
+        if let Some(at) = known {
+            return Some((&mut self.entries[at], false));
+        }
+        if self.entries.len() == KNOWN_MAX {
+            return None;
+        }
+        self.entries.push(Entry::new(contact));
+        Some((self.entries.last_mut()?, true))
+    }
+
+    /// Puts in who was in the group.
+    pub fn remember(&mut self, contact: Contact, terms: Terms) {
+        if let Some((entry, _)) = self.learn(contact) {
+            (entry.contact, entry.terms) = (contact, terms);
+            (entry.asks, entry.founders) = (false, None);
+        }
+    }
+
+    /// Takes out who is in the group now.
+    pub fn forget(&mut self, contact: &Contact) {
+        self.entries.retain(|entry| {
+            entry.contact.guid != contact.guid || entry.contact.life != contact.life
+        });
+    }
+
+    /// A tick: what was not answered is said again, if somebody still seeks.
+    pub fn on_tick(&mut self, seeks: bool) {
+        for entry in &mut self.entries {
+            if seeks || entry.hello == Turn::Later {
+                entry.hello = Turn::Due;
+            }
+            if entry.answer == Turn::Later {
+                entry.answer = Turn::Due;
+            }
+        }
+    }
+
+    /// Who is told something next.
+    pub fn next(&self, seeks: bool) -> Option<(Contact, ToStranger)> {
+        let free = |entry: &&Entry| !entry.lost && !entry.under_way;
+        self.entries.iter().filter(free).find_map(|entry| {
+            let said = if entry.answer == Turn::Due && entry.contact.life != Life(0) {
+                ToStranger::Known
+            } else if seeks && entry.hello == Turn::Due {
+                ToStranger::Hello
+            } else {
+                return None;
+            };
+            Some((entry.contact, said))
+        })
+    }
+
+    /// Somebody is told something.
+    pub fn say(&mut self, guid: u64, said: ToStranger) {
+        if let Some(entry) = self.of_node(guid) {
+            entry.under_way = true;
+            match said {
+                ToStranger::Hello => entry.hello = Turn::Said,
+                ToStranger::Known => entry.answer = Turn::Said,
+            }
+        }
+    }
+
+    /// What somebody was told ended.
+    pub fn on_end(&mut self, guid: u64, life: Life, end: End) {
+        let Some(entry) = self.of_node(guid) else {
+            return;
+        };
+        entry.under_way = false;
+        match end {
+            End::Done => {}
+            End::NotExecuted | End::Unclear => {
+                entry.hello = Turn::Later;
+                if entry.founders.is_some() {
+                    entry.answer = Turn::Later;
+                }
+            }
+            End::Gone if entry.contact.life == life => {
+                self.entries.retain(|entry| entry.contact.guid != guid);
+            }
+            End::Gone => {}
+        }
+    }
+}
+
+impl Group {
+    /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one.
+    pub fn on_contact(&mut self, contact: Contact) {
+        if contact.guid == self.config.me.guid || self.is_member(contact) {
+            return;
+        }
+        if let Some((entry, false)) = self.book.learn(contact)
+            && entry.contact.rkey != contact.rkey
+        {
+            // The queue that was there is not any more.
+            let lost = entry.lost;
+            *entry = Entry {
+                lost,
+                ..Entry::new(contact)
+            };
+        }
+    }
+
+    fn is_member(&self, contact: Contact) -> bool {
+        self.view.rank_of(contact.life).is_some()
+    }
+
+    /// Whether it looks for a group: it has none, or one that is still to be founded.
+    pub(super) const fn seeks(&self) -> bool {
+        match self.phase {
+            Phase::Seeking => true,
+            Phase::Flowing | Phase::Wedged | Phase::Ending => self.view.number == 0,
+            Phase::Stopped | Phase::Left => false,
+        }
+    }
+
+    /// Somebody makes itself known.
+    pub(super) fn take_hello(&mut self, contact: Contact, terms: Terms, founders: u8) {
+        if contact.guid == self.config.me.guid || self.is_member(contact) {
+            return;
+        }
+        let in_view = self.view.number > 0;
+        if !in_view {
+            // A founder that begins anew does not found under its old life.
+            let before =
+                |pair: &&mut Pair| pair.rank.is_some() && pair.contact.guid == contact.guid;
+            if let Some(pair) = self.pairs.iter_mut().find(before) {
+                pair.gone = true;
+            }
+        }
+        let excluded = self.is_excluded(contact.life);
+        let fits = terms == self.config.terms() && !excluded;
+        let seeks = self.seeks();
+        let Some((entry, _)) = self.book.learn(contact) else {
+            return;
+        };
+        if entry.contact != contact {
+            // The node itself says so: what was there before is not any more.
+            entry.contact = contact;
+            entry.under_way = false;
+            if seeks {
+                entry.hello = Turn::Due;
+            }
+        }
+        entry.terms = terms;
+        entry.founders = Some(founders);
+        entry.is_member = false;
+        entry.asks = in_view && fits;
+        entry.answer = Turn::Due;
+        self.settle();
+    }
+
+    /// Somebody says whom it knows.
+    pub(super) fn take_known(
+        &mut self,
+        (group, view): (u64, u64),
+        (members, excluded): (u8, bool),
+        contacts: KnownContacts<'_>,
+    ) {
+        let me = self.config.me;
+        let members = usize::from(members);
+        let named = contacts
+            .iter()
+            .take(members)
+            .any(|(one, _)| one.life == me.life);
+        let other = members > 0 && group != self.view.group;
+        if excluded && (self.phase == Phase::Seeking || !other) {
+            self.stop(Stop::Excluded);
+            return;
+        }
+        if self.phase == Phase::Seeking {
+            for (at, (contact, terms)) in contacts.iter().enumerate() {
+                if contact.guid == me.guid {
+                    continue;
+                }
+                let Some((entry, is_new)) = self.book.learn(contact) else {
+                    break;
+                };
+                if is_new || entry.contact.life == Life(0) {
+                    (entry.contact, entry.terms) = (contact, terms);
+                }
+                if entry.contact.life == contact.life {
+                    entry.is_member |= at < members;
+                }
+            }
+            self.settle();
+        } else if other && self.view.number == 0 {
+            let members = members as u8;
+            self.stop(Stop::OtherGroup { group, members });
+        } else if !other && view > self.view.number && members > 0 && !named {
+            self.stop(Stop::Excluded);
+        }
+    }
+
+    /// A life that is no member says something as if it were one: it is told whom it talks to.
+    pub(super) fn answer_stranger(&mut self, guid: u64, life: Life) {
+        if let Some(entry) = self.book.of_node(guid)
+            && entry.contact.life == life
+        {
+            entry.answer = Turn::Due;
+        }
+    }
+
+    pub(super) fn is_excluded(&self, life: Life) -> bool {
+        self.fates.iter().any(|(fate, _)| *fate == life)
+    }
+
+    /// Begins the view that founds, once enough are known who would: of more, those on the lowest GUIDs.
+    pub(super) fn try_to_found(&mut self) -> bool {
+        let founders = self.config.founders;
+        if self.phase != Phase::Seeking || founders == 0 {
+            return false;
+        }
+        let terms = self.config.terms();
+        let mut found = [Contact::default(); MEMBERS_MAX];
+        let mut count = 1;
+        found[0] = self.config.me;
+        for entry in self.book.entries() {
+            if entry.is_member {
+                return false;
+            }
+            let fits = entry.founders == Some(founders) && entry.terms == terms && !entry.lost;
+            if fits && count < MEMBERS_MAX {
+                found[count] = entry.contact;
+                count += 1;
+            }
+        }
+        let wanted = usize::from(founders);
+        if count < wanted {
+            return false;
+        }
+        found[..count].sort_unstable_by_key(|contact| contact.guid);
+        let chosen = &found[..wanted];
+        let Some(me) = chosen.iter().position(|contact| *contact == self.config.me) else {
+            return false;
+        };
+        let members: Contacts = chosen.iter().copied().collect();
+        let view = View {
+            group: id_of(self.config.name.as_str(), &members),
+            number: 0,
+            members,
+            voters: super::Members::first(wanted),
+        };
+        self.has_state = true;
+        self.begin_view(view, me, wanted);
+        self.wedge();
+        true
+    }
+
+    /// Contacts that asked and can be taken into a view in which `taken` stay.
+    pub(super) fn joiners(&self, staying: &[Contact]) -> Contacts<JOINERS_MAX> {
+        let room = usize::from(self.config.members_max).saturating_sub(staying.len());
+        let mut joiners = [Contact::default(); JOINERS_MAX];
+        let mut count = 0;
+        let asks = self
+            .book
+            .entries()
+            .iter()
+            .filter(|entry| entry.asks && !entry.lost);
+        for entry in asks {
+            let node_stays = staying.iter().any(|one| one.guid == entry.contact.guid);
+            if !node_stays && count < room.min(JOINERS_MAX) {
+                joiners[count] = entry.contact;
+                count += 1;
+            }
+        }
+        joiners[..count].sort_unstable_by_key(|contact| contact.guid);
+        joiners[..count].iter().copied().collect()
+    }
+
+    /// Writes whom this member knows into `room`: the members of its view first, and how many these are; then itself if it is in none.
+    pub(super) fn list_known(&self, room: &mut [(Contact, Terms); KNOWN_MAX]) -> (usize, u8) {
+        let terms = self.config.terms();
+        let in_view = self.view.number > 0;
+        let members: &[Contact] = if in_view {
+            &self.view.members
+        } else {
+            core::slice::from_ref(&self.config.me)
+        };
+        let others = self.book.entries().iter();
+        let others = others.filter(|entry| entry.contact.life != Life(0));
+        let listed = members
+            .iter()
+            .map(|member| (*member, terms))
+            .chain(others.map(|entry| (entry.contact, entry.terms)));
+        let mut count = 0;
+        for (place, known) in room.iter_mut().zip(listed) {
+            *place = known;
+            count += 1;
+        }
+        (count, if in_view { members.len() as u8 } else { 0 })
+    }
+}
+
+/// Names a group: its name and who founded it. Lives are random numbers, so any mixing will do; this is FNV-1a.
+fn id_of(name: &str, members: &[Contact]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let mut hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| mix(hash, &byte));
+    for member in members {
+        for word in [member.guid, member.life.0, u64::from(member.rkey)] {
+            hash = word.to_le_bytes().iter().fold(hash, mix);
+        }
+    }
+    // 0 is no group.
+    hash.max(1)
+}
+
+impl Group {
+    /// A view that this member was taken into.
+    pub(super) fn join(
+        &mut self,
+        view: View,
+        sequences: [u64; MEMBERS_MAX],
+        fates: impl Iterator<Item = (Life, u64)>,
+    ) -> Result<(), BadEnvelope> {
+        let me = view.members.iter().position(|one| *one == self.config.me);
+        let me = me.ok_or(BadEnvelope::Violation)?;
+        if view.members.len() > usize::from(self.config.members_max) {
+            return Err(BadEnvelope::Violation);
+        }
+        self.fates.clear();
+        self.fates.extend(fates);
+        let former = self.config.former;
+        let fate = self.fates.iter().find(|(life, _)| Some(*life) == former);
+        self.notices.fate = fate.map(|(_, delivered)| *delivered);
+        self.flow.delivered = sequences;
+        let n = view.members.len();
+        self.begin_view(view, me, n);
+        Ok(())
+    }
+}
