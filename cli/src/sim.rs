@@ -1,5 +1,6 @@
 //! `covalent sim`: a run of the simulator, or many.
 
+mod group;
 mod mesh;
 
 use std::{
@@ -35,6 +36,8 @@ const LAST_LINES: usize = 60;
 /// The simulations that have options of their own.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
+    /// Runs a group of applications over paths that come and go, and prints what happened.
+    Group(group::GroupArgs),
     /// Runs a mesh of up to a thousand nodes with time and faults, and prints what happened.
     Mesh(mesh::MeshArgs),
 }
@@ -71,6 +74,7 @@ struct Runs {
 /// When nobody reads any more, or the command was asked to end.
 pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     match &args.what {
+        Some(SimCommand::Group(args)) => return group::run(args, interrupt),
         Some(SimCommand::Mesh(args)) => return mesh::run(args, interrupt),
         None => {}
     }

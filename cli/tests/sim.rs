@@ -85,3 +85,46 @@ fn a_mesh_tells_what_happened_and_is_the_same_run_again() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("has 19 cables, and may have 8"), "{told}");
 }
+
+#[test]
+fn a_group_tells_what_happened_and_is_the_same_run_again() {
+    let chosen = [
+        "group", "--seed", "3", "--nodes", "5", "--shape", "ring", "--faults", "kill,cut",
+    ];
+    let (output, told) = sim(&chosen);
+    assert!(output.status.success(), "{told}");
+    for part in [
+        "seed 3: 5 nodes, ring",
+        "begins a stay",
+        "is told: view 2 of ",
+        "is told: view 1 of ",
+        "Every invariant held.",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in {told}");
+    }
+    assert!(!told.contains(" says to "), "envelopes are left out");
+    assert_eq!(sim(&chosen).1, told, "the same run again");
+
+    let (output, told) = sim(&["group", "--seeds", "0..20", "--format", "json"]);
+    let runs: Value = serde_json::from_slice(&output.stdout).expect(&told);
+    assert!(output.status.success() && runs["seeds_per_s"].as_f64() > Some(0.0));
+    assert!(runs["report"]["delivered"].as_u64() > Some(100), "{told}");
+
+    let (output, told) = sim(&["group", "--mutant", "skips-null", "--seeds", "0..100"]);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("Broken: total-order:"), "{told}");
+    let replay = told.split("replay: covalent sim ").nth(1).unwrap();
+    let args: Vec<_> = replay.lines().next().unwrap().split(' ').collect();
+    let (output, again) = sim(&args);
+    assert_eq!(output.status.code(), Some(1), "{again}");
+    assert!(again.contains("Broken: total-order:"), "{again}");
+
+    let (output, told) = sim(&["group", "--figures", "--nodes", "3", "--format", "json"]);
+    let figures: Value = serde_json::from_slice(&output.stdout).expect(&told);
+    let most = figures[0]["round_trips_max"].as_f64();
+    assert!(Some(0.5) < most && most <= Some(3.0), "{told}");
+
+    let (output, told) = sim(&["group", "--nodes", "8", "--shape", "grid:3x3"]);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("there is no such world"), "{told}");
+}

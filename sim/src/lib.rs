@@ -26,6 +26,7 @@ pub mod cable;
 pub mod checkers;
 pub mod fact;
 pub mod failover;
+pub mod group;
 pub mod hold;
 pub mod journal;
 pub mod mesh;

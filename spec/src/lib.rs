@@ -19,12 +19,14 @@
 //! | [`unnumbered`] | one of them: records without numbers |
 //! | [`check`] | runs the checker and says what it explored |
 //! | [`catalogue`] | the scenarios that are checked |
+//! | [`group`] | the same for groups |
 #![forbid(unsafe_code)]
 
 pub mod agreement;
 pub mod catalogue;
 pub mod check;
 pub mod frame;
+pub mod group;
 pub mod invariant;
 pub mod mutant;
 pub mod program;

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, env, fmt, process::ExitCode};
 
-use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, sight};
+use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, group, sight};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     match words {
         [] => {}
         ["agreement"] => return exit(agreements(bounded)),
+        ["group"] => return exit(groups()),
         [name] if !name.starts_with('-') => return only(scenarios, name),
         others => {
             eprintln!(
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         }
     }
     failures += agreements(bounded);
+    failures += groups();
     exit(failures)
 }
 
@@ -99,6 +101,32 @@ fn agreements(bounded: bool) -> usize {
     failures
 }
 
+/// Groups of two and three. Returns how many lines are not as they must be.
+fn groups() -> usize {
+    let mut failures = 0;
+    let mut seen = BTreeSet::new();
+    say("the machine of groups, which must hold (stateright)");
+    for scenario in group::catalogue::bounded() {
+        let explored = group::explore(scenario);
+        failures += usize::from(!holds(&explored));
+        seen.extend(explored.seen);
+    }
+    for sight in group::sight::ALL {
+        if !seen.contains(sight.name) {
+            say(&format!(
+                "NOT SEEN: {}; so nothing above says anything about it",
+                sight.name
+            ));
+            failures += 1;
+        }
+    }
+    say("its mutants, which must be found");
+    for (scenario, broken) in group::catalogue::mutants() {
+        failures += usize::from(!is_found(&group::explore(scenario), broken));
+    }
+    failures
+}
+
 /// Prints whether a mutant was found by this invariant.
 fn is_found<S>(explored: &Explored<S>, broken: &str) -> bool {
     match explored.broken.get(broken) {
@@ -118,7 +146,7 @@ fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
     let Some(at) = scenarios.iter().position(|scenario| scenario.name == name) else {
         let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
         eprintln!(
-            "covalent-spec: no search `{name}`: there are agreement, {}",
+            "covalent-spec: no search `{name}`: there are agreement, group, {}",
             names.join(", ")
         );
         return ExitCode::from(2);

@@ -30,6 +30,8 @@ pub mod row;
 mod send;
 mod state;
 mod table;
+#[cfg(feature = "arbitrary-state")]
+mod tamper;
 pub mod wire;
 
 use alloc::vec::Vec;
@@ -46,6 +48,8 @@ pub use rounds::{PENDING_BYTES_MAX, ROUNDS_OPEN};
 use rounds::{Pending, Rounds};
 use state::Transfer;
 use table::Table;
+#[cfg(feature = "arbitrary-state")]
+pub use tamper::Inside;
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
 use wire::{FATES_MAX, JOINERS_MAX};
 

@@ -264,6 +264,7 @@ impl Pair {
     /// An envelope is said: a new one, or the one of `number` again. Returns its number.
     pub fn say(&mut self, number: Option<u64>, what: What, view: u64, rounds: u64) -> u64 {
         let number = number.unwrap_or_else(|| {
+            self.told = self.taken;
             self.next += 1;
             self.next - 1
         });
@@ -273,7 +274,6 @@ impl Pair {
             rounds,
             progress: Progress::UnderWay,
         };
-        self.told = self.taken;
         self.quiet = false;
         number
     }

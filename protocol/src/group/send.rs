@@ -132,8 +132,11 @@ impl Group {
         };
         let pair = &mut self.pairs[at];
         let to = pair.contact;
+        // What is said again may have come the first time: then all that grew since is dropped with it, and stays news.
+        let is_new = number.is_none();
         let number = pair.say(number, what, view, rounds);
         match what {
+            _ if !is_new => {}
             What::End => pair.owes_end = false,
             What::Welcome => pair.owes_welcome = false,
             What::State(piece) => self.transfer.say(piece),

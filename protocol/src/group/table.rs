@@ -65,6 +65,12 @@ impl Table {
             .fold(Members::NONE, |ranks, (rank, _)| ranks.with(rank))
     }
 
+    /// All rows, to be followed by [`Table::refresh`].
+    #[cfg(feature = "arbitrary-state")]
+    pub fn rows_mut(&mut self) -> &mut [Row] {
+        &mut self.rows
+    }
+
     /// Finds anew what all rows say together.
     pub fn refresh(&mut self) {
         let n = self.rows.len();

@@ -1,0 +1,36 @@
+//! A member that is built wrong on purpose: for simulators, which must find that.
+
+use super::{Group, Phase, View, row::Row};
+
+/// What a simulator may change in a member.
+#[derive(Debug)]
+pub struct Inside<'a> {
+    /// The own rank.
+    pub me: usize,
+    /// The view that it is in, or was in last.
+    pub view: &'a mut View,
+    /// The rows of that view, by rank.
+    pub rows: &'a mut [Row],
+    /// Whether it holds the view for ended. Changes nothing where a view is being begun.
+    pub wedged: bool,
+}
+
+impl Group {
+    /// Lets a simulator change the member, as one that is built wrong would have it.
+    pub fn tamper(&mut self, change: impl FnOnce(&mut Inside<'_>)) {
+        let mut inside = Inside {
+            me: self.me,
+            view: &mut self.view,
+            rows: self.table.rows_mut(),
+            wedged: self.phase == Phase::Wedged,
+        };
+        change(&mut inside);
+        let wedged = inside.wedged;
+        match self.phase {
+            Phase::Flowing if wedged => self.phase = Phase::Wedged,
+            Phase::Wedged if !wedged => self.phase = Phase::Flowing,
+            _ => {}
+        }
+        self.table.refresh();
+    }
+}

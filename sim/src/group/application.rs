@@ -1,0 +1,54 @@
+//! The application around a member: it asks, and makes a sum of what it is told.
+
+use super::book::Digest;
+
+/// Least bytes of a message: its number.
+pub const MESSAGE_BYTES_MIN: usize = 8;
+
+/// The bytes of a message.
+pub fn write(message: u64, bytes: usize, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend(message.to_le_bytes());
+    into.extend(filler(message).take(bytes.saturating_sub(MESSAGE_BYTES_MIN)));
+}
+
+/// The number of a message, and whether its bytes are those of [`write`] for a message of that length.
+#[must_use]
+pub fn read(data: &[u8]) -> (u64, bool) {
+    let Some((number, rest)) = data.split_first_chunk() else {
+        return (u64::MAX, false);
+    };
+    let number = u64::from_le_bytes(*number);
+    (number, filler(number).zip(rest).all(|(a, b)| a == *b))
+}
+
+fn filler(number: u64) -> impl Iterator<Item = u8> {
+    (1..).map(move |place: u64| (number ^ place).wrapping_mul(0x9d) as u8)
+}
+
+/// An application.
+#[derive(Debug, Clone, Default)]
+pub struct Application {
+    /// What it made of everything so far.
+    pub digest: Digest,
+    /// It takes no events.
+    pub sated: bool,
+    /// What it got of a state so far.
+    pub getting: Vec<u8>,
+}
+
+impl Application {
+    /// Takes over the state that it got. `None` if it is none.
+    pub fn take_over(&mut self) -> Option<Digest> {
+        let bytes = std::mem::take(&mut self.getting);
+        let (count, rest) = bytes.split_first_chunk()?;
+        let (mix, rest) = rest.split_first_chunk()?;
+        let digest = Digest {
+            count: u64::from_le_bytes(*count),
+            mix: u64::from_le_bytes(*mix),
+        };
+        let whole = filler(digest.mix).zip(rest).all(|(a, b)| a == *b);
+        self.digest = digest;
+        whole.then_some(digest)
+    }
+}

@@ -1,0 +1,88 @@
+//! Who has no quorum delivers nothing and says so.
+
+use std::collections::HashSet;
+
+use covalent_protocol::group::{Members, Stop};
+
+use super::{Checker, Fact, Scene, Verdict, forbid};
+use crate::group::book::ViewId;
+
+/// Who wedged delivers only what a quorum decided; who reaches no quorum of its view says that it stopped, once all evidence is told.
+#[derive(Debug, Default)]
+pub struct Minority {
+    /// Who said that it wedged in which view.
+    wedged: HashSet<(usize, ViewId)>,
+}
+
+impl Checker for Minority {
+    fn name(&self) -> &'static str {
+        "minority"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        match fact {
+            Fact::Said { by, said, .. } if said.row.wedged => {
+                self.wedged.insert((*by, (said.group, said.view)));
+                Ok(())
+            }
+            Fact::Delivered { by, placed, .. } => {
+                let stay = &scene.book.stays[*by];
+                let Some(order) = scene.book.order_of(*by) else {
+                    return Ok(());
+                };
+                let id = (order.view.group, order.view.number);
+                let rank = order.view.rank_of(stay.contact.life);
+                let alone =
+                    rank.is_some_and(|rank| Members::only(rank).is_quorum_of(order.view.voters));
+                forbid(
+                    self.wedged.contains(&(*by, id))
+                        && !alone
+                        && scene.book.decided(&order.view, rank).next().is_none(),
+                    || {
+                        format!(
+                            "s{by} delivered message {} of view {}, in which it wedged and nothing is decided",
+                            placed.message, order.view.number
+                        )
+                    },
+                )
+            }
+            Fact::Stopped {
+                by,
+                why: Stop::Minority { .. },
+                ..
+            } => {
+                let order = scene.book.order_of(*by);
+                forbid(order.is_none(), || {
+                    format!("s{by} is stopped as a minority of no view")
+                })
+            }
+            Fact::Calm => {
+                (0..scene.book.stays.len()).try_for_each(|stay| says_that_it_stopped(stay, scene))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn says_that_it_stopped(by: usize, scene: &Scene<'_>) -> Verdict {
+    let stay = &scene.book.stays[by];
+    let Some(order) = scene
+        .book
+        .order_of(by)
+        .filter(|_| stay.lives && !stay.left && stay.stopped.is_none())
+    else {
+        return Ok(());
+    };
+    let view = &order.view;
+    let reached = (0..view.members.len()).filter(|rank| {
+        let member = scene.book.stay_of(view.members[*rank].life);
+        member.is_some_and(|member| scene.joined(by, member))
+    });
+    let reached = reached.fold(Members::NONE, Members::with);
+    forbid(!reached.is_quorum_of(view.voters), || {
+        format!(
+            "s{by} reaches {reached:?} of view {} and did not say that it stopped; the voters are {:?}",
+            view.number, view.voters
+        )
+    })
+}

@@ -1,0 +1,48 @@
+//! What is called stable is.
+
+use super::{Checker, Fact, Scene, Verdict, forbid};
+
+/// What is called stable was taken by the applications of all members.
+#[derive(Debug)]
+pub struct Stable;
+
+impl Checker for Stable {
+    fn name(&self) -> &'static str {
+        "stable"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        let Fact::Stable { by, view, position } = fact else {
+            return Ok(());
+        };
+        let Some(order) = scene
+            .book
+            .order_of(*by)
+            .filter(|order| order.view.number == *view)
+        else {
+            return Err(format!(
+                "s{by} was told that {position} of view {view} is stable and is not in it"
+            ));
+        };
+        let below = order.below(*position);
+        let id = (order.view.group, order.view.number);
+        for member in order.view.members.iter() {
+            let Some(stay) = scene.book.stay_of(member.life) else {
+                continue;
+            };
+            let other = &scene.book.stays[stay];
+            let taken = match other.view {
+                Some(at) if at == id => other.taken,
+                // It went on, and did so behind all of them.
+                Some(at) if at.1 > id.1 => below,
+                _ => 0,
+            };
+            forbid(taken < below, || {
+                format!(
+                    "s{by} was told that {position} of view {view} is stable; s{stay} took {taken} of the {below} messages below"
+                )
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! One order for all.
+
+use super::{Checker, Fact, Scene, Verdict, forbid};
+
+/// Of two members' messages of a view one is the beginning of the other's; equal for all who installed the next.
+#[derive(Debug)]
+pub struct TotalOrder;
+
+impl Checker for TotalOrder {
+    fn name(&self) -> &'static str {
+        "total-order"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        let Fact::Delivered {
+            by, placed, view, ..
+        } = fact
+        else {
+            return Ok(());
+        };
+        let stay = &scene.book.stays[*by];
+        let Some(order) = scene.book.order_of(*by) else {
+            return Err(format!(
+                "s{by} delivered message {} before any view",
+                placed.message
+            ));
+        };
+        forbid(order.view.number != *view, || {
+            format!(
+                "s{by} is in view {} and delivered in view {view}",
+                order.view.number
+            )
+        })?;
+        let others = order.messages.get(stay.taken);
+        forbid(others.is_some_and(|others| *others != **placed), || {
+            format!(
+                "as number {} of view {view} s{by} delivered {placed:?}, others {others:?}",
+                stay.taken
+            )
+        })?;
+        let last = order.messages.get(stay.taken.wrapping_sub(1));
+        forbid(
+            last.is_some_and(|last| last.position > placed.position),
+            || {
+                format!(
+                    "s{by} delivered position {} behind {last:?}",
+                    placed.position
+                )
+            },
+        )
+    }
+}

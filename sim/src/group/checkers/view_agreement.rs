@@ -1,0 +1,53 @@
+//! Who installs a view of a number installs that one.
+
+use super::{Checker, Fact, Scene, Verdict, forbid};
+
+/// Views of one number of one group are equal at all who installed them; numbers only grow; a member is in each view that it installs.
+#[derive(Debug)]
+pub struct ViewAgreement;
+
+impl Checker for ViewAgreement {
+    fn name(&self) -> &'static str {
+        "view-agreement"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
+        let Fact::View { by, view } = fact else {
+            return Ok(());
+        };
+        let stay = &scene.book.stays[*by];
+        forbid(view.rank_of(stay.contact.life).is_none(), || {
+            format!(
+                "s{by} installed view {} and is no member of it",
+                view.number
+            )
+        })?;
+        forbid(!view.voters.without(view.everybody()).is_empty(), || {
+            format!("view {} has voters that are no members", view.number)
+        })?;
+        for before in &stay.views {
+            forbid(before.0 != view.group, || {
+                format!(
+                    "s{by} went from group {:x} to group {:x}",
+                    before.0, view.group
+                )
+            })?;
+            forbid(before.1 >= view.number, || {
+                format!(
+                    "s{by} installed view {} behind view {}",
+                    view.number, before.1
+                )
+            })?;
+        }
+        let known = scene.book.orders.get(&(view.group, view.number));
+        forbid(known.is_some_and(|known| known.view != **view), || {
+            format!(
+                "s{by} installed another view {} than s{}",
+                view.number,
+                known
+                    .and_then(|known| known.members.first())
+                    .map_or(0, |first| *first)
+            )
+        })
+    }
+}

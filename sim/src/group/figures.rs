@@ -1,0 +1,182 @@
+//! How long a change of views takes: from the first evidence that somebody is gone until all who are left have the view without it.
+//!
+//! A round trip is that of the two nodes farthest from each other. An application takes what is there in the unit in which it comes.
+
+use std::fmt;
+
+use fastrand::Rng;
+
+use super::{
+    plan::{HOP_UNITS, Plan},
+    world::World,
+};
+use crate::shape::{BadShape, Form, Shape, VALENCE_MAX};
+
+/// Round trips after which nobody waits any longer.
+const ROUND_TRIPS_MAX: u64 = 400;
+
+/// Round trips in a pace: an idle group finds out within one that an application died.
+const PACE_ROUND_TRIPS: u64 = 20;
+
+/// How somebody goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The application is killed: its daemon says so to whoever sends it something.
+    Killed,
+    /// The node dies, and each link layer notices at its own time.
+    Crashed,
+    /// The node dies, and one link layer alone notices: all others hear of it.
+    CrashedUnseen,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Killed, Self::Crashed, Self::CrashedUnseen];
+
+    /// Its name, for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Killed => "application killed",
+            Self::Crashed => "node dies",
+            Self::CrashedUnseen => "node dies, one end notices",
+        }
+    }
+}
+
+/// What one change took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Passage {
+    /// Round trips from the first evidence to the last view.
+    pub round_trips: f64,
+    /// Envelopes that each of those who are left said meanwhile, in the mean.
+    pub envelopes: f64,
+}
+
+/// Lets the member of `rank` go, with messages under way if `load`, and waits for the view without it.
+///
+/// # Errors
+/// What was broken, or that there was no view.
+pub fn measure(
+    seed: u64,
+    shape: &Shape,
+    cause: Cause,
+    rank: usize,
+    load: bool,
+) -> Result<Passage, String> {
+    let mut rng = Rng::with_seed(seed);
+    let mut plan = Plan::led(shape.clone());
+    // Every second time all take as long as the slowest.
+    plan.hop_units = [
+        if seed.is_multiple_of(2) { 1 } else { HOP_UNITS },
+        HOP_UNITS,
+    ];
+    plan.pace_round_trips = PACE_ROUND_TRIPS;
+    plan.messages_max = if load { 10_000 } else { 0 };
+    plan.ask_eighths = 4;
+    let nodes = shape.nodes;
+    let mut world = World::led(plan, seed);
+    let round_trip = world.round_trip_units();
+    world.run_until(rng.u64(10 * round_trip..20 * round_trip));
+    match cause {
+        Cause::Killed => world.kill(rank),
+        Cause::Crashed => world.crash(rank),
+        Cause::CrashedUnseen => world.crash_noticed_by(rank, (rank + rng.usize(1..nodes)) % nodes),
+    }
+    let limit = world.now() + ROUND_TRIPS_MAX * round_trip;
+    let went_on = |world: &World| {
+        let mut stays = world.book().stays.iter().enumerate();
+        stays.all(|(stay, known)| stay == rank || known.view.is_some_and(|(_, number)| number > 1))
+    };
+    let mut envelopes = world.report().envelopes;
+    while !went_on(&world) {
+        if world.now() > limit || world.violation().is_some() {
+            let what = format!(
+                "{cause:?}, rank {rank} of {nodes}, load {load}: no view; {:?}",
+                world.violation()
+            );
+            return Err(what);
+        }
+        if world.evidence_at().is_none() {
+            envelopes = world.report().envelopes;
+        }
+        world.run_until(world.now() + 1);
+    }
+    let evidence = world.evidence_at().unwrap_or_default();
+    let passage = Passage {
+        round_trips: (world.now() - evidence) as f64 / round_trip as f64,
+        envelopes: (world.report().envelopes - envelopes) as f64 / (nodes - 1) as f64,
+    };
+    match world.conclude() {
+        Ok(()) => Ok(passage),
+        Err(violation) => Err(format!("{}: {}", violation.checker, violation.what)),
+    }
+}
+
+/// The shape of a form with so many nodes; `seed` draws a random one.
+///
+/// # Errors
+/// There is no such shape.
+pub fn shape_of(form: &Form, nodes: usize, seed: u64) -> Result<Shape, BadShape> {
+    form.shape(Some(nodes), VALENCE_MAX, &mut Rng::with_seed(seed))
+}
+
+/// One member after the other goes, with nothing else to say and with messages under way, so many times each.
+///
+/// # Errors
+/// What was broken, with the seed.
+pub fn measure_all(shape: &Shape, cause: Cause, times: u64) -> Result<Passages, String> {
+    let mut passages = Passages::default();
+    for rank in 0..shape.nodes {
+        for seed in 0..times {
+            for load in [false, true] {
+                let passage = measure(seed, shape, cause, rank, load);
+                passages.add(passage.map_err(|problem| format!("seed {seed}: {problem}"))?);
+            }
+        }
+    }
+    Ok(passages)
+}
+
+/// Many changes, as a distribution.
+#[derive(Debug, Clone, Default)]
+pub struct Passages(Vec<Passage>);
+
+impl Passages {
+    /// Adds one.
+    pub fn add(&mut self, passage: Passage) {
+        self.0.push(passage);
+    }
+
+    /// Round trips that so many hundredths of the changes did not exceed.
+    #[must_use]
+    pub fn round_trips(&self, hundredths: usize) -> f64 {
+        quantile(self.0.iter().map(|passage| passage.round_trips), hundredths)
+    }
+
+    /// The same of the envelopes that each of those who were left said.
+    #[must_use]
+    pub fn envelopes(&self, hundredths: usize) -> f64 {
+        quantile(self.0.iter().map(|passage| passage.envelopes), hundredths)
+    }
+}
+
+fn quantile(values: impl Iterator<Item = f64>, hundredths: usize) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let place = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
+    values.get(place).copied().unwrap_or_default()
+}
+
+impl fmt::Display for Passages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "evidence to view p50 {:.2}, most {:.2} round trips; envelopes of each member p50 {:.1}, most {:.1}",
+            self.round_trips(50),
+            self.round_trips(100),
+            self.envelopes(50),
+            self.envelopes(100)
+        )
+    }
+}

@@ -1,0 +1,104 @@
+//! What a run comes to.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{
+    options::Options,
+    witness::{Entry, Violation},
+};
+
+macro_rules! report {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a run did, or several together.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct Report {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Report {
+            /// Every figure with its name.
+            pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+
+            /// Adds what another run did. Of what is named `most` the greater one counts.
+            pub fn add(&mut self, other: &Self) {
+                $(
+                    self.$name = if stringify!($name).contains("most") {
+                        self.$name.max(other.$name)
+                    } else {
+                        self.$name + other.$name
+                    };
+                )*
+            }
+        }
+    };
+}
+
+report! {
+    /// Stays that began.
+    stays,
+    /// Most members of a view.
+    members_most,
+    /// Multicasts taken in.
+    asked,
+    /// Multicasts refused for want of room.
+    full,
+    /// Messages told to applications.
+    delivered,
+    /// Times that an application was told what is stable.
+    stable,
+    /// Envelopes said.
+    envelopes,
+    /// Of these with a batch.
+    batches,
+    /// Of these about the end of a view.
+    changes,
+    /// Envelopes that were not taken.
+    bad,
+    /// Views told to applications.
+    views,
+    /// Times that an application was told that it is stopped.
+    stopped,
+    /// Paths that an end was told to be lost.
+    lost,
+    /// Applications that died.
+    died,
+    /// Applications that stood still.
+    halted,
+    /// Cables that were cut.
+    cut,
+    /// Round trips from the last fault until everything had come to its end; the most of several runs.
+    round_trips_most,
+}
+
+/// A run in which an invariant was broken.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The seed that replays it.
+    pub seed: u64,
+    /// What was chosen.
+    pub options: Options,
+    /// What was broken.
+    pub violation: Violation,
+    /// What happened; empty unless it was recorded.
+    pub trace: Vec<Entry>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}\n  seed {}, at {} units; replay: {}",
+            self.violation.checker,
+            self.violation.what,
+            self.seed,
+            self.violation.at,
+            self.options.command(self.seed)
+        )
+    }
+}
+
+impl std::error::Error for Failure {}

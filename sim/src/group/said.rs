@@ -1,0 +1,288 @@
+//! What an envelope says, read here anew: a checker that read it as the machine does would believe what the machine believes.
+
+use std::fmt;
+
+/// Kinds of envelopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// A row, with a batch or without.
+    Flow = 1,
+    /// A row with what it says of the end of the view.
+    Change,
+    /// Somebody asks to be known.
+    Hello,
+    /// Contacts that are known.
+    Known,
+    /// A view, to somebody who joined.
+    Welcome,
+    /// A part of an application's state.
+    State,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Flow,
+        Self::Change,
+        Self::Hello,
+        Self::Known,
+        Self::Welcome,
+        Self::State,
+    ];
+
+    /// Its name, for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Change => "change",
+            Self::Hello => "hello",
+            Self::Known => "known",
+            Self::Welcome => "welcome",
+            Self::State => "state",
+        }
+    }
+}
+
+/// An envelope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Of this kind.
+    pub kind: Kind,
+    /// Rank of the sender in the view; 255 for a stranger.
+    pub from: u8,
+    /// Its number between the two; 0 for none.
+    pub number: u32,
+    /// The group.
+    pub group: u64,
+    /// The view.
+    pub view: u64,
+    /// The sender's stay.
+    pub life: u64,
+    /// Envelopes of the receiver that the sender has taken.
+    pub taken: u32,
+    /// What it says of itself.
+    pub row: Row,
+    /// Bytes of the batch.
+    pub batch_bytes: usize,
+    /// What it accepted is decided.
+    pub decided: bool,
+}
+
+/// What a member says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Batches of rounds below this one are all said.
+    pub rounds: u64,
+    /// Positions that its application has.
+    pub delivered: u64,
+    /// Rounds of each sender that it holds without a gap.
+    pub received: Vec<u64>,
+    /// It goes.
+    pub leaving: bool,
+    /// Its application has the state.
+    pub has_state: bool,
+    /// It receives nothing more in this view.
+    pub wedged: bool,
+    /// What it says of the end of the view, in an envelope of that kind.
+    pub change: Option<Change>,
+}
+
+/// What a member says of the end of its view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its greatest promise.
+    pub promised: u64,
+    /// The ballot that it accepted last; 0 for none.
+    pub accepted: u64,
+    /// The attempt whose claims follow.
+    pub attempt: u32,
+    /// The proposal of `accepted`.
+    pub proposal: Option<Proposal>,
+}
+
+/// A proposal of the next view.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Proposal {
+    /// Who stays, by rank in the old view.
+    pub stay: u32,
+    /// Who votes, by rank in the next view.
+    pub voters: u32,
+    /// Who joins: guid, life and key of each.
+    pub joiners: Vec<(u64, u64, u32)>,
+    /// Rounds of each sender of the old view that are delivered.
+    pub trim: Vec<u64>,
+}
+
+const HEAD_BYTES: usize = 56;
+
+impl Said {
+    /// Reads an envelope.
+    ///
+    /// # Errors
+    /// Nothing honest ends so: what cannot be read.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let mut reader = Reader { bytes, at: 0 };
+        let version = reader.u8()?;
+        let kind = reader.u8()?;
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|known| *known as u8 == kind)
+            .filter(|_| version == 1)
+            .ok_or_else(|| format!("version {version} and kind {kind} mean nothing"))?;
+        let (from, flags, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
+        let (group, view, life) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let taken = reader.u32()?;
+        let batch_bytes = usize::from(reader.u16()?);
+        let members = usize::from(reader.u8()?);
+        reader.u8()?;
+        let (rounds, delivered) = (reader.u64()?, reader.u64()?);
+        debug_assert_eq!(reader.at, HEAD_BYTES);
+        let received = reader.list(members)?;
+        let change = (kind == Kind::Change)
+            .then(|| reader.change(members))
+            .transpose()?;
+        Ok(Self {
+            kind,
+            from,
+            number,
+            group,
+            view,
+            life,
+            taken,
+            row: Row {
+                rounds,
+                delivered,
+                received,
+                leaving: flags & 1 != 0,
+                has_state: flags & 2 != 0,
+                wedged: flags & 4 != 0,
+                change,
+            },
+            batch_bytes,
+            decided: flags & 8 != 0,
+        })
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = &self.row;
+        write!(
+            f,
+            "{} {} of view {}: taken {}, rounds {}, delivered {}, received {:?}",
+            self.kind.as_str(),
+            self.number,
+            self.view,
+            self.taken,
+            row.rounds,
+            row.delivered,
+            row.received
+        )?;
+        for (flag, name) in [
+            (row.leaving, "leaving"),
+            (row.has_state, "has state"),
+            (row.wedged, "wedged"),
+            (self.decided, "decided"),
+        ] {
+            if flag {
+                write!(f, ", {name}")?;
+            }
+        }
+        if self.batch_bytes > 0 {
+            write!(f, ", a batch of {} B", self.batch_bytes)?;
+        }
+        if let Some(change) = &row.change {
+            write!(
+                f,
+                "; attempt {}, promised {:x}, accepted {:x}",
+                change.attempt, change.promised, change.accepted
+            )?;
+            if let Some(proposal) = &change.proposal {
+                write!(
+                    f,
+                    ": stay {:b}, voters {:b}, {} join, trim {:?}",
+                    proposal.stay,
+                    proposal.voters,
+                    proposal.joiners.len(),
+                    proposal.trim
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let taken = rest
+            .first_chunk()
+            .ok_or_else(|| format!("{} bytes end before {}", self.bytes.len(), self.at + N))?;
+        self.at += N;
+        Ok(*taken)
+    }
+
+    fn u8(&mut self) -> Result<u8, String> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Result<u16, String> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn list(&mut self, len: usize) -> Result<Vec<u64>, String> {
+        (0..len).map(|_| self.u64()).collect()
+    }
+
+    fn change(&mut self, members: usize) -> Result<Change, String> {
+        let (promised, accepted) = (self.u64()?, self.u64()?);
+        let attempt = self.u32()?;
+        self.u32()?;
+        for _ in 0..members {
+            self.u32()?;
+        }
+        let proposal = (accepted != 0)
+            .then(|| self.proposal(members))
+            .transpose()?;
+        Ok(Change {
+            promised,
+            accepted,
+            attempt,
+            proposal,
+        })
+    }
+
+    fn proposal(&mut self, members: usize) -> Result<Proposal, String> {
+        let (stay, voters) = (self.u32()?, self.u32()?);
+        let joiners = self.u8()?;
+        self.take::<7>()?;
+        let joiners = (0..joiners)
+            .map(|_| {
+                let contact = (self.u64()?, self.u64()?, self.u32()?);
+                self.u32()?;
+                Ok(contact)
+            })
+            .collect::<Result<_, String>>()?;
+        Ok(Proposal {
+            stay,
+            voters,
+            joiners,
+            trim: self.list(members)?,
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! What a mutant makes of a member's machine around its calls.
+
+use covalent_protocol::{
+    group::{Group, Inside, Parcel, row::Ballot, row::Row},
+    verb::SEND_BYTES_MAX,
+};
+
+use super::mutant::Mutant;
+
+/// Gives a machine an input.
+pub fn input<R>(
+    mutant: Option<Mutant>,
+    group: &mut Group,
+    happens: impl FnOnce(&mut Group) -> R,
+) -> R {
+    if mutant.is_none() {
+        return happens(group);
+    }
+    let saved = save(group);
+    match mutant {
+        Some(Mutant::UnfreezesReceived) => group.tamper(|inside| inside.wedged = false),
+        Some(Mutant::BreaksPromise) => group.tamper(|inside| {
+            inside.rows[inside.me].change.promised = Ballot::NONE;
+        }),
+        _ => {}
+    }
+    let result = happens(group);
+    match mutant {
+        Some(Mutant::UnfreezesReceived) => restore(group, &saved, |_, _| {}),
+        Some(Mutant::BreaksPromise) => restore(group, &saved, |row, before| {
+            row.change.promised = row.change.promised.max(before.change.promised);
+        }),
+        Some(Mutant::TrimsByQuorum) => group.tamper(|inside| trim(inside, false, &saved)),
+        Some(Mutant::TakesMaxTrim) => group.tamper(|inside| trim(inside, true, &saved)),
+        _ => {}
+    }
+    result
+}
+
+/// As [`Group::poll_send`].
+pub fn poll_send(
+    mutant: Option<Mutant>,
+    group: &mut Group,
+    buffer: &mut [u8; SEND_BYTES_MAX],
+) -> Option<Parcel> {
+    if mutant != Some(Mutant::NoCredit) {
+        return group.poll_send(buffer);
+    }
+    let saved = save(group);
+    group.tamper(|inside| {
+        for (rank, row) in inside.rows.iter_mut().enumerate() {
+            if rank != inside.me {
+                row.frontier.delivered = u64::MAX;
+            }
+        }
+    });
+    let parcel = group.poll_send(buffer);
+    restore(group, &saved, |row, before| {
+        row.frontier.delivered = before.frontier.delivered;
+    });
+    parcel
+}
+
+/// Before a machine is asked for its events.
+pub fn before_events(mutant: Option<Mutant>, group: &mut Group) -> Saved {
+    let saved = save(group);
+    match mutant {
+        Some(Mutant::DeliversWhenReceived) => group.tamper(|inside| {
+            let own = inside.rows.get(inside.me).map(|row| row.frontier.received);
+            for row in &mut *inside.rows {
+                row.frontier.received = own.unwrap_or_default();
+            }
+        }),
+        Some(Mutant::KeepsDeliveringWedged) => group.tamper(|inside| inside.wedged = false),
+        _ => {}
+    }
+    saved
+}
+
+/// Behind that.
+pub fn after_events(mutant: Option<Mutant>, group: &mut Group, saved: &Saved) {
+    match mutant {
+        Some(Mutant::DeliversWhenReceived) => restore(group, saved, |row, before| {
+            row.frontier.received = before.frontier.received;
+        }),
+        Some(Mutant::KeepsDeliveringWedged) => restore(group, saved, |_, _| {}),
+        Some(Mutant::AnyMajority) => group.tamper(|inside| {
+            // Whoever is not the oldest does not count it where the voters are even in number.
+            let voters = inside.view.voters;
+            if voters.len().is_multiple_of(2)
+                && let Some(oldest) = voters.lowest().filter(|oldest| *oldest != inside.me)
+            {
+                let others = voters.iter().filter(|rank| *rank != oldest);
+                inside.view.voters = others
+                    .fold(covalent_protocol::group::Members::NONE, |set, rank| {
+                        set.with(rank)
+                    });
+            }
+        }),
+        _ => {}
+    }
+}
+
+/// A member's view and rows as they were.
+pub struct Saved {
+    view: u64,
+    wedged: bool,
+    rows: Vec<Row>,
+}
+
+fn save(group: &mut Group) -> Saved {
+    let mut saved = Saved {
+        view: 0,
+        wedged: false,
+        rows: Vec::new(),
+    };
+    group.tamper(|inside| {
+        saved.view = inside.view.number;
+        saved.wedged = inside.wedged;
+        saved.rows.extend_from_slice(inside.rows);
+    });
+    saved
+}
+
+/// Puts back into each row what it had, unless the view is another one.
+fn restore(group: &mut Group, saved: &Saved, put_back: impl Fn(&mut Row, &Row)) {
+    group.tamper(|inside| {
+        if inside.view.number == saved.view {
+            inside.wedged |= saved.wedged;
+            for (row, before) in inside.rows.iter_mut().zip(&saved.rows) {
+                put_back(row, before);
+            }
+        }
+    });
+}
+
+/// Changes what was proposed in this call by whoever it is: rounds that the most of those who stay hold, or one of them.
+fn trim(inside: &mut Inside<'_>, greatest: bool, saved: &Saved) {
+    let me = inside.me;
+    let own = inside.rows.get(me).map(|row| row.change);
+    let Some((change, proposal)) = own.and_then(|own| Some((own, own.proposal?))) else {
+        return;
+    };
+    let before = saved.rows.get(me).map(|row| row.change.accepted);
+    let fresh = saved
+        .rows
+        .iter()
+        .all(|row| row.change.accepted == Ballot::NONE);
+    if before == Some(change.accepted) || change.accepted.leader() != me || !fresh {
+        return;
+    }
+    let mut proposal = proposal;
+    for sender in 0..inside.rows.len() {
+        let stay = proposal.stay.iter();
+        let mut held: Vec<u64> = stay
+            .map(|rank| inside.rows[rank].frontier.received[sender])
+            .collect();
+        held.sort_unstable();
+        let place = if greatest {
+            held.len().saturating_sub(1)
+        } else {
+            held.len().saturating_sub(1) / 2
+        };
+        proposal.trim[sender] = held.get(place).copied().unwrap_or(0);
+    }
+    inside.rows[me].change.proposal = Some(proposal);
+}

@@ -1,0 +1,142 @@
+//! Shows everything that happens to every checker, and keeps the book and the trace.
+
+use covalent_protocol::group::End;
+use serde::Serialize;
+
+use super::{
+    book::Book,
+    checkers::{self, Checker, Scene},
+    fact::{Fact, Subject},
+    graph::Graph,
+    report::Report,
+    said::Kind,
+};
+
+/// A line of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// When, in units.
+    pub at: u64,
+    /// What it is about.
+    pub subject: Subject,
+    /// What happened.
+    pub text: String,
+}
+
+/// An invariant was broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The checker that saw it.
+    pub checker: &'static str,
+    /// What it saw.
+    pub what: String,
+    /// When, in units.
+    pub at: u64,
+}
+
+/// Sees everything.
+#[derive(Debug)]
+pub struct Witness {
+    /// What is known.
+    pub book: Book,
+    /// What came of it in figures.
+    pub report: Report,
+    /// Time, in units.
+    pub now: u64,
+    /// When somebody was first told that somebody is lost or gone.
+    pub evidence_at: Option<u64>,
+    checkers: Vec<Box<dyn Checker>>,
+    violation: Option<Violation>,
+    trace: Option<Vec<Entry>>,
+}
+
+impl Witness {
+    /// Watches a world. `record` keeps a trace.
+    #[must_use]
+    pub fn new(record: bool) -> Self {
+        Self {
+            book: Book::default(),
+            report: Report::default(),
+            now: 0,
+            evidence_at: None,
+            checkers: checkers::all(),
+            violation: None,
+            trace: record.then(Vec::new),
+        }
+    }
+
+    /// What was broken first.
+    #[must_use]
+    pub const fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// What happened, if it is recorded.
+    #[must_use]
+    pub fn into_trace(self) -> Vec<Entry> {
+        self.trace.unwrap_or_default()
+    }
+
+    /// Shows a fact to the checkers, then enters it.
+    pub fn see(&mut self, fact: &Fact<'_>, graph: &Graph) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Entry {
+                at: self.now,
+                subject: fact.subject(),
+                text: fact.to_string(),
+            });
+        }
+        let scene = Scene {
+            book: &self.book,
+            graph,
+        };
+        // The first one found is the violation: those behind it are of a world that is broken already.
+        for checker in &mut self.checkers {
+            if let Err(what) = checker.see(fact, &scene)
+                && self.violation.is_none()
+            {
+                self.violation = Some(Violation {
+                    checker: checker.name(),
+                    what,
+                    at: self.now,
+                });
+            }
+        }
+        self.count(fact);
+        self.book.enter(fact);
+    }
+
+    fn count(&mut self, fact: &Fact<'_>) {
+        if let Fact::Path { up: false, .. } | Fact::Ended { how: End::Gone, .. } = fact {
+            self.evidence_at.get_or_insert(self.now);
+        }
+        let report = &mut self.report;
+        let count = match fact {
+            Fact::Began { .. } => &mut report.stays,
+            Fact::Asked { .. } => &mut report.asked,
+            Fact::Full { .. } => &mut report.full,
+            Fact::Said { said, .. } => {
+                report.envelopes += 1;
+                match said.kind {
+                    Kind::Change => &mut report.changes,
+                    Kind::Flow if said.batch_bytes > 0 => &mut report.batches,
+                    _ => return,
+                }
+            }
+            Fact::Heard { result: Err(_), .. } => &mut report.bad,
+            Fact::Path { up: false, .. } => &mut report.lost,
+            Fact::View { view, .. } => {
+                report.members_most = report.members_most.max(view.members.len() as u64);
+                &mut report.views
+            }
+            Fact::Delivered { .. } => &mut report.delivered,
+            Fact::Stable { .. } => &mut report.stable,
+            Fact::Stopped { .. } => &mut report.stopped,
+            Fact::Died { .. } => &mut report.died,
+            Fact::Halted { still: true, .. } => &mut report.halted,
+            Fact::Cable { cut: true, .. } => &mut report.cut,
+            _ => return,
+        };
+        *count += 1;
+    }
+}

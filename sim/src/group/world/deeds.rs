@@ -1,0 +1,291 @@
+//! What is done to the world.
+
+use super::{Event, Repair, World};
+use crate::group::{book::StayId, fact::Fact, net::node_of, options::Fault, plan::Gap};
+
+/// Round trips without a deed after which everything has come to rest that can, behind the longest time until something is repaired.
+const CALM_ROUND_TRIPS: u64 = 16;
+/// Eighths of a round trip until something is repaired, at most.
+const REPAIR_EIGHTHS: u64 = 160;
+/// Times that a path flaps, at most.
+const FLAPS: u8 = 4;
+
+impl World {
+    /// Everything that the plan has.
+    pub(super) fn do_deeds(&mut self) {
+        // The group has some time to itself first, or none.
+        let first = self.rng.u64(0..=4) * self.round_trip_units();
+        self.run_until(first);
+        for deed in self.plan.deeds.clone() {
+            match deed.behind {
+                Gap::Eighths(eighths) => {
+                    let until = self.now() + eighths * self.round_trip_units() / 8;
+                    self.run_until(until);
+                }
+                Gap::Calm => self.calm(),
+            }
+            if self.witness.violation().is_some() {
+                return;
+            }
+            self.do_deed(deed.fault);
+        }
+        let until = self.now() + REPAIR_EIGHTHS * self.round_trip_units() / 8;
+        self.run_until(until);
+    }
+
+    /// Nothing is done for so long that everything comes to rest that can.
+    fn calm(&mut self) {
+        // An envelope that is late takes eight times as long.
+        let late = if self.plan.envelopes.late > 0 { 4 } else { 1 };
+        let until = REPAIR_EIGHTHS / 8 + CALM_ROUND_TRIPS * late;
+        // An idle group finds out by a ball of the next pace that somebody died.
+        let until = self.now() + until * self.longest_round_trip_units() + 2 * self.pace_units();
+        self.run_until(until);
+        let odd = self.lies.contains(&true)
+            || (self.members.iter()).any(|member| member.halted || member.application.sated);
+        if !odd && self.witness.violation().is_none() {
+            self.witness.see(&Fact::Calm, &self.graph);
+        }
+        for repair in std::mem::take(&mut self.later) {
+            self.repair(repair);
+        }
+    }
+
+    /// A round trip when the paths that are cut now were mended, or as it is: whichever is longer.
+    fn longest_round_trip_units(&self) -> u64 {
+        let nodes = self.graph.nodes() as u64;
+        self.round_trip_units()
+            .max(2 * (nodes * super::HOP_UNITS + self.plan.lag_units))
+    }
+
+    fn do_deed(&mut self, fault: Fault) {
+        match fault {
+            Fault::Cut => {
+                let cable = self.rng.usize(..self.graph.cables().len());
+                self.cut(cable);
+                self.later(Repair::Mend(cable));
+            }
+            Fault::Partition => {
+                let parts = if self.rng.u8(..4) == 0 { 3 } else { 2 };
+                let nodes = self.graph.nodes();
+                let part: Vec<u8> = (0..nodes).map(|_| self.rng.u8(..parts)).collect();
+                self.divide(&part);
+                self.later(Repair::MendAll);
+            }
+            Fault::Kill => {
+                if let Some(stay) = self.somebody() {
+                    self.kill(stay);
+                }
+            }
+            Fault::Crash => {
+                if let Some(stay) = self.somebody() {
+                    let node = self.members[stay].node;
+                    self.crash(node);
+                    self.later(Repair::Start(node));
+                }
+            }
+            Fault::Midway => {
+                if let Some(stay) = self.somebody() {
+                    let most = 4 * self.graph.nodes() as u32;
+                    self.members[stay].doomed = Some(self.rng.u32(0..most));
+                }
+                if self.rng.bool()
+                    && let Some(other) = self.somebody()
+                {
+                    self.kill(other);
+                }
+            }
+            Fault::Halt => {
+                if let Some(stay) = self.somebody() {
+                    self.set_halted(stay, true);
+                    self.later(Repair::GoOn(stay));
+                }
+            }
+            Fault::Accuse => {
+                let nodes = self.graph.nodes();
+                let at = self.rng.usize(..nodes);
+                let about = (at + self.rng.usize(1..nodes)) % nodes;
+                self.lies[at * nodes + about] = true;
+                self.notice_soon(at, about);
+                self.later(Repair::Believe { at, about });
+            }
+            Fault::Flap => {
+                let node = self.rng.usize(..self.graph.nodes());
+                let times = self.rng.u8(1..=FLAPS);
+                self.repair(Repair::Flap { node, times });
+            }
+            Fault::Full => {
+                if let Some(stay) = self.somebody() {
+                    self.set_sated(stay, true);
+                    self.later(Repair::Eat(stay));
+                }
+            }
+            Fault::Suspect => {
+                if let (Some(by), Some(whom)) = (self.somebody(), self.somebody())
+                    && by != whom
+                {
+                    self.suspect(by, whom);
+                }
+            }
+            // These are done to envelopes.
+            Fault::Late | Fault::Duplicate | Fault::Unclear | Fault::Refuse => {}
+        }
+    }
+
+    /// An application that lives, the leader of a change more often than another; but the last one is left alone.
+    fn somebody(&mut self) -> Option<StayId> {
+        let living: Vec<StayId> = self.at_node.iter().flatten().copied().collect();
+        if living.len() < 2 {
+            return None;
+        }
+        let oldest = self.book().newest().and_then(|order| {
+            let members = &order.view.members;
+            let mut at = members
+                .iter()
+                .map(|member| (member, self.at_node[node_of(member)]));
+            at.find_map(|(member, stay)| stay.filter(|stay| self.members[*stay].contact == *member))
+        });
+        let lead = self.rng.u8(..3) == 0;
+        oldest
+            .filter(|_| lead)
+            .or_else(|| Some(living[self.rng.usize(..living.len())]))
+    }
+
+    /// Schedules a repair, or leaves it until the world was calm.
+    fn later(&mut self, repair: Repair) {
+        if self.rng.u8(..3) == 0 {
+            self.later.push(repair);
+        } else {
+            let eighths = self.rng.u64(1..=REPAIR_EIGHTHS);
+            let at = self.now() + eighths * self.round_trip_units() / 8;
+            self.schedule.put(at, Event::Repair(repair));
+        }
+    }
+
+    pub(super) fn repair(&mut self, repair: Repair) {
+        match repair {
+            Repair::Mend(cable) => self.mend(cable),
+            Repair::MendAll => {
+                for cable in 0..self.graph.cables().len() {
+                    self.mend(cable);
+                }
+            }
+            Repair::Start(node) => self.start(node),
+            Repair::GoOn(stay) => self.set_halted(stay, false),
+            Repair::Eat(stay) => self.set_sated(stay, false),
+            Repair::Believe { at, about } => {
+                self.lies[at * self.graph.nodes() + about] = false;
+                self.notice_soon(at, about);
+            }
+            Repair::Flap { node, times } => {
+                let nodes = self.graph.nodes();
+                for at in (0..nodes).filter(|at| *at != node) {
+                    let lie = &mut self.lies[at * nodes + node];
+                    *lie = times > 0 && !*lie;
+                    self.notice_soon(at, node);
+                }
+                if times > 0 {
+                    let eighths = self.rng.u64(1..=24);
+                    let at = self.now() + eighths * self.round_trip_units() / 8;
+                    let times = times - 1;
+                    let again = Repair::Flap { node, times };
+                    self.schedule.put(at, Event::Repair(again));
+                }
+            }
+        }
+    }
+
+    /// Cuts a cable.
+    pub fn cut(&mut self, cable: usize) {
+        self.set_cut(cable, true);
+    }
+
+    /// Mends a cable.
+    pub fn mend(&mut self, cable: usize) {
+        self.set_cut(cable, false);
+    }
+
+    fn set_cut(&mut self, cable: usize, cut: bool) {
+        if self.graph.is_cut(cable) != cut {
+            self.graph.set_cut(cable, cut);
+            let ends = self.graph.cables()[cable];
+            self.witness.see(&Fact::Cable { ends, cut }, &self.graph);
+            self.paths_changed();
+        }
+    }
+
+    /// Cuts all cables between nodes of different parts.
+    pub fn divide(&mut self, part: &[u8]) {
+        let before: Vec<bool> = (0..self.graph.cables().len())
+            .map(|cable| self.graph.is_cut(cable))
+            .collect();
+        self.graph.divide(part);
+        for (cable, before) in before.into_iter().enumerate() {
+            if !before && self.graph.is_cut(cable) {
+                let ends = self.graph.cables()[cable];
+                self.witness
+                    .see(&Fact::Cable { ends, cut: true }, &self.graph);
+            }
+        }
+        self.paths_changed();
+    }
+
+    /// Kills an application.
+    pub fn kill(&mut self, stay: StayId) {
+        let member = &mut self.members[stay];
+        if member.group.take().is_none() {
+            return;
+        }
+        member.inbox.clear();
+        let node = member.node;
+        self.at_node[node] = None;
+        self.witness.see(&Fact::Died { stay }, &self.graph);
+    }
+
+    /// Kills a node and what runs there.
+    pub fn crash(&mut self, node: usize) {
+        if !self.graph.runs(node) {
+            return;
+        }
+        if let Some(stay) = self.at_node[node] {
+            self.kill(stay);
+        }
+        self.graph.set_running(node, false);
+        self.net.lose_half_of(node, &mut self.rng);
+        self.witness
+            .see(&Fact::Node { node, runs: false }, &self.graph);
+        self.paths_changed();
+    }
+
+    /// Starts a node that died.
+    fn start(&mut self, node: usize) {
+        if self.graph.runs(node) {
+            return;
+        }
+        self.graph.set_running(node, true);
+        // Its link layer knows nobody yet.
+        let nodes = self.graph.nodes();
+        self.told[node * nodes..(node + 1) * nodes].fill(true);
+        self.witness
+            .see(&Fact::Node { node, runs: true }, &self.graph);
+        self.paths_changed();
+    }
+
+    pub(super) fn set_halted(&mut self, stay: StayId, still: bool) {
+        let member = &mut self.members[stay];
+        if member.group.is_some() && member.halted != still {
+            member.halted = still;
+            self.witness.see(&Fact::Halted { stay, still }, &self.graph);
+            self.wake(stay);
+        }
+    }
+
+    pub(super) fn set_sated(&mut self, stay: StayId, sated: bool) {
+        let member = &mut self.members[stay];
+        if member.group.is_some() && member.application.sated != sated {
+            member.application.sated = sated;
+            self.witness.see(&Fact::Sated { stay, sated }, &self.graph);
+            self.wake(stay);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Groups under many seeds, or under the one that `COVALENT_SIM_SEED` names; everybody dying at every step of a change; and built wrong, to see
+//! it found.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use covalent_sim::{
+    group::{
+        Mutant, Options, Report, World,
+        figures::{Cause, measure_all},
+        options::{Fault, Faults},
+        run, run_seeds,
+        steps::{Case, walk},
+    },
+    shape::Shape,
+};
+
+/// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
+const SEEDS: u64 = 500;
+/// Seeds within which a mutant must be found.
+const MUTANT_SEEDS: u64 = 100;
+/// Round trips from the first evidence to the last view, at most.
+const CHANGE_ROUND_TRIPS: f64 = 3.0;
+
+/// Each with the nodes and the faults that it needs to show, and the checkers that may find it.
+const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 12] = [
+    (Mutant::AcksBeforeHeld, 5, &[], &["all-or-none"]),
+    (Mutant::SkipsNull, 5, &[], &["total-order"]),
+    (
+        Mutant::DeliversWhenReceived,
+        5,
+        &[Fault::Crash],
+        &["total-order", "all-or-none"],
+    ),
+    (
+        Mutant::TrimsByQuorum,
+        5,
+        &[Fault::Crash, Fault::Late],
+        &["total-order", "all-or-none"],
+    ),
+    (
+        Mutant::TakesMaxTrim,
+        5,
+        &[Fault::Crash, Fault::Late],
+        &["total-order", "all-or-none"],
+    ),
+    (
+        Mutant::KeepsDeliveringWedged,
+        5,
+        &[Fault::Crash, Fault::Late],
+        &["minority"],
+    ),
+    (
+        Mutant::UnfreezesReceived,
+        5,
+        &[Fault::Crash, Fault::Late],
+        &["grows"],
+    ),
+    (
+        Mutant::AnyMajority,
+        2,
+        &[Fault::Partition],
+        &["view-agreement"],
+    ),
+    (
+        Mutant::BreaksPromise,
+        5,
+        &[Fault::Midway, Fault::Accuse],
+        &["grows"],
+    ),
+    (
+        Mutant::NoDecidedFirst,
+        5,
+        &[Fault::Kill, Fault::Accuse],
+        &["convergence", "told"],
+    ),
+    (
+        Mutant::ResendsDelivered,
+        5,
+        &[Fault::Kill],
+        &["exactly-once", "told"],
+    ),
+    (Mutant::NoCredit, 5, &[Fault::Full], &["bounded"]),
+];
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is `{text}`, which is not a number")),
+    )
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are reported")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+#[test]
+fn every_promise_of_groups_holds_under_every_seed() {
+    let options = Options::default();
+    if let Some(seed) = variable("COVALENT_SIM_SEED") {
+        let world = World::new(seed, &options, true).unwrap_or_else(|error| panic!("{error}"));
+        if let Err(failure) = world.run(seed).0 {
+            for entry in &failure.trace {
+                say(&format!("{:8} {}", entry.at, entry.text));
+            }
+            panic!("{failure}");
+        }
+        return;
+    }
+    let seeds = variable("COVALENT_SIM_SEEDS").unwrap_or(SEEDS);
+    let start = Instant::now();
+    let report = run_seeds(0..seeds, &options, |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    let elapsed = start.elapsed();
+    say(&format!(
+        "{seeds} seeds in {:.1} s, {:.0} seeds/s: {report:?}",
+        elapsed.as_secs_f64(),
+        seeds as f64 / elapsed.as_secs_f64()
+    ));
+    // A simulation in which nothing happens proves nothing.
+    for (what, count) in report.figures() {
+        let rare = what.contains("most") || what == "bad";
+        assert!(rare || count >= seeds / 20, "{what}: {count} only");
+    }
+    assert_eq!(report.bad, 0, "an honest member was not understood");
+}
+
+#[test]
+fn a_seed_of_groups_is_one_run() {
+    for seed in 0..20 {
+        let options = Options::default();
+        let runs: [Report; 2] =
+            [(); 2].map(|()| run(seed, &options).unwrap_or_else(|failure| panic!("{failure}")));
+        assert_eq!(runs[0], runs[1]);
+        // Looking on changes nothing.
+        let world = World::new(seed, &options, true).unwrap_or_else(|error| panic!("{error}"));
+        let (recorded, trace) = world.run(seed);
+        assert_eq!(
+            recorded.unwrap_or_else(|failure| panic!("{failure}")),
+            runs[0]
+        );
+        assert!(trace.len() > 20, "seed {seed}: {}", trace.len());
+    }
+}
+
+#[test]
+fn every_mutant_of_groups_is_found_by_the_checker_that_watches_for_it() {
+    assert_eq!(MUTANTS.map(|(mutant, ..)| mutant), Mutant::ALL);
+    for (mutant, nodes, faults, checkers) in MUTANTS {
+        let options = Options {
+            nodes: Some(nodes),
+            faults: Some(Faults::of(faults)),
+            mutant: Some(mutant),
+            ..Options::default()
+        };
+        let failure = run_seeds(0..MUTANT_SEEDS, &options, |_| ControlFlow::Continue(()))
+            .expect_err(&format!("{mutant}: not found in {MUTANT_SEEDS} seeds"));
+        assert!(
+            checkers.contains(&failure.violation.checker),
+            "{mutant}: {failure}"
+        );
+        assert!(failure.to_string().contains(&options.command(failure.seed)));
+        // It replays, and without the mutant nothing is found.
+        let again = run(failure.seed, &options).expect_err("it failed before");
+        assert_eq!(again.violation, failure.violation);
+        let options = Options {
+            mutant: None,
+            ..options
+        };
+        run(failure.seed, &options).unwrap_or_else(|failure| panic!("without: {failure}"));
+    }
+}
+
+/// From the first evidence to the view of the last one who is left, on eight nodes.
+#[test]
+fn a_change_of_views_takes_three_round_trips_at_most() {
+    for shape in [Shape::full(8), Shape::ring_with_chords(8, 2)] {
+        for cause in Cause::ALL {
+            let passages =
+                measure_all(&shape, cause, 2).unwrap_or_else(|problem| panic!("{problem}"));
+            say(&format!("{}, {}: {passages}", shape.name, cause.as_str()));
+            assert!(
+                passages.round_trips(100) <= CHANGE_ROUND_TRIPS,
+                "{}, {cause:?}: {passages}",
+                shape.name
+            );
+        }
+    }
+}
+
+/// Whoever dies, and whoever dies in the change that follows, and behind whichever envelope.
+#[test]
+fn somebody_may_die_at_every_step_of_a_change() {
+    let mut deaths = 0;
+    for members in [3, 5] {
+        for first in 0..members {
+            for second in (0..members).filter(|second| *second != first) {
+                for envelopes in 0.. {
+                    let case = Case {
+                        members,
+                        first,
+                        second,
+                        envelopes,
+                        seed: u64::from(envelopes),
+                    };
+                    if !walk(&case).unwrap_or_else(|problem| panic!("{problem}")) {
+                        break;
+                    }
+                    deaths += 1;
+                }
+            }
+        }
+    }
+    say(&format!("{deaths} deaths in the midst of a change"));
+    assert!(deaths > 200, "{deaths}");
+}

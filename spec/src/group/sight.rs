@@ -1,0 +1,67 @@
+//! What a search must come by, or it shows nothing about it.
+
+use super::world::{World, life};
+
+/// Something that happens in a state, or happened on the way to it.
+pub struct Sight {
+    /// What.
+    pub name: &'static str,
+    happened: fn(&World) -> bool,
+}
+
+impl Sight {
+    /// Whether it did.
+    #[must_use]
+    pub fn is_seen(&self, world: &World) -> bool {
+        (self.happened)(world)
+    }
+}
+
+/// All of them.
+pub const ALL: &[Sight] = &[
+    sight("a message was told to all", |world| {
+        let first = world.sides.first().map(|side| &side.told.messages);
+        first.is_some_and(|first| {
+            !first.is_empty() && world.sides.iter().all(|side| side.told.messages == *first)
+        })
+    }),
+    sight(
+        "somebody died with a message that all others have",
+        |world| {
+            let died = |side: &&_| -> bool {
+                let side: &std::sync::Arc<super::world::Side> = side;
+                side.group.is_none() && !side.told.messages.is_empty()
+            };
+            world.sides.iter().filter(died).count() > 0
+        },
+    ),
+    sight("a view without the oldest began", |world| {
+        views(world, |view| view.rank_of(life(0)).is_none())
+    }),
+    sight("a second change began from a view of a change", |world| {
+        views(world, |view| view.number >= 3)
+    }),
+    sight("half with the oldest went on", |world| {
+        world.sides.iter().any(|side| {
+            let mut views = side.told.views.windows(2);
+            views.any(|two| 2 * two[1].members.len() == two[0].voters.len())
+        })
+    }),
+    sight("a minority said that it stopped", |world| {
+        let mut sides = world.sides.iter();
+        sides.any(|side| side.group.is_some() && side.told.stopped && !side.told.excluded)
+    }),
+    sight("somebody who lives was left out and knows it", |world| {
+        let mut sides = world.sides.iter();
+        sides.any(|side| side.group.is_some() && side.told.excluded)
+    }),
+];
+
+const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
+    Sight { name, happened }
+}
+
+fn views(world: &World, wanted: impl Fn(&covalent_protocol::group::View) -> bool) -> bool {
+    let mut views = world.sides.iter().flat_map(|side| &side.told.views);
+    views.any(wanted)
+}
