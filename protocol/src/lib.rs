@@ -17,6 +17,7 @@
 //! | [`node`] | peers, queues, dispatch, resolution |
 //! | [`verb`] | what applications ask of a region |
 //! | [`region`] | regions, and verbs executed on them |
+//! | [`agreement`] | how control and the dataplane come to hold one configuration |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
@@ -30,10 +31,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod agreement;
 mod clock;
 mod counters;
 mod event;
 mod exchange;
+pub mod group;
 mod host;
 mod latch;
 mod link;

@@ -27,7 +27,7 @@
 //! The check (slice 8) of the last record in a frame is the frame's CRC-64/NVME: of everything before it, the Ethernet header included, and of
 //! the number of records, so a frame that was cut short at the end of a record is none. That of the other records is zero.
 
-mod crc;
+pub(crate) mod crc;
 pub mod frame;
 pub mod message;
 pub mod record;

@@ -1,0 +1,251 @@
+//! Groups: views, and multicasts in one order for all.
+//!
+//! A [`Group`] is one member: a pure machine without clock and I/O. Each member keeps a [table](row) with a row for each member, writes its own
+//! row only, and pushes it to the others as [envelopes](wire), which are `send` verbs into their receive queues. Multicasts travel in batches,
+//! whose order is (round, rank of the sender); one is delivered when the rows say that every member holds it.
+//!
+//! ```text
+//!  multicast ─► pending ─► batch of a round ─► envelope ─► poll_send
+//!                                                             │ verbs
+//!  poll_event ◄── order ◄── batches, rows ◄── pair's order ◄── on_envelope
+//! ```
+//!
+//! # Guarantees
+//! Memory is allocated in [`Group::new`] only (a clone gets its own as it needs it). No input panics. What is kept is bounded: 64 rounds of 4 KiB of each
+//! member, 64 KiB of own messages, eight envelopes from and to each member.
+
+mod config;
+mod contact;
+mod event;
+mod flow;
+mod hash;
+mod pair;
+mod receive;
+mod rounds;
+pub mod row;
+mod send;
+mod table;
+pub mod wire;
+
+use alloc::vec::Vec;
+
+pub use config::GroupConfig;
+pub use contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View};
+pub use event::{End, Event, GroupCounters, GroupStanding, MulticastError, Parcel, Stop, Ticket};
+use flow::Flow;
+use pair::Pair;
+pub use pair::WINDOW;
+pub use rounds::{PENDING_BYTES_MAX, ROUNDS_OPEN};
+use rounds::{Pending, Rounds};
+use table::Table;
+pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
+
+/// One member of a group: a pure machine.
+#[derive(Debug, Clone)]
+pub struct Group {
+    config: GroupConfig,
+    phase: Phase,
+    /// Without members while there is none.
+    view: View,
+    /// The own rank in it.
+    me: usize,
+    table: Table,
+    rounds: Rounds,
+    pending: Pending,
+    /// Own messages that were taken in.
+    accepted: u64,
+    has_state: bool,
+    flow: Flow,
+    pairs: Vec<Pair>,
+    /// The pair that is asked next for something to say.
+    next_pair: usize,
+    /// The view is to be told.
+    view_is_news: bool,
+    counters: GroupCounters,
+}
+
+/// What it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    /// It is in no view.
+    Seeking,
+    /// Multicasts are delivered as they are held by all.
+    Flowing,
+}
+
+impl Group {
+    /// A member that is in no view yet. All memory is allocated here. What `config` says beyond its bounds is taken as the bound.
+    #[must_use]
+    pub fn new(config: GroupConfig) -> Self {
+        let config = config.bounded();
+        let members_max = usize::from(config.members_max);
+        Self {
+            config,
+            phase: Phase::Seeking,
+            view: View::default(),
+            me: 0,
+            table: Table::new(members_max),
+            rounds: Rounds::new(members_max),
+            pending: Pending::new(),
+            accepted: 0,
+            has_state: config.stateless,
+            flow: Flow::default(),
+            pairs: (1..members_max).map(|_| Pair::with_room()).collect(),
+            next_pair: 0,
+            view_is_news: false,
+            counters: GroupCounters::default(),
+        }
+    }
+
+    /// A member of a view on which all its members agree already, at its beginning: nothing was said in it. For who does not found.
+    ///
+    /// `None` if `config.me` is not in the view, or the view has more members than there is room for.
+    #[must_use]
+    pub fn with_view(config: GroupConfig, view: View) -> Option<Self> {
+        let mut group = Self::new(config);
+        let me = view
+            .members
+            .iter()
+            .position(|member| *member == config.me)?;
+        if view.members.len() > usize::from(group.config.members_max) {
+            return None;
+        }
+        group.has_state |= view.voters.contains(me);
+        group.begin_view(view, me);
+        Some(group)
+    }
+
+    fn begin_view(&mut self, view: View, me: usize) {
+        (self.view, self.me, self.phase) = (view, me, Phase::Flowing);
+        self.table.begin(view.members.len(), view.voters);
+        self.rounds.clear();
+        self.flow.begin();
+        let others = view.members.iter().enumerate();
+        for (rank, member) in others.filter(|&(rank, _)| rank != me) {
+            let known = self.pairs.iter().position(|pair| pair.contact == *member);
+            let free = || self.pairs.iter().position(Pair::is_free);
+            if let Some(at) = known.or_else(free) {
+                let pair = &mut self.pairs[at];
+                if pair.is_free() {
+                    pair.begin(*member, view.number, false);
+                }
+                (pair.rank, pair.said_rounds) = (Some(rank), 0);
+            }
+        }
+        self.view_is_news = true;
+    }
+
+    /// An envelope ended. Each one of [`Group::poll_send`] ends once.
+    pub fn on_end(&mut self, ticket: Ticket, end: End) {
+        if let Some(pair) = self.pair_of(ticket.life) {
+            let pair = &mut self.pairs[pair];
+            pair.on_end(ticket.number, end);
+            pair.gone |= end == End::Gone;
+        }
+    }
+
+    /// The way to a node was lost or found: the link layer's word.
+    pub fn on_path(&mut self, guid: u64, up: bool) {
+        for pair in &mut self.pairs {
+            if !pair.is_free() && pair.contact.guid == guid {
+                pair.lost = !up;
+            }
+        }
+    }
+
+    /// A pace went by: something is said to the next member if nothing was since the last one. Decides nothing else.
+    pub fn on_tick(&mut self) {
+        if let Some(next) = self.next_in_ring() {
+            let pair = &mut self.pairs[next];
+            pair.ball_is_due |= pair.quiet;
+        }
+        for pair in &mut self.pairs {
+            pair.quiet = true;
+            pair.on_tick();
+        }
+    }
+
+    /// The pair of the member that comes after this one by rank and can be reached.
+    fn next_in_ring(&self) -> Option<usize> {
+        let n = self.view.members.len();
+        let ranks = (1..n).map(|step| (self.me + step) % n);
+        ranks
+            .filter_map(|rank| self.pairs.iter().position(|pair| pair.rank == Some(rank)))
+            .find(|&pair| self.pairs[pair].is_reached())
+    }
+
+    /// Multicasts 1 to [`MULTICAST_BYTES_MAX`] bytes. Returns the number of this message among those of this life, from 1.
+    ///
+    /// # Errors
+    /// [`MulticastError::Full`], [`MulticastError::Stopped`], [`MulticastError::TooLong`], [`MulticastError::Empty`].
+    pub fn multicast(&mut self, data: &[u8]) -> Result<u64, MulticastError> {
+        if data.is_empty() {
+            return Err(MulticastError::Empty);
+        }
+        if data.len() > MULTICAST_BYTES_MAX {
+            return Err(MulticastError::TooLong);
+        }
+        if !self.pending.push(data) {
+            return Err(MulticastError::Full);
+        }
+        self.accepted += 1;
+        self.counters.multicasts += 1;
+        Ok(self.accepted)
+    }
+
+    /// The view that it is in.
+    #[must_use]
+    pub const fn view(&self) -> Option<&View> {
+        match self.phase {
+            Phase::Seeking => None,
+            Phase::Flowing => Some(&self.view),
+        }
+    }
+
+    /// What it is now.
+    #[must_use]
+    pub const fn standing(&self) -> GroupStanding {
+        match self.phase {
+            Phase::Seeking => GroupStanding::Seeking,
+            Phase::Flowing => GroupStanding::Member,
+        }
+    }
+
+    /// For whose application the others wait: who has taken least, if not all took the same.
+    #[must_use]
+    pub fn holds_up(&self) -> Option<Contact> {
+        let delivered = |rank: &usize| self.table.row(*rank).frontier.delivered;
+        let ranks = 0..self.table.len();
+        let least = ranks.clone().min_by_key(delivered)?;
+        let most = ranks.max_by_key(delivered)?;
+        let holds = delivered(&least) < delivered(&most);
+        holds
+            .then(|| self.view.members.get(least).copied())
+            .flatten()
+    }
+
+    /// What happened since the beginning.
+    #[must_use]
+    pub const fn counters(&self) -> &GroupCounters {
+        &self.counters
+    }
+
+    /// Bytes of multicasts and envelopes that are kept now. See the bounds above.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let early: usize = self.pairs.iter().map(Pair::kept_bytes).sum();
+        self.pending.len() + self.rounds.held_bytes() + early
+    }
+
+    fn pair_of(&self, life: Life) -> Option<usize> {
+        let of_life = |pair: &Pair| !pair.is_free() && pair.contact.life == life;
+        self.pairs.iter().position(of_life)
+    }
+
+    /// The own row grew.
+    fn row_grew(&mut self) {
+        for pair in &mut self.pairs {
+            pair.row_is_news |= pair.rank.is_some();
+        }
+    }
+}
