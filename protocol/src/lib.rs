@@ -18,6 +18,7 @@
 //! | [`verb`] | what applications ask of a region |
 //! | [`region`] | regions, and verbs executed on them |
 //! | [`agreement`] | how control and the dataplane come to hold one configuration |
+//! | [`tree`] | who is where beyond the neighbours |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
@@ -49,18 +50,20 @@ mod refusal;
 pub mod region;
 mod reply;
 mod transaction;
+pub mod tree;
 pub mod verb;
 pub mod wire;
 
 pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
-pub use event::{DownReason, LinkEvent};
+pub use event::{DownReason, LinkEvent, NodeEvent};
 pub use exchange::ExchangeId;
 pub use host::{Execution, Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError,
+    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PeerView,
+    SubmitError, WayView,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;
