@@ -175,7 +175,7 @@ fn a_changed_byte_is_found() {
     pipe.bind(&Match::Any).unwrap();
     let replay = App::ready(
         REPLAY,
-        &["--socket", &a, "--port", "p0", "--patience-ms", "300"],
+        &["--socket", &a, "--port", "p0", "--patience-ms", "10000"],
     );
     let mut seen = 0;
     while seen < 24 {
@@ -216,9 +216,10 @@ fn an_echo_counts_to_its_end() {
             "ethertype:0x0800",
         ],
     );
+    // It waits in vain for the others, so long.
     let replay = App::start(
         REPLAY,
-        &["--socket", &a, "--port", "p0", "--patience-ms", "100"],
+        &["--socket", &a, "--port", "p0", "--patience-ms", "1500"],
     );
     let (echoed, status) = echo.report();
     assert!(status.success());

@@ -7,6 +7,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use covalent_pipe::seqpacket::Connection;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -120,7 +121,8 @@ fn both_signals_end_it_cleanly() {
                 .spawn()
                 .expect("covalentd runs"),
         );
-        eventually("the socket is there", || socket.exists());
+        // Its name is there a moment before anybody is listening.
+        eventually("it listens", || Connection::connect(&socket).is_ok());
         let mut client = Client::connect(&socket);
         assert_eq!(client.status().pid, child.0.id());
         kill(Pid::from_raw(child.0.id().cast_signed()), signal).expect("it runs");
@@ -157,8 +159,7 @@ fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
         let pid = child.0.id();
         // The socket of the killed one lies there still: what counts is who answers.
         eventually("it answers", || {
-            covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
-                && Client::connect(&socket).status().pid == pid
+            Connection::connect(&socket).is_ok() && Client::connect(&socket).status().pid == pid
         });
         guids.push(Client::connect(&socket).status().guid);
         drop(child);

@@ -167,7 +167,7 @@ fn a_subscriber_that_does_not_read_is_told_and_closed() {
 #[test]
 fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_first() {
     let dir = tempfile::tempdir().expect("a directory");
-    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut node = Node::new(dir.path(), "a", &["p0"], "").start();
     let guid = node.guid();
     let socket = node.config.socket_path();
     let mut second = node.config.clone();
@@ -181,11 +181,10 @@ fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_fir
         .to_string();
     assert!(error.contains("another daemon"), "{error}");
     Client::connect(&socket);
-    let config = node.config.clone();
-    node.daemon.expect("runs").stop();
+    node.daemon.take().expect("runs").stop();
     assert!(!socket.exists());
-    let again = covalent_dataplane::Daemon::start(config).expect("starts again");
-    assert_eq!(again.guid().bits(), guid, "the identity is kept");
+    let again = node.start();
+    assert_eq!(again.guid(), guid, "the identity is kept");
 }
 
 #[test]
@@ -193,8 +192,8 @@ fn who_connects_and_says_nothing_is_told_and_closed() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let mut idle = node.client();
-    let silent = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
     let begun = Instant::now();
+    let silent = Connection::connect(&node.config.socket_path()).expect("the daemon listens");
     assert!(
         silent.wait(Some(PATIENCE)).expect("poll works"),
         "the daemon hears the silence"

@@ -119,7 +119,9 @@ impl Group {
         if (self.table.row(self.me).change, self.trying.suspects) != before {
             self.change_grew();
         }
+        // Who is left out by the word of others can hear of the decision only from those whom it reaches.
         let left = self.view.everybody().without(self.trying.suspects);
+        let left = left.without(self.unreached());
         let minority = !left.is_quorum_of(self.view.voters);
         if minority != self.trying.minority {
             self.trying.minority = minority;
@@ -145,6 +147,12 @@ impl Group {
 
         self.accept();
         let left = self.view.everybody().without(self.trying.suspects);
+        let reached = left.without(unreached);
+        if !reached.is_quorum_of(self.view.voters) && members != unreached {
+            // It accuses somebody who returned since.
+            self.begin_attempt(seen.saturating_add(1));
+            return;
+        }
         if let Some(leader) = left.and(self.view.voters).lowest() {
             let ballot = Ballot::new(attempt, leader);
             if leader == me && ballot < self.promised_by(left.with(me)) {

@@ -59,7 +59,8 @@ pub fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
 impl Group {
     /// Ranks of those who are gone, or to whom no path leads.
     pub(super) fn unreached(&self) -> Members {
-        let pairs = self.pairs.iter().filter(|pair| !pair.is_reached());
+        let pairs = self.pairs.iter();
+        let pairs = pairs.filter(|pair| pair.suspected || !pair.is_reached());
         pairs
             .filter_map(|pair| pair.rank)
             .fold(Members::NONE, Members::with)
@@ -92,14 +93,9 @@ impl Group {
 
     /// The application judges that a member holds everybody up: it is to go. It does not return under this life.
     pub fn suspect(&mut self, member: Life) {
-        self.is_gone(member);
-        self.settle();
-    }
-
-    /// It does not return under this life.
-    pub(super) fn is_gone(&mut self, life: Life) {
-        if let Some(at) = self.pair_of(life) {
-            self.pairs[at].gone = true;
+        if let Some(at) = self.pair_of(member) {
+            self.pairs[at].suspected = true;
         }
+        self.settle();
     }
 }

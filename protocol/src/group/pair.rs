@@ -28,6 +28,8 @@ pub struct Pair {
     pub leftover: bool,
     /// It does not return under this life.
     pub gone: bool,
+    /// The application said that it should go. It is told what is said of the view's end all the same.
+    pub suspected: bool,
     /// No path leads to its node.
     pub lost: bool,
 
@@ -150,6 +152,7 @@ impl Pair {
             rank: None,
             since: 0,
             gone: false,
+            suspected: false,
             lost: false,
             next: 1,
             settled: 0,

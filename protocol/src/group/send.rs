@@ -55,12 +55,12 @@ impl Group {
             // Nothing of a view comes before the end of the one before it.
             return pair.has_room().then_some(Say::New(What::End));
         }
-        let rank = pair.rank?;
+        pair.rank?;
         let news = match self.phase {
             Phase::Flowing => self.news_of_flow(pair),
             Phase::Wedged => {
                 let told = pair.change_is_news && pair.has_room();
-                (told && !self.trying.suspects.contains(rank)).then_some(Say::New(What::Change))
+                told.then_some(Say::New(What::Change))
             }
             Phase::Ending => None,
             Phase::Seeking | Phase::Stopped | Phase::Left => return None,

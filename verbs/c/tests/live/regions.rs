@@ -1,13 +1,19 @@
 //! Durable regions as C programs use them.
 
-use std::{ffi::CString, path::Path};
+use std::{
+    ffi::CString,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use covalent::*;
+use covalent_api::config::Config;
 use covalent_dataplane::Daemon;
 
 use crate::{
     calls::{SOON_NS, fails, ok},
-    nodes::config,
+    nodes::{config, soon},
 };
 
 const NOWHERE: covalent_region = covalent_region { handle: 0 };
@@ -75,6 +81,23 @@ fn add(device: covalent_device) {
     ok(covalent_verb_queue_close(queue));
 }
 
+/// Starts the daemon where another one has ended in this process. A program that another test starts has copies of all descriptors for an
+/// instant, and with them the locks of the one that has ended.
+fn start_again(config: &Config) -> Daemon {
+    let deadline = soon();
+    loop {
+        match Daemon::start(config.clone()) {
+            Err(error)
+                if error.to_string().contains("in use by another daemon")
+                    && Instant::now() < deadline =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            started => return started.unwrap(),
+        }
+    }
+}
+
 #[test]
 fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
     let directory = tempfile::tempdir().unwrap();
@@ -82,7 +105,7 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
     let journal = format!("[journal]\ndirectory = \"{at}/journal\"\nfile_mib = 1");
     let config = config(&directory, "a", &["p0"], &journal);
     for life in 0..3 {
-        let daemon = Daemon::start(config.clone()).unwrap();
+        let daemon = start_again(&config);
         let device = attach(&config.socket_path());
         let (status, region) = register(device, 4096);
         ok(status);
@@ -115,7 +138,7 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
         ok(covalent_region_close(region));
         daemon.stop();
     }
-    let daemon = Daemon::start(config.clone()).unwrap();
+    let daemon = start_again(&config);
     let device = attach(&config.socket_path());
     let (status, region) = register(device, 64);
     ok(status);
