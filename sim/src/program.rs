@@ -245,6 +245,11 @@ impl Host for Program<'_> {
         }
     }
 
+    fn path(&mut self, guid: u64, up: bool) {
+        let by = self.life();
+        self.witness.see(Fact::Path { by, peer: guid, up });
+    }
+
     fn link_event(&mut self, event: LinkEvent) {
         let (LinkEvent::Up { port, .. } | LinkEvent::Down { port, .. }) = event;
         if matches!(event, LinkEvent::Down { .. }) {

@@ -857,6 +857,11 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,
         CompletionOutcome::Malformed => Outcome::Malformed,
+        CompletionOutcome::Path { .. } => {
+            return Err(Error::Unintelligible(
+                "word of a path in answer to a verb".to_owned(),
+            ));
+        }
     };
     Ok((outcome, moment))
 }

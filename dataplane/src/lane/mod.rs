@@ -18,6 +18,7 @@ mod idle;
 mod offer;
 mod outbox;
 mod pacer;
+mod paths;
 mod pending;
 mod port_slot;
 mod receive;
@@ -52,6 +53,7 @@ use self::{
     gather::Gather,
     idle::Idler,
     outbox::Outbox,
+    paths::Watchers,
     pending::PendingTable,
     port_slot::{Policy, PortSlot},
     release::Release,
@@ -178,6 +180,7 @@ impl Lane {
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX, node.askers_max()),
+            watchers: Watchers::new(),
             seals: std::hash::RandomState::new(),
             clock: 0,
             told: 0,

@@ -69,6 +69,7 @@ impl Node {
     /// was made. What is still under way from an earlier life of it cannot do that, because [`Self::void_agreements`]
     /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
+        self.paths.hear(at);
         let link = &mut self.links[at];
         if link.handshake.is_with_another(hello.guid) {
             // Whoever it was may hold the epoch that was being agreed on.
@@ -112,6 +113,7 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
+        self.tell_paths(host);
         // Whoever is there now may have a path to those who are not.
         self.forget_dead_ends(host);
     }

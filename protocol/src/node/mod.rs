@@ -8,6 +8,7 @@
 //! | `durable` | what may not be told before it is on disk |
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
+//! | `path` | which nodes are reached, told when it changes |
 //! | `transmit` | what goes into the next frame |
 //! | `credit` | how much may be under way |
 //! | `failure` | a link fails: what was open becomes unresolved |
@@ -26,6 +27,7 @@ mod durable;
 mod failure;
 mod greet;
 mod hash;
+mod path;
 mod receive;
 mod relay;
 mod resolve;
@@ -38,11 +40,11 @@ mod watch;
 use alloc::vec::Vec;
 use core::fmt;
 
-use self::relay::Relays;
 pub use self::{
     ask::AskError,
     view::{LinkView, PeerView},
 };
+use self::{path::Paths, relay::Relays};
 pub use crate::link::LinkState;
 use crate::{
     Host, Moment, Name, Reply,
@@ -182,6 +184,8 @@ pub struct Node {
     clock: Clock,
     /// Up to here the host's journal is on disk.
     durable: u64,
+    /// Which peers are reached.
+    paths: Paths,
     /// Where the host writes a reply.
     reply: Reply,
 }
@@ -219,6 +223,7 @@ impl Node {
             frames_without_link: 0,
             clock: Clock::default(),
             durable: 0,
+            paths: Paths::default(),
             reply: Reply::with_room(message_bytes_max),
         }
     }
@@ -253,6 +258,7 @@ impl Node {
         }
         self.peers
             .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
+        self.paths.grow(PEERS_PER_LINK * self.links.len());
         Ok(())
     }
 
@@ -263,6 +269,7 @@ impl Node {
         };
         match (self.links[link].state, up) {
             (LinkState::Down, true) => {
+                self.paths.hear(link);
                 let link = &mut self.links[link];
                 link.state = LinkState::Init;
                 // A carrier that returns paces itself.
@@ -281,6 +288,7 @@ impl Node {
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
         }
+        self.tell_paths(host);
     }
 
     /// The port could not transmit a frame that [`Node::poll_transmit`] gave out: on this cable that is a loss.
@@ -293,6 +301,7 @@ impl Node {
     /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
+        self.count_silence();
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
             link.handshake.tick();
@@ -315,6 +324,7 @@ impl Node {
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
         host.on_clock(self.clock.now());
         self.names.tell(lives, host);
+        self.tell_paths(host);
         self.on_quiet();
     }
 
