@@ -34,6 +34,7 @@ mod clock;
 mod counters;
 mod event;
 mod exchange;
+pub mod group;
 mod host;
 mod latch;
 mod link;

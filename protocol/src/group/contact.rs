@@ -1,0 +1,212 @@
+//! Who belongs to a group: contacts, members and views.
+
+use core::{fmt, ops::Deref};
+
+/// Most members of a group.
+pub const MEMBERS_MAX: usize = 32;
+
+/// One stay of one application in a group: drawn afresh with each join, so nothing of an earlier stay is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Life(
+    /// A random number, not 0.
+    pub u64,
+);
+
+/// Where a member is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Contact {
+    /// Its node.
+    pub guid: u64,
+    /// This stay.
+    pub life: Life,
+    /// Key of its receive queue there.
+    pub rkey: u32,
+}
+
+/// Some of the members of a view, by rank: bit 0 is rank 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Members(u32);
+
+impl Members {
+    /// Nobody.
+    pub const NONE: Self = Self(0);
+
+    /// Those whose bits are set.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// A bit for each rank.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The ranks below `count`, which is 0 to [`MEMBERS_MAX`].
+    #[must_use]
+    pub const fn first(count: usize) -> Self {
+        if count >= MEMBERS_MAX {
+            Self(u32::MAX)
+        } else {
+            Self((1 << count) - 1)
+        }
+    }
+
+    /// The member of rank `rank`, below [`MEMBERS_MAX`], alone.
+    #[must_use]
+    pub const fn only(rank: usize) -> Self {
+        Self(1 << rank)
+    }
+
+    /// Whether the member of rank `rank` is among them; of a rank that no member has, no.
+    #[must_use]
+    pub const fn contains(self, rank: usize) -> bool {
+        rank < MEMBERS_MAX && self.0 & (1 << rank) != 0
+    }
+
+    /// These and the member of rank `rank`, below [`MEMBERS_MAX`].
+    #[must_use]
+    pub const fn with(self, rank: usize) -> Self {
+        Self(self.0 | 1 << rank)
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether there is nobody.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest rank, which is the oldest member.
+    #[must_use]
+    pub const fn lowest(self) -> Option<usize> {
+        if self.0 == 0 {
+            None
+        } else {
+            Some(self.0.trailing_zeros() as usize)
+        }
+    }
+
+    /// The ranks, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = usize> + use<> {
+        (0..MEMBERS_MAX).filter(move |&rank| self.contains(rank))
+    }
+
+    /// Whether they are a quorum of `voters`: more than half of them, or half of them with the oldest one. Any two quorums of the same
+    /// voters have a member in common. Nobody is no quorum.
+    #[must_use]
+    pub const fn is_quorum_of(self, voters: Self) -> bool {
+        let these = self.and(voters);
+        let (have, all) = (2 * these.len(), voters.len());
+        have > all
+            || (have == all
+                && match voters.lowest() {
+                    Some(oldest) => these.contains(oldest),
+                    None => false,
+                })
+    }
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Up to [`MEMBERS_MAX`] contacts in their order, without memory of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Contacts {
+    /// Those from `len` on are the default one.
+    contacts: [Contact; MEMBERS_MAX],
+    len: u8,
+}
+
+impl Contacts {
+    /// Appends one. `false`, and nothing happens, if there are [`MEMBERS_MAX`] already.
+    pub fn push(&mut self, contact: Contact) -> bool {
+        let Some(place) = self.contacts.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *place = contact;
+        self.len += 1;
+        true
+    }
+}
+
+impl Deref for Contacts {
+    type Target = [Contact];
+
+    fn deref(&self) -> &[Contact] {
+        &self.contacts[..usize::from(self.len)]
+    }
+}
+
+impl FromIterator<Contact> for Contacts {
+    /// The first [`MEMBERS_MAX`] of them.
+    fn from_iter<I: IntoIterator<Item = Contact>>(iter: I) -> Self {
+        let mut contacts = Self::default();
+        for contact in iter {
+            if !contacts.push(contact) {
+                break;
+            }
+        }
+        contacts
+    }
+}
+
+impl fmt::Debug for Contacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A view: who belongs to the group. Ranks are in order of age, so rank 0 has been in longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct View {
+    /// Which group: two that were founded under one name have different ones.
+    pub group: u64,
+    /// 1 for the first, then one more each time. There is one view of each number.
+    pub number: u64,
+    /// By rank.
+    pub members: Contacts,
+    /// Those who hold the application's state and count towards a quorum.
+    pub voters: Members,
+}
+
+impl View {
+    /// The rank of a life.
+    #[must_use]
+    pub fn rank_of(&self, life: Life) -> Option<usize> {
+        self.members.iter().position(|member| member.life == life)
+    }
+
+    /// All its members.
+    #[must_use]
+    pub fn everybody(&self) -> Members {
+        Members::first(self.members.len())
+    }
+}
