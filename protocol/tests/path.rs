@@ -117,8 +117,9 @@ fn a_link_is_waited_for_as_long_as_something_is_heard() {
         node.on_tick(host);
         bench.send(B);
         assert!(bench.deliver(A, 0));
-        paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 1);
+        paces_alone(&mut bench, A, HANDSHAKES_IN_VAIN - 2);
         assert_eq!(told(&bench, A), [UP]);
+        // Begins with one more pace.
         bench.run(3);
         bench.assert_up();
     }
