@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// A node's globally unique identifier: 64 random bits, never zero, written as 16 hexadecimal digits.
+/// A globally unique identifier, of a node or of one of its lanes: 64 random bits, never zero, written as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Guid(u64);
@@ -14,6 +14,17 @@ impl Guid {
     #[must_use]
     pub const fn new(bits: u64) -> Option<Self> {
         if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// The address of a lane of the node with this identifier: lane 0 has the node's own, each further lane the next one. Zero, which is
+    /// nobody, is left out.
+    #[must_use]
+    pub const fn lane(self, lane: u32) -> Self {
+        match self.0.overflowing_add(lane as u64) {
+            (bits, false) => Self(bits),
+            // Past the end it goes on at 1. The sum is less than `lane`, so this cannot overflow.
+            (bits, true) => Self(bits + 1),
+        }
     }
 
     /// The 64 bits, as they stand on the wire.
@@ -75,5 +86,15 @@ mod tests {
         assert_eq!(guid.to_string().parse(), Ok(guid));
         assert!("0".parse::<Guid>().is_err());
         assert!("not hex".parse::<Guid>().is_err());
+    }
+
+    #[test]
+    fn lanes_have_addresses_of_their_own() {
+        let node = Guid::new(0x00ab_cdef_0123_4500).expect("non-zero");
+        assert_eq!(node.lane(0), node);
+        assert_eq!(node.lane(3).to_string(), "00abcdef01234503");
+        let last = Guid::new(u64::MAX - 1).expect("non-zero");
+        let addresses = [0, 1, 2, 255].map(|lane| last.lane(lane).bits());
+        assert_eq!(addresses, [u64::MAX - 1, u64::MAX, 1, 254]);
     }
 }

@@ -37,6 +37,19 @@ pub fn check(name: &str) -> Result<(), BadName> {
     }
 }
 
+/// What neighbours are told as the name of a lane of the node `node`: `NODE` for lane 0, `NODE.1` for lane 1. A name that would be too long loses
+/// its end before the dot. `node` is a name by [`check`], and `lane` is below [`crate::config::LANES_MAX`].
+#[must_use]
+pub fn of_lane(node: &str, lane: u32) -> String {
+    if lane == 0 {
+        return node.to_owned();
+    }
+    let number = format!(".{lane}");
+    let room = NAME_BYTES_MAX - number.len();
+    // A name is ASCII, so any place is between two characters.
+    format!("{}{number}", node.get(..room).unwrap_or(node))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +62,15 @@ mod tests {
         assert_eq!(check(&"x".repeat(33)), Err(BadName::TooLong(33)));
         assert_eq!(check("a b"), Err(BadName::Character(' ')));
         assert_eq!(check("größe"), Err(BadName::Character('ö')));
+    }
+
+    #[test]
+    fn lanes_have_names_that_fit() {
+        assert_eq!(of_lane("rack-7", 0), "rack-7");
+        assert_eq!(of_lane("rack-7", 255), "rack-7.255");
+        let longest = "x".repeat(NAME_BYTES_MAX);
+        let name = of_lane(&longest, 12);
+        assert_eq!((name.len(), check(&name)), (NAME_BYTES_MAX, Ok(())));
+        assert!(name.ends_with("x.12"), "{name}");
     }
 }

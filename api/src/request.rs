@@ -180,7 +180,7 @@ pub enum Reply {
         version: u32,
         /// The node's configured name.
         node: String,
-        /// The node's identity.
+        /// The node's identity. The address of a lane is [`Guid::lane`] of it.
         guid: Guid,
         /// How many lanes there are.
         lanes: u32,

@@ -14,7 +14,7 @@ pub type Causes = BTreeMap<String, u64>;
 pub struct NodeStatus {
     /// Configured name.
     pub node: String,
-    /// Identity.
+    /// Identity, which is the address of lane 0 too.
     pub guid: Guid,
     /// Process id of the daemon.
     pub pid: u32,
@@ -113,6 +113,9 @@ pub struct ReclaimedStatus {
 pub struct LaneStatus {
     /// Index.
     pub lane: u32,
+    /// Where verbs of other nodes reach its regions: the node's GUID plus the index. Absent from a daemon that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Guid>,
     /// The core that it is pinned to; `None` if it floats.
     pub core: Option<u32>,
     /// `poll`, `adaptive` or `interrupt`.
@@ -223,9 +226,9 @@ pub struct LinkStatus {
     pub port: String,
     /// `down`, `init` or `up`.
     pub state: String,
-    /// The neighbour, once known.
+    /// The neighbour, once known: the address of a lane of it.
     pub peer: Option<Guid>,
-    /// The neighbour's name, once known.
+    /// The neighbour's name, once known; with the number of its lane (`NAME.1`) if that is not lane 0.
     pub peer_name: Option<String>,
     /// The neighbour's port index, once known.
     pub peer_port: Option<u16>,

@@ -258,6 +258,7 @@ pub enum ConfigCommand {
 /// `covalent sim`
 #[derive(Debug, Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     after_help = "A seed decides everything that is not told here: nodes, cables, faults, verbs and the order of every event. \
     The same seed with the same options is the same run. Every invariant has a checker that is always on; one that is broken is \
     named, with the command that replays it.\n\n\
@@ -273,6 +274,9 @@ pub enum ConfigCommand {
     covalent sim --seed 7 --format json | jq '.trace[] | select(.subject == \"link\").text'"
 )]
 pub struct SimArgs {
+    /// Another simulation than that of links.
+    #[command(subcommand)]
+    pub what: Option<crate::sim::SimCommand>,
     /// The seed of the run to print.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -382,6 +386,12 @@ mod tests {
             &["covalent", "sim", "--seed", "1", "--seeds", "0..5"],
             &["covalent", "sim", "--faults", "loss,reorder"],
             &["covalent", "sim", "--topology", "star"],
+            &["covalent", "sim", "--seed", "1", "mesh"],
+            &["covalent", "sim", "mesh", "--nodes", "1001"],
+            &["covalent", "sim", "mesh", "--shape", "star"],
+            &["covalent", "sim", "mesh", "--faults", "melt"],
+            &["covalent", "sim", "mesh", "--jitter", "91"],
+            &["covalent", "sim", "mesh", "--seed", "1", "--seeds", "0..5"],
             &["covalent"],
         ] {
             assert!(Cli::try_parse_from(refused).is_err(), "{refused:?}");

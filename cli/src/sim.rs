@@ -1,5 +1,7 @@
 //! `covalent sim`: a run of the simulator, or many.
 
+mod mesh;
+
 use std::{
     io::{self, IsTerminal},
     ops::{ControlFlow, Range},
@@ -8,6 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
+use clap::Subcommand;
 use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     Failure, Options, Report, World,
@@ -28,6 +31,13 @@ use crate::{
 
 /// Lines of the trace before a violation that are shown of one seed of many.
 const LAST_LINES: usize = 60;
+
+/// The simulations that have options of their own.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Runs a mesh of up to a thousand nodes with time and faults, and prints what happened.
+    Mesh(mesh::MeshArgs),
+}
 
 /// What is printed of one run as JSON.
 #[derive(Serialize)]
@@ -60,6 +70,10 @@ struct Runs {
 /// # Errors
 /// When nobody reads any more, or the command was asked to end.
 pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    match &args.what {
+        Some(SimCommand::Mesh(args)) => return mesh::run(args, interrupt),
+        None => {}
+    }
     let options = Options {
         nodes: args.nodes.map(usize::from),
         topology: args.topology,

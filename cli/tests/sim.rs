@@ -53,3 +53,35 @@ fn a_simulation_tells_what_happened_and_fails_with_the_command_that_replays_it()
     assert!(again.contains("Broken: exactly-once:"), "{again}");
     assert_eq!(sim(&args).1, again, "{replay}");
 }
+
+#[test]
+fn a_mesh_tells_what_happened_and_is_the_same_run_again() {
+    let chosen = ["mesh", "--shape", "chords:2", "--nodes", "8", "--seed", "3"];
+    let (output, told) = sim(&chosen);
+    assert!(output.status.success(), "{told}");
+    for part in [
+        "seed 3: chords:2, 8 nodes, 10 cables",
+        "is up, epoch 1",
+        "is cut",
+        "failed: ",
+        "round trips to settle from nothing",
+        "Every invariant held. Fingerprint ",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in {told}");
+    }
+    assert_eq!(sim(&chosen).1, told, "the same run again");
+
+    let broken = ["mesh", "--mutant", "retries-blindly", "--faults", "cut"];
+    let (output, told) = sim(&[&broken[..], &["--seeds", "0..30"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("Broken: once:"), "{told}");
+    let replay = told.split("replay: covalent sim ").nth(1).unwrap();
+    let args: Vec<_> = replay.lines().next().unwrap().split(' ').collect();
+    let (output, again) = sim(&args);
+    assert_eq!(output.status.code(), Some(1), "{again}");
+    assert!(again.contains("Broken: once:"), "{again}");
+
+    let (output, told) = sim(&["mesh", "--shape", "full", "--nodes", "20"]);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("has 19 cables, and may have 8"), "{told}");
+}

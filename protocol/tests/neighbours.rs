@@ -211,3 +211,112 @@ fn a_displaced_neighbour_is_told_that_nothing_is_known() {
     assert_eq!(a.host.executed.len(), 1, "and not once more");
     assert_works(&mut a, &mut first, [1, 2]);
 }
+
+/// Two nodes behind one neighbour: `a` has a link to each of them. What they say of themselves is theirs.
+struct Fork {
+    a: Side,
+    ends: [Side; 2],
+}
+
+impl Fork {
+    fn new(ends: [Side; 2]) -> Self {
+        let mut a = side(1);
+        a.node.add_link(1, [2, 0, 0, 0, 1, 1]).unwrap();
+        Self { a, ends }
+    }
+
+    /// Everything that is to be said on cable `at` arrives, one way or the other.
+    fn carry(&mut self, at: u16, towards_a: bool) -> bool {
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let mut moved = false;
+        let end = &mut self.ends[usize::from(at)];
+        let (from, from_port, to, to_port) = if towards_a {
+            (end, 0, &mut self.a, at)
+        } else {
+            (&mut self.a, at, end, 0)
+        };
+        while let Some(len) = from.node.poll_transmit(from_port, &mut buffer) {
+            to.node.on_frame(to_port, &buffer[..len], &mut to.host);
+            moved = true;
+        }
+        moved
+    }
+
+    fn carrier(&mut self, at: u16, up: bool) {
+        let end = &mut self.ends[usize::from(at)];
+        self.a.node.on_carrier(at, up, &mut self.a.host);
+        end.node.on_carrier(0, up, &mut end.host);
+    }
+
+    /// All who have a carrier talk to the end.
+    fn talk(&mut self) {
+        for _ in 0..20 {
+            for side in std::iter::once(&mut self.a).chain(&mut self.ends) {
+                side.node.on_tick(&mut side.host);
+            }
+            for _ in 0..100 {
+                let mut moved = false;
+                for at in 0..2 {
+                    moved |= self.carry(at, false);
+                    moved |= self.carry(at, true);
+                }
+                if !moved {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A verb for the first end is executed there, and its link fails before the result is told.
+    fn cut_behind_an_execution(&mut self, target: u64) {
+        for at in 0..2 {
+            self.carrier(at, true);
+        }
+        self.talk();
+        self.a
+            .node
+            .submit(target, Mode::OnePhase, b"once", 7)
+            .unwrap();
+        self.carry(0, false);
+        self.carry(1, false);
+        assert_eq!(self.executions(), [1, 0], "it went over the first link");
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        while self.ends[0].node.poll_transmit(0, &mut buffer).is_some() {}
+        self.carrier(0, false);
+        self.talk();
+    }
+
+    fn executions(&self) -> [usize; 2] {
+        self.ends.each_ref().map(|end| end.host.executed.len())
+    }
+}
+
+/// Why every lane has an address of its own: two nodes that say one GUID and one incarnation are taken for one, and it is not possible to tell that they are
+/// not. The one that is asked truly never saw what the other has executed, so it is applied once more.
+#[test]
+fn two_that_say_they_are_one_have_a_verb_executed_twice() {
+    let mut fork = Fork::new([side(2), side(2)]);
+    fork.cut_behind_an_execution(2);
+    assert_eq!(fork.executions(), [1, 1], "that is what must not be");
+    assert!(matches!(
+        fork.a.host.completed[..],
+        [(7, Ending::Committed(_))]
+    ));
+}
+
+/// With an address each, only the one that has executed it is asked.
+#[test]
+fn what_one_lane_executed_another_one_is_not_asked_about() {
+    let mut fork = Fork::new([side(2), side(3)]);
+    fork.cut_behind_an_execution(2);
+    assert_eq!(fork.executions(), [1, 0]);
+    assert_eq!(fork.a.host.completed, []);
+    assert_eq!(fork.a.host.in_doubt, [7], "nothing is guessed");
+    fork.carrier(0, true);
+    fork.talk();
+    assert_eq!(fork.executions(), [1, 0]);
+    assert!(matches!(
+        fork.a.host.completed[..],
+        [(7, Ending::Committed(_))]
+    ));
+}

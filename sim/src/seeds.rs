@@ -19,22 +19,34 @@ pub fn run_seeds(
     options: &Options,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
 ) -> Result<Report, Box<Failure>> {
+    let one = |seed| run(seed, options).map_err(Box::new);
+    on_every_core(seeds, one, Report::add, |failure| failure.seed, progress)
+}
+
+/// As [`run_seeds`], with whatever `one` runs: `add` puts two reports together, `seed_of` says whose a failure is.
+pub(crate) fn on_every_core<R: Default + Send, F: Send>(
+    seeds: Range<u64>,
+    one: impl Fn(u64) -> Result<R, F> + Sync,
+    add: impl Fn(&mut R, &R) + Sync,
+    seed_of: impl Fn(&F) -> u64,
+    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
+) -> Result<R, F> {
     let next = AtomicU64::new(seeds.start);
     let done = AtomicU64::new(0);
     let stopped = AtomicBool::new(false);
     let work = || {
-        let mut sum = Report::default();
+        let mut sum = R::default();
         while !stopped.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 break;
             }
-            match run(seed, options) {
-                Ok(report) => sum.add(&report),
+            match one(seed) {
+                Ok(report) => add(&mut sum, &report),
                 Err(failure) => {
                     // Seeds are taken in order, so every lower one is done or under way.
                     stopped.store(true, Ordering::Relaxed);
-                    return Err(Box::new(failure));
+                    return Err(failure);
                 }
             }
             if progress(done.fetch_add(1, Ordering::Relaxed) + 1).is_break() {
@@ -55,12 +67,16 @@ pub fn run_seeds(
             })
             .collect()
     });
-    let mut sum = Report::default();
-    let mut worst: Option<Box<Failure>> = None;
+    let mut sum = R::default();
+    let mut worst: Option<F> = None;
     for result in results {
         match result {
-            Ok(report) => sum.add(&report),
-            Err(failure) if worst.as_ref().is_none_or(|worst| failure.seed < worst.seed) => {
+            Ok(report) => add(&mut sum, &report),
+            Err(failure)
+                if worst
+                    .as_ref()
+                    .is_none_or(|worst| seed_of(&failure) < seed_of(worst)) =>
+            {
                 worst = Some(failure);
             }
             Err(_) => {}

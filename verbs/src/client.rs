@@ -54,7 +54,7 @@ pub struct Client {
 pub struct NodeInfo {
     /// The node's configured name.
     pub name: String,
-    /// The node's identity.
+    /// The node's identity, which is the address of its lane 0 too ([`Device::address`](crate::Device::address)).
     pub guid: Guid,
     /// How many lanes there are.
     pub lanes: u32,

@@ -10,6 +10,8 @@ use std::{
 };
 
 use covalent_api::{
+    guid::Guid,
+    name,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
     status::NodeStatus,
@@ -181,6 +183,19 @@ impl Device {
     #[must_use]
     pub const fn node(&self) -> &NodeInfo {
         &self.node
+    }
+
+    /// The address of the lane that this device lives on: where verbs from other nodes reach the regions that are registered here. On lane 0 it is the
+    /// node's GUID.
+    #[must_use]
+    pub const fn address(&self) -> Guid {
+        self.node.guid.lane(self.lane)
+    }
+
+    /// What neighbours call this device's lane: the node's name, and on another lane than 0 its number behind it (`NAME.1`).
+    #[must_use]
+    pub fn lane_name(&self) -> String {
+        name::of_lane(&self.node.name, self.lane)
     }
 
     /// The node's ports.

@@ -227,18 +227,18 @@ impl<'d> Verbs<'d> {
 
     /// The target as on the wire.
     fn resolve(&self, target: Target<'_>, deadline: Option<Instant>) -> Result<u64> {
-        let node = self.device.node();
+        let own_name = self.device.lane_name();
         match target {
             Target::Local => Ok(0),
-            Target::Guid(guid) if guid == node.guid => Ok(0),
+            Target::Guid(guid) if guid == self.device.address() => Ok(0),
             Target::Guid(guid) => Ok(guid.bits()),
-            Target::Name(name) if name == node.name => Ok(0),
+            Target::Name(name) if name == own_name => Ok(0),
             Target::Name(name) => {
                 let links = self.device.status_until(deadline)?.links;
                 let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
                 match links.iter().find(is_wanted).and_then(|link| link.peer) {
                     Some(guid) => Ok(guid.bits()),
-                    None => Err(unknown_node(name, &node.name, &links)),
+                    None => Err(unknown_node(name, &own_name, &links)),
                 }
             }
         }

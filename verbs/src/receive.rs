@@ -164,7 +164,7 @@ impl<'d> ReceiveQueue<'d> {
     }
 
     fn message(&self, received: Received) -> Message<'_> {
-        let own = self.device.node().guid;
+        let own = self.device.address();
         let told = Told {
             executor: own.bits(),
             count: 0,

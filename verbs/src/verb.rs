@@ -138,11 +138,12 @@ pub struct CommitWord {
 /// Which node a verb is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// The node that the device is attached to.
+    /// The lane that the device lives on.
     Local,
-    /// The neighbour with this identity.
+    /// The neighbour with this address: a node's GUID for its lane 0, [`Device::address`](crate::Device::address) there for any.
     Guid(Guid),
-    /// The neighbour, or the own node, with this configured name. It is looked up once, when a region is opened.
+    /// The neighbour, or the own lane, with this name: a node's configured one for its lane 0, `NAME.1` for its lane 1. It is looked up once, when a
+    /// region is opened.
     Name(&'a str),
 }
 

@@ -52,6 +52,7 @@ pub fn status() -> NodeStatus {
         uptime_ns: 2,
         resident_bytes: 3,
         lanes: vec![LaneStatus {
+            address: Guid::new(0xabc),
             lane: 0,
             core: None,
             idle: "adaptive".into(),

@@ -164,8 +164,8 @@ fn host(args: &HostArgs) -> Result<bool> {
     let output = Output::new(args.output);
     output.ready(&HostReady {
         app: "bank-host",
-        node: &device.node().name,
-        guid: device.node().guid.to_string(),
+        node: &device.lane_name(),
+        guid: device.address().to_string(),
         region: region.name(),
         rkey: region.rkey(),
         accounts: args.accounts,

@@ -95,6 +95,7 @@ impl Entry {
         }
         if let Some(failure) = self.failures.first() {
             let count = self.failures.len();
+            let failure = without_places(failure);
             let _ = writeln!(out, "  - {count} {parts} failed, the first: {failure}");
         }
     }

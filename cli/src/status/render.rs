@@ -115,6 +115,7 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
     let mut table = theme.table(&[
         "lane",
+        "address",
         "core",
         "idle",
         "rounds",
@@ -126,6 +127,7 @@ fn lanes(theme: Theme, lanes: &[LaneStatus]) -> Table {
     for lane in lanes {
         table.add_row([
             Cell::new(lane.lane),
+            Cell::new(or_dash(lane.address)),
             Cell::new(
                 lane.core
                     .map_or_else(|| "floats".to_owned(), |core| core.to_string()),
@@ -426,6 +428,7 @@ mod tests {
             uptime_ns: 2_500_000_000,
             resident_bytes: 12 << 20,
             lanes: vec![LaneStatus {
+                address: Guid::new(0xabc),
                 lane: 0,
                 core: Some(1),
                 idle: "adaptive".into(),

@@ -10,7 +10,9 @@ fn labels(lane: &LaneStatus) -> Vec<Label> {
 
 fn info(lane: &LaneStatus) -> Vec<Label> {
     let core = lane.core.map(|core| core.to_string()).unwrap_or_default();
+    let address = lane.address.map(|it| it.to_string()).unwrap_or_default();
     vec![
+        Label::new("address", address),
         Label::new("core", core),
         Label::new("idle", lane.idle.as_str()),
     ]
@@ -26,7 +28,7 @@ pub(super) const LANE: Object<LaneStatus> = Object {
     series: &[
         Series::info_of(
             "covalent_lane_info",
-            "The core that the lane is pinned to, empty if it floats, and its idle policy.",
+            "The lane's address, the core that it is pinned to, empty if it floats, and its idle policy.",
             info,
         ),
         Series::count(

@@ -39,6 +39,8 @@ use std::{
 use covalent_api::{
     config::{Config, Idle, PortKind},
     event::EventKind,
+    guid::Guid,
+    name,
 };
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
@@ -91,8 +93,8 @@ pub struct LaneSettings {
     pub burst: usize,
     /// EtherType of link frames.
     pub ethertype: u16,
-    /// This node's GUID.
-    pub guid: u64,
+    /// This lane's address.
+    pub address: Guid,
     /// Pace of ticks.
     pub pace: Duration,
     /// What happens to frames that nobody has bound.
@@ -151,7 +153,7 @@ impl Lane {
         reports: Arc<Mailbox<Report>>,
     ) -> Result<Self, LaneError> {
         let settings = LaneSettings::new(config, lane, identity);
-        let mut node = Node::new(node_config(config, identity)?);
+        let mut node = Node::new(node_config(config, lane, identity)?);
         let mut slots = Vec::with_capacity(ports.len());
         for (index, port) in ports {
             let link = config.port[usize::from(index)].link;
@@ -295,7 +297,7 @@ impl Lane {
             return 0;
         };
         self.node.on_durable(lsn.0);
-        self.core.tell_durable(self.settings.guid);
+        self.core.tell_durable(self.settings.address.bits());
         1
     }
 
@@ -336,7 +338,7 @@ impl LaneSettings {
             idle: config.dataplane.idle,
             burst: config.dataplane.burst as usize,
             ethertype: config.link.ethertype,
-            guid: identity.guid.bits(),
+            address: identity.guid.lane(lane),
             pace: Duration::from_millis(config.link.idle_pace_ms.into()),
             policy: Policy {
                 rules: config.steer.clone(),
@@ -360,13 +362,15 @@ fn window_records(kind: &PortKind) -> Option<u16> {
     Some(u16::try_from(records).unwrap_or(u16::MAX))
 }
 
-fn node_config(config: &Config, identity: &Identity) -> Result<NodeConfig, LaneError> {
+/// What the links of a lane say of it. Each lane is a node of its own to them, for it has its own regions and latches: what one lane has executed
+/// another one never saw.
+fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeConfig, LaneError> {
+    let name = name::of_lane(&config.node.name, lane);
     Ok(NodeConfig {
-        guid: identity.guid.bits(),
+        guid: identity.guid.lane(lane).bits(),
         incarnation: identity.incarnation,
-        name: Name::new(&config.node.name).map_err(|error| {
-            LaneError::Protocol(format!("node.name `{}`: {error}", config.node.name))
-        })?,
+        name: Name::new(&name)
+            .map_err(|error| LaneError::Protocol(format!("node.name `{name}`: {error}")))?,
         slots: u8::try_from(config.link.slots).map_err(|_| {
             LaneError::Protocol(format!(
                 "link.slots is {}, expected 1 to 255",

@@ -61,6 +61,7 @@ impl Lane {
     fn lane_status(&self) -> LaneStatus {
         LaneStatus {
             lane: self.settings.lane,
+            address: Some(self.settings.address),
             core: self.settings.core,
             idle: match self.settings.idle {
                 Idle::Poll => "poll",

@@ -95,7 +95,7 @@ impl Lane {
         match Submission::decode(copied) {
             _ if !is_whole => core.end_malformed(session, copied),
             Ok(Submission::Verb(submit))
-                if submit.target == 0 || submit.target == self.settings.guid =>
+                if submit.target == 0 || submit.target == self.settings.address.bits() =>
             {
                 self.execute_here(session, submit.user_data, submit.request)?;
             }
@@ -116,7 +116,7 @@ impl Lane {
         user_data: u64,
         request: &[u8],
     ) -> Result<(), Served> {
-        let guid = self.settings.guid;
+        let address = self.settings.address.bits();
         let core = &mut self.core;
         if let Some(durable) = &core.durable {
             match durable.may_execute_here(request) {
@@ -124,7 +124,7 @@ impl Lane {
                 Local::Later => return Err(Served::Blocked),
                 Local::Refused => {
                     let outcome = CompletionOutcome::Refused(Refusal::JournalFailed);
-                    core.end(session, user_data, guid, outcome);
+                    core.end(session, user_data, address, outcome);
                     return Ok(());
                 }
             }
@@ -134,13 +134,13 @@ impl Lane {
         match core.engine.run(request, &mut reply) {
             Ok(()) => {
                 core.note_message();
-                core.executed(session, user_data, guid, request, reply.as_bytes());
+                core.executed(session, user_data, address, request, reply.as_bytes());
             }
             Err(refusal) => {
                 core.end(
                     session,
                     user_data,
-                    guid,
+                    address,
                     CompletionOutcome::Refused(refusal),
                 );
             }

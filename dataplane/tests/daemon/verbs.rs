@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::request::Request;
+use covalent_api::{guid::Guid, request::Request};
 use covalent_protocol::{
     Mode,
     verb::{MultiCommit, Status, Verb, Word},
@@ -273,6 +273,60 @@ fn a_cut_link_loses_and_doubles_nothing_while_another_one_stands() {
             .iter()
             .any(|link| link.last_failover_ns.is_some_and(|gap| gap > 0))
     );
+}
+
+/// A neighbour with a link to each of two lanes: what is open with one of them waits for its own link while the other's stands.
+#[test]
+fn each_lane_executes_what_is_meant_for_it_exactly_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut b = Node::new(dir.path(), "b", &["p0", "p1"], "[[lane]]\n[[lane]]\n");
+    b.config.port[1].lane = 1;
+    let b = b.start();
+    let a = Node::new(dir.path(), "a", &["p0", "p1"], "").start();
+    eventually("both links are up", || {
+        a.status().links.iter().all(|link| link.state == "up")
+    });
+    let addresses = [b.guid(), b.guid() + 1];
+    let links = a.status().links;
+    for (link, (address, name)) in links.iter().zip(addresses.iter().zip(["b", "b.1"])) {
+        assert_eq!(link.peer.map(Guid::bits), Some(*address));
+        assert_eq!(link.peer_name.as_deref(), Some(name));
+    }
+    let told: Vec<_> = b.status().lanes.iter().map(|lane| lane.address).collect();
+    assert_eq!(told, addresses.map(Guid::new));
+
+    let socket = b.config.socket_path();
+    let mut owners = [0, 1].map(|lane| App::attach_to_lane(&socket, lane));
+    let [(left, left_memory), (right, right_memory)] = {
+        let [first, second] = &mut owners;
+        [first.register("left", 64), second.register("right", 64)]
+    };
+    let mut control = a.client();
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let wrong = verbs.run(addresses[1], Mode::OnePhase, left, 0, Verb::Swap { new: 1 });
+    assert_eq!(wrong, Ended::Other("Refused(UnknownRegion)".into()));
+    let mut set_p0 = |enabled| {
+        control.done(&Request::SetPort {
+            port: "p0".to_owned(),
+            enabled,
+        });
+    };
+    let (mut next, mut restore_at) = (1, None);
+    count_up(&mut verbs, addresses[0], left, 2_000, |done| {
+        if restore_at.is_some_and(|at| Instant::now() >= at) {
+            set_p0(true);
+            restore_at = None;
+        }
+        if restore_at.is_none() && done >= next * 400 && next < 5 {
+            set_p0(false);
+            restore_at = Some(Instant::now() + Duration::from_millis(20));
+            next += 1;
+        }
+    });
+    assert_eq!(next, 5, "the link was cut");
+    count_up(&mut verbs, addresses[1], right, 100, |_| {});
+    assert_eq!(left_memory.load(0), Some(2_000));
+    assert_eq!(right_memory.load(0), Some(100));
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
         usually_kept = Progress::median(&beside_offender).part_of(usual);
     }
     honest.stop();
-    let statuses = [a.status(), b.status()];
+    let statuses = [a.status_at_rest(), b.status_at_rest()];
     a.disable_port();
     b.disable_port();
     let witnessed: Vec<Detached> = witnesses.into_iter().flat_map(Witness::detached).collect();

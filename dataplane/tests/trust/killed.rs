@@ -245,11 +245,6 @@ fn reclaimed(status: &NodeStatus) -> [u64; 5] {
     .map(|causes| causes["process_ended"])
 }
 
-fn at_rest(node: &Node) -> NodeStatus {
-    eventually("nobody is attached", || node.status().sessions == 0);
-    node.status()
-}
-
 fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
     // Whoever was there once has warmed up everything that stays.
     for _ in 0..4 {
@@ -258,7 +253,7 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
         thread::sleep(Duration::from_millis(50));
         child.kill();
     }
-    let status_before = at_rest(&a);
+    let status_before = a.status_at_rest();
     let witness = Witness::start(&a);
     let before = Holdings::of(a.pid());
     let begun = Instant::now();
@@ -268,7 +263,7 @@ fn kill_and_look(mut a: Node, seeds: &mut Seeds) {
         kills += KILLS;
     }
     let took = begun.elapsed();
-    let status = at_rest(&a);
+    let status = a.status_at_rest();
     let deadline = Instant::now() + PATIENCE;
     let after = loop {
         let after = Holdings::of(a.pid());

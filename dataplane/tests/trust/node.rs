@@ -102,6 +102,12 @@ impl Node {
         self.client().status()
     }
 
+    /// What it tells of itself once nobody is attached any more: it takes back what a process held some rounds after that ended.
+    pub fn status_at_rest(&self) -> NodeStatus {
+        eventually("nobody is attached", || self.status().sessions == 0);
+        self.status()
+    }
+
     /// Disables its port, for good.
     pub fn disable_port(&self) {
         self.client().done(&Request::SetPort {

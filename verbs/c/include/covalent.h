@@ -360,7 +360,7 @@ typedef struct covalent_device {
 
 // A node.
 typedef struct covalent_node {
-    // Its identity, never 0.
+    // Its identity, never 0, which is the address of its lane 0 too.
     uint64_t guid;
     // How many lanes it has.
     uint32_t lanes;
@@ -695,6 +695,14 @@ int covalent_device_set_request_timeout(struct covalent_device device,
 // # Safety
 // `node` may be written.
 int covalent_device_node(struct covalent_device device, struct covalent_node *node);
+
+// Tells the address of the lane that a device lives on: where verbs from other nodes reach the regions that it registers. On lane 0 it is
+// `covalent_node.guid`.
+//
+// # Safety
+// `address` may be written.
+int covalent_device_address(struct covalent_device device,
+                            uint64_t *address);
 
 // Tells one of the node's ports, 0 to `covalent_node.ports` - 1.
 //

@@ -32,7 +32,7 @@ pub struct covalent_device {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_node {
-    /// Its identity, never 0.
+    /// Its identity, never 0, which is the address of its lane 0 too.
     pub guid: u64,
     /// How many lanes it has.
     pub lanes: u32,
@@ -151,6 +151,24 @@ pub unsafe extern "C" fn covalent_device_node(
             ports: node.ports.len() as u32,
             name: name_of(&node.name),
         });
+        Ok(())
+    })
+}
+
+/// Tells the address of the lane that a device lives on: where verbs from other nodes reach the regions that it registers. On lane 0 it is
+/// `covalent_node.guid`.
+///
+/// # Safety
+/// `address` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_address(
+    device: covalent_device,
+    address: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(address, "address")? };
+        out.set(self::device(device)?.address().bits());
         Ok(())
     })
 }

@@ -1,5 +1,7 @@
 //! What some drivers do otherwise than the rest, and do not tell of themselves.
 
+use super::plan::OWN_RINGS_SLOTS_MIN;
+
 /// How a driver differs. The default is one that does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Driver {
@@ -19,7 +21,7 @@ impl Driver {
         let usual = Self::default();
         match name {
             "net_af_xdp" => Self {
-                own_rings_slots_min: Some(2048),
+                own_rings_slots_min: Some(OWN_RINGS_SLOTS_MIN),
                 counts_refused: true,
                 ..usual
             },

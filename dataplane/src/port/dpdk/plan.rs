@@ -2,6 +2,9 @@
 
 use covalent_api::config::{DpdkConfig, PortConfig, PortKind};
 
+/// Slots that drivers of virtual devices which make rings of their own give each, at least.
+pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;
+
 /// Room for DPDK's own tables, in bytes.
 const OWN_BYTES: u64 = 64 << 20;
 
@@ -10,9 +13,6 @@ const BUFFER_BYTES: u64 = 2560;
 
 /// What the pools of one port take beside their buffers: caches for every thread that there may be.
 const POOLS_BYTES: u64 = 4 << 20;
-
-/// Slots of the rings that some drivers of virtual devices make whatever they are asked for.
-const DRIVER_SLOTS: u64 = 2048;
 
 /// Buffers of a port beside those for its rings.
 const SPARE_BUFFERS: u64 = 2048;
@@ -67,7 +67,10 @@ impl Plan {
         if name.contains(':') {
             self.pci.push(device.to_owned());
         }
-        let (queues, slots) = (u64::from(queues), u64::from(ring_slots).max(DRIVER_SLOTS));
+        let (queues, slots) = (
+            u64::from(queues),
+            u64::from(ring_slots.max(OWN_RINGS_SLOTS_MIN)),
+        );
         // A driver may keep two rings full for each queue, and one of what it has sent; as much again as one ring is lent to other ports, and as much to send from.
         let buffers = (2 * queues + 3) * slots + SPARE_BUFFERS;
         self.ports_bytes += buffers * BUFFER_BYTES + POOLS_BYTES;

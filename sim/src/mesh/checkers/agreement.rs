@@ -1,0 +1,46 @@
+//! Both ends of a cable agree.
+
+use super::{MeshChecker, Verdict};
+use crate::mesh::{fact::MeshFact, scene::MeshScene};
+
+/// At rest a link is up at both ends of a cable, in one epoch, exactly if the cable carries in both directions between nodes
+/// that are on; else it is up at neither.
+#[derive(Debug)]
+pub(super) struct Agreement;
+
+impl MeshChecker for Agreement {
+    fn name(&self) -> &'static str {
+        "agreement"
+    }
+
+    fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
+        // What has not come to its end is said by convergence.
+        let MeshFact::AtRest {
+            unfinished: None, ..
+        } = fact
+        else {
+            return Ok(());
+        };
+        for (cable, ends) in scene.shape.cables.iter().enumerate() {
+            let link = scene.link(cable);
+            let agreed = match link {
+                _ if scene.is_lossy(cable) => continue,
+                [Some(a), Some(b)] => scene.carries(cable) && a == b,
+                [None, None] => !scene.carries(cable),
+                _ => false,
+            };
+            if !agreed {
+                let [a, b] = ends.map(|node| scene.shape.node_name(usize::from(node)));
+                let carries = if scene.carries(cable) {
+                    "carries"
+                } else {
+                    "does not carry"
+                };
+                return Err(format!(
+                    "the cable {a}-{b} {carries}, and its ends hold the epochs {link:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

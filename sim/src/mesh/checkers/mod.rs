@@ -1,0 +1,35 @@
+//! One checker for each invariant of a mesh. Each sees every fact of every run.
+
+mod agreement;
+mod books;
+mod convergence;
+mod once;
+
+use std::fmt::Debug;
+
+use super::{fact::MeshFact, scene::MeshScene};
+
+/// What was broken, if anything was.
+pub type Verdict = Result<(), String>;
+
+/// Watches one invariant.
+pub trait MeshChecker: Debug {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Something happened; the scene is that of behind it.
+    ///
+    /// # Errors
+    /// What was broken.
+    fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict;
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Box<dyn MeshChecker>> {
+    vec![
+        Box::<once::Once>::default(),
+        Box::new(agreement::Agreement),
+        Box::new(books::Books),
+        Box::new(convergence::Convergence),
+    ]
+}

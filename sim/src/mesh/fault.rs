@@ -1,0 +1,102 @@
+//! What is done to a mesh.
+
+use crate::shape::Shape;
+
+/// One fault, or its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeshFault {
+    /// A cable loses everything towards the ends that are named, with what is under way. The ports at the ends that notice lose
+    /// their carrier.
+    Cut {
+        /// The cable.
+        cable: u16,
+        /// By the end that does not hear any more.
+        towards: [bool; 2],
+        /// By the end.
+        noticed: [bool; 2],
+    },
+    /// A cable loses so many frames in a thousand.
+    Loss {
+        /// The cable.
+        cable: u16,
+        /// Frames in a thousand.
+        thousandths: u32,
+    },
+    /// A cable is whole again, and both ports see it.
+    Mend {
+        /// The cable.
+        cable: u16,
+    },
+    /// A node is off. Its neighbours' ports lose their carrier, if `noticed`.
+    Crash {
+        /// The node.
+        node: u16,
+        /// Whether carriers tell.
+        noticed: bool,
+    },
+    /// A node that is off starts, and knows nothing of what was.
+    Start {
+        /// The node.
+        node: u16,
+    },
+    /// A node stands still. What arrives waits.
+    Stall {
+        /// The node.
+        node: u16,
+        /// For so long.
+        for_units: u64,
+    },
+}
+
+impl MeshFault {
+    /// What happens, for people.
+    #[must_use]
+    pub fn text(&self, shape: &Shape) -> String {
+        let name = |node: u16| shape.node_name(usize::from(node));
+        let ends = |cable: u16| shape.cables[usize::from(cable)].map(name);
+        match *self {
+            Self::Cut {
+                cable,
+                towards,
+                noticed,
+            } => {
+                let [a, b] = ends(cable);
+                let how = match towards {
+                    [true, true] => "in both directions".to_owned(),
+                    [true, false] => format!("towards {a}"),
+                    [false, true] => format!("towards {b}"),
+                    [false, false] => "in no direction".to_owned(),
+                };
+                let who = match noticed {
+                    [true, true] => "both notice".to_owned(),
+                    [true, false] => format!("{a} notices"),
+                    [false, true] => format!("{b} notices"),
+                    [false, false] => "nobody notices".to_owned(),
+                };
+                format!("the cable {a}-{b} is cut {how}; {who}")
+            }
+            Self::Loss { cable, thousandths } => {
+                let [a, b] = ends(cable);
+                format!("the cable {a}-{b} loses {thousandths} ‰ of its frames")
+            }
+            Self::Mend { cable } => {
+                let [a, b] = ends(cable);
+                format!("the cable {a}-{b} is whole")
+            }
+            Self::Crash { node, noticed } => {
+                let how = if noticed {
+                    ""
+                } else {
+                    ", and no carrier tells"
+                };
+                format!("{} crashes{how}", name(node))
+            }
+            Self::Start { node } => format!("{} starts", name(node)),
+            Self::Stall { node, for_units } => format!(
+                "{} stands still for {} round trips",
+                name(node),
+                for_units as f64 / super::time::ROUND_TRIP_UNITS as f64
+            ),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What happened, kept for a page.
+
+use super::{book::Told, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene};
+use crate::witness::Violation;
+
+/// Most marks and frames that are kept. A page with more is slow to open.
+const KEPT_MAX: usize = 20_000;
+
+/// What a mark is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkKind {
+    /// A fault, or its end.
+    Fault,
+    /// A link came up at a node.
+    Up,
+    /// A link failed at a node.
+    Down,
+    /// A node was told how an exchange ended, otherwise than "committed".
+    Ended,
+    /// An invariant was broken.
+    Violation,
+}
+
+impl MarkKind {
+    /// Its name, for people and for the page's script.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Ended => "ended",
+            Self::Violation => "violation",
+        }
+    }
+}
+
+/// Something that happened at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// When.
+    pub at_units: u64,
+    /// At which node, if it was at one.
+    pub node: Option<u16>,
+    /// What it is about.
+    pub kind: MarkKind,
+    /// What happened.
+    pub text: String,
+}
+
+/// A frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrow {
+    /// What is in it.
+    pub kind: FrameKind,
+    /// Who sent it.
+    pub from: u16,
+    /// Who hears it.
+    pub to: u16,
+    /// When it was sent.
+    pub sent_units: u64,
+    /// When it arrives; `None` if it is lost at once.
+    pub arrives_units: Option<u64>,
+}
+
+/// How a cable stands from one moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CableChange {
+    /// When.
+    pub at_units: u64,
+    /// Which cable.
+    pub cable: u16,
+    /// At how many ends its link is up.
+    pub ends_up: u8,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// In the order of time.
+    pub marks: Vec<Mark>,
+    /// In the order in which they were sent. Balls alone are not kept.
+    pub arrows: Vec<Arrow>,
+    /// In the order of time.
+    pub cables: Vec<CableChange>,
+    /// What was not kept because there was too much, or because it was not asked for.
+    pub left_out: u64,
+    /// Only what happens in this stretch is kept, in units, if one was asked for.
+    pub stretch_units: Option<[u64; 2]>,
+}
+
+impl Trace {
+    /// Keeps only what happens in a stretch of time.
+    #[must_use]
+    pub fn of(stretch_units: [u64; 2]) -> Self {
+        Self {
+            stretch_units: Some(stretch_units),
+            ..Self::default()
+        }
+    }
+
+    fn keeps(&mut self, at_units: u64) -> bool {
+        let inside = self
+            .stretch_units
+            .is_none_or(|[from, to]| (from..=to).contains(&at_units));
+        let kept = inside && self.marks.len() + self.arrows.len() < KEPT_MAX;
+        self.left_out += u64::from(!kept);
+        kept
+    }
+
+    pub(super) fn note(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
+        let at_units = scene.now_units;
+        let name = |node: u16| scene.shape.node_name(usize::from(node));
+        let (node, kind, text) = match *fact {
+            MeshFact::Up { at, epoch } => {
+                self.note_cable(usize::from(at.cable), scene);
+                let [node, other] = both(at, scene);
+                let text = format!("the link to {} is up, epoch {epoch}", name(other));
+                (Some(node), MarkKind::Up, text)
+            }
+            MeshFact::Down { at, reason } => {
+                self.note_cable(usize::from(at.cable), scene);
+                let [node, other] = both(at, scene);
+                let text = format!("the link to {} failed: {reason}", name(other));
+                (Some(node), MarkKind::Down, text)
+            }
+            MeshFact::Fault(fault) => {
+                let node = match *fault {
+                    MeshFault::Crash { node, .. } => {
+                        for cable in 0..scene.shape.cables.len() {
+                            if scene.shape.cables[cable].contains(&node) {
+                                self.note_cable(cable, scene);
+                            }
+                        }
+                        Some(node)
+                    }
+                    MeshFault::Start { node } | MeshFault::Stall { node, .. } => Some(node),
+                    _ => None,
+                };
+                (node, MarkKind::Fault, fault.text(&scene.shape))
+            }
+            MeshFact::Told { by, how, token } => match how {
+                Told::Committed(_) => return,
+                Told::Refused => {
+                    let text = format!("exchange {token} is refused");
+                    (Some(by), MarkKind::Ended, text)
+                }
+                Told::Restarted => {
+                    let text = format!("exchange {token} ended: its peer restarted");
+                    (Some(by), MarkKind::Ended, text)
+                }
+            },
+            MeshFact::Doubted { token, by } => {
+                let text = format!("exchange {token} is in doubt");
+                (Some(by), MarkKind::Ended, text)
+            }
+            MeshFact::Sent {
+                from,
+                kind,
+                arrives_in,
+                ..
+            } => {
+                if kind > FrameKind::Ball && self.keeps(at_units) {
+                    let [from, to] = both(from, scene);
+                    self.arrows.push(Arrow {
+                        kind,
+                        from,
+                        to,
+                        sent_units: at_units,
+                        arrives_units: arrives_in.map(|units| at_units + units),
+                    });
+                }
+                return;
+            }
+            MeshFact::Asked { .. } | MeshFact::Executed { .. } | MeshFact::AtRest { .. } => return,
+        };
+        if self.keeps(at_units) {
+            self.marks.push(Mark {
+                at_units,
+                node,
+                kind,
+                text,
+            });
+        }
+    }
+
+    fn note_cable(&mut self, cable: usize, scene: &MeshScene) {
+        self.cables.push(CableChange {
+            at_units: scene.now_units,
+            cable: cable as u16,
+            ends_up: scene.link(cable).iter().flatten().count() as u8,
+        });
+    }
+
+    /// An invariant was broken: that is kept, whatever else is.
+    pub(super) fn note_violation(&mut self, violation: &Violation, scene: &MeshScene) {
+        self.marks.push(Mark {
+            at_units: scene.now_units,
+            node: None,
+            kind: MarkKind::Violation,
+            text: format!("{}: {}", violation.checker, violation.what),
+        });
+    }
+}
+
+/// The node at an end of a cable, and the one at its other end.
+fn both(at: crate::shape::Spot, scene: &MeshScene) -> [u16; 2] {
+    let ends = scene.shape.cables[usize::from(at.cable)];
+    let end = usize::from(at.end);
+    [ends[end], ends[1 - end]]
+}

@@ -1,0 +1,99 @@
+//! Cables with a delay: two FIFO directions each, which can be cut, noticed at either end or not.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+
+use super::time::FRAME_UNITS;
+
+/// A cable. What belongs to one direction is named by the end that hears it.
+#[derive(Debug)]
+pub(super) struct Cable {
+    /// Units that a frame is under way.
+    delay_units: u64,
+    /// Whether what is sent arrives.
+    pub whole: [bool; 2],
+    /// Whether the port at each end has a carrier, if both nodes are on.
+    pub carrier: [bool; 2],
+    /// Frames in a thousand that vanish.
+    pub lost_thousandths: u32,
+    /// `None` for what was lost on its way.
+    under_way: [VecDeque<Option<Vec<u8>>>; 2],
+}
+
+impl Cable {
+    /// A whole cable, whose delay differs from [`FRAME_UNITS`] by at most `jitter_percent` in a hundred of it.
+    pub fn new(jitter_percent: u32, rng: &mut Rng) -> Self {
+        let most = FRAME_UNITS * u64::from(jitter_percent) / 100;
+        Self {
+            delay_units: (FRAME_UNITS + rng.u64(0..=2 * most))
+                .saturating_sub(most)
+                .max(1),
+            whole: [true; 2],
+            carrier: [true; 2],
+            lost_thousandths: 0,
+            under_way: [VecDeque::new(), VecDeque::new()],
+        }
+    }
+
+    /// Takes a frame for the end `to`. Gives the units after which it arrives, if it does.
+    pub fn send(&mut self, to: usize, frame: &[u8], rng: &mut Rng) -> Option<u64> {
+        let lost = self.lost_thousandths > 0 && rng.u32(..1000) < self.lost_thousandths;
+        if !self.whole[to] || lost {
+            return None;
+        }
+        self.under_way[to].push_back(Some(frame.to_vec()));
+        Some(self.delay_units)
+    }
+
+    /// The frame that arrives at the end `to` now; `None` if it was lost on its way.
+    pub fn take(&mut self, to: usize) -> Option<Vec<u8>> {
+        self.under_way[to].pop_front().flatten()
+    }
+
+    /// Loses what is sent from now on towards the ends that are named, and what is under way to them.
+    pub fn cut(&mut self, towards: [bool; 2]) {
+        for end in [0, 1] {
+            if towards[end] {
+                self.whole[end] = false;
+                self.under_way[end]
+                    .iter_mut()
+                    .for_each(|frame| *frame = None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_loses_what_is_under_way_and_no_frame_comes_for_another() {
+        let mut rng = Rng::with_seed(1);
+        let mut cable = Cable::new(0, &mut rng);
+        for byte in [1, 2] {
+            assert_eq!(cable.send(1, &[byte], &mut rng), Some(FRAME_UNITS));
+        }
+        cable.cut([false, true]);
+        assert_eq!(cable.send(1, &[3], &mut rng), None);
+        assert_eq!(cable.send(0, &[4], &mut rng), Some(FRAME_UNITS));
+        cable.whole = [true; 2];
+        assert_eq!(cable.send(1, &[5], &mut rng), Some(FRAME_UNITS));
+        // Each of those that were sent has its moment, the lost ones too.
+        let heard = [(); 3].map(|()| cable.take(1));
+        assert_eq!(heard, [None, None, Some(vec![5])]);
+        assert_eq!(cable.take(0), Some(vec![4]));
+    }
+
+    #[test]
+    fn delays_differ_by_the_jitter_and_no_more() {
+        let mut rng = Rng::with_seed(2);
+        let mut delays: Vec<u64> = (0..200)
+            .map(|_| Cable::new(25, &mut rng).delay_units)
+            .collect();
+        delays.sort_unstable();
+        assert_eq!((delays[0], delays[199]), (12, 20));
+        assert_eq!(Cable::new(0, &mut rng).delay_units, FRAME_UNITS);
+    }
+}

@@ -1,0 +1,81 @@
+//! Shows everything that happens to every checker, to the figures and to the trace.
+
+use super::{
+    checkers::{self, MeshChecker},
+    fact::MeshFact,
+    figures::Figures,
+    scene::MeshScene,
+    trace::Trace,
+};
+use crate::{shape::Shape, witness::Violation};
+
+/// Sees everything.
+#[derive(Debug)]
+pub(super) struct Witness {
+    pub scene: MeshScene,
+    pub figures: Figures,
+    pub trace: Option<Trace>,
+    checkers: Vec<Box<dyn MeshChecker>>,
+    violation: Option<Violation>,
+    facts: u32,
+    fingerprint: u64,
+}
+
+impl Witness {
+    pub fn new(shape: Shape, trace: Option<Trace>) -> Self {
+        Self {
+            figures: Figures::default(),
+            trace,
+            scene: MeshScene::new(shape),
+            checkers: checkers::all(),
+            violation: None,
+            facts: 0,
+            fingerprint: 0,
+        }
+    }
+
+    /// Something happened.
+    pub fn see(&mut self, fact: &MeshFact<'_>) {
+        self.facts = self.facts.wrapping_add(1);
+        self.mix(self.scene.now_units);
+        self.scene.note(fact);
+        self.figures.note(fact, &self.scene);
+        if self.violation.is_none() {
+            let checkers = self.checkers.iter_mut();
+            let mut broken = checkers.filter_map(|checker| {
+                let what = checker.see(fact, &self.scene).err()?;
+                Some(Violation {
+                    checker: checker.name(),
+                    what,
+                    step: self.facts,
+                })
+            });
+            self.violation = broken.next();
+            if let (Some(trace), Some(violation)) = (&mut self.trace, &self.violation) {
+                trace.note_violation(violation, &self.scene);
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.note(fact, &self.scene);
+        }
+    }
+
+    /// What was broken first.
+    pub const fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Mixes a number into the fingerprint.
+    pub const fn mix(&mut self, number: u64) {
+        // The finish of SplitMix64: each bit of what came before and of the number changes about half of the bits.
+        let mut mixed = (self.fingerprint ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.fingerprint = mixed ^ (mixed >> 31);
+    }
+
+    /// A 64-bit mix of everything that happened so far.
+    pub const fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}

@@ -1,0 +1,591 @@
+//! Nodes, cables and time.
+
+use covalent_protocol::{FRAME_BYTES_MAX, LinkState, Mode, Name, Node, NodeConfig, SubmitError};
+use fastrand::Rng;
+
+use super::{
+    book::Told,
+    content::FrameKind,
+    fact::{Counts, MeshFact},
+    failure::MeshFailure,
+    fault::MeshFault,
+    figures::MeshReport,
+    mutant::MeshMutant,
+    options::MeshOptions,
+    plan,
+    program::{self, Afterwards, Program},
+    scene::MeshScene,
+    time::{Agenda, Event, ROUND_TRIP_UNITS},
+    trace::Trace,
+    wire::Cable,
+    witness::Witness,
+};
+use crate::shape::{Shape, Spot};
+
+/// Paces without a word after which a link is dead.
+const SILENT_PACES_MAX: u32 = 4;
+/// Round trips of another link after which a link that does not answer is dead.
+const EVENT_RATIO: u32 = 3;
+/// Exchanges that may be open on a link for each side.
+const SLOTS: u8 = 2;
+/// Exchanges of a node that may be under way at once.
+const TRANSACTIONS_MAX: usize = 16;
+/// Units without a frame after which a lane tells its node that it hears nothing.
+const QUIET_UNITS: u64 = ROUND_TRIP_UNITS;
+/// How often it does before a frame or a pace comes.
+const QUIET_MAX: u32 = 8;
+/// Units between two moments at which exchanges are asked for.
+const ASK_UNITS: u64 = 8;
+/// Of so many nodes one asks at such a moment.
+const ASKS_ONE_IN: usize = 16;
+/// Paces within which a mesh comes to rest behind the last fault: those after which a silent link is dead, and as many again
+/// in which both ends come to say so and begin anew.
+pub(super) const PACES_TO_REST: u32 = 2 * SILENT_PACES_MAX + 4;
+
+/// A node with what is around it.
+struct Station {
+    /// `None` while it is off.
+    node: Option<Node>,
+    ports: Vec<Spot>,
+    stalled_until: u64,
+    heard_at: u64,
+    /// A moment is scheduled at which it may have heard nothing for a while.
+    quiet_scheduled: bool,
+    /// How often it was told so since it heard something.
+    quiet_told: u32,
+}
+
+/// Nodes and cables, and time that passes.
+pub struct MeshWorld {
+    options: MeshOptions,
+    seed: u64,
+    rng: Rng,
+    agenda: Agenda,
+    stations: Vec<Station>,
+    cables: Vec<Cable>,
+    witness: Witness,
+    plan: Vec<MeshFault>,
+    asking: bool,
+    buffer: Box<[u8; FRAME_BYTES_MAX]>,
+}
+
+impl MeshWorld {
+    /// The world of a seed, before anything was said: every node is on and every cable whole. With a `trace`, what happens is kept
+    /// in it.
+    #[must_use]
+    pub fn new(shape: Shape, options: &MeshOptions, seed: u64, trace: Option<Trace>) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut wires = rng.fork();
+        let mut world = Self {
+            cables: (shape.cables.iter())
+                .map(|_| Cable::new(options.jitter_percent, &mut wires))
+                .collect(),
+            stations: (shape.ports().into_iter())
+                .map(|ports| Station {
+                    node: None,
+                    ports,
+                    stalled_until: 0,
+                    heard_at: 0,
+                    quiet_scheduled: false,
+                    quiet_told: 0,
+                })
+                .collect(),
+            witness: Witness::new(shape, trace),
+            options: options.clone(),
+            seed,
+            rng,
+            agenda: Agenda::default(),
+            plan: Vec::new(),
+            asking: false,
+            buffer: Box::new([0; FRAME_BYTES_MAX]),
+        };
+        for at in 0..world.stations.len() {
+            let node = at as u16;
+            world.start(at);
+            // Nobody's paces are those of another.
+            let phase = world.rng.u64(..options.pace_units());
+            world.agenda.add(phase, Event::Pace { node });
+        }
+        world
+    }
+
+    /// How the mesh stands.
+    #[must_use]
+    pub const fn scene(&self) -> &MeshScene {
+        &self.witness.scene
+    }
+
+    /// Units since the beginning.
+    #[must_use]
+    pub const fn now_units(&self) -> u64 {
+        self.witness.scene.now_units
+    }
+
+    /// Whether an invariant was broken.
+    #[must_use]
+    pub const fn is_broken(&self) -> bool {
+        self.witness.violation().is_some()
+    }
+
+    /// Lets everything happen until a time, in units from the beginning, or until an invariant is broken.
+    pub fn run_until(&mut self, units: u64) {
+        while !self.is_broken()
+            && let Some((at, event)) = self.agenda.next(units)
+        {
+            self.witness.scene.now_units = at;
+            self.happen(event);
+        }
+        self.witness.scene.now_units = units;
+    }
+
+    /// Lets a number of frames arrive, one after the other, or as many as arrive until a time.
+    pub fn run_frames(&mut self, frames: u32, until_units: u64) {
+        let mut left = frames;
+        while left > 0
+            && !self.is_broken()
+            && let Some((at, event)) = self.agenda.next(until_units)
+        {
+            self.witness.scene.now_units = at;
+            left -= u32::from(matches!(event, Event::Arrive { .. }));
+            self.happen(event);
+        }
+    }
+
+    /// Begins to have neighbours ask each other, or ends it.
+    pub fn set_load(&mut self, on: bool) {
+        if on && !self.asking {
+            self.agenda.add(self.now_units(), Event::Ask);
+        }
+        self.asking = on;
+    }
+
+    /// Faults of a plan, in units from now. Gives when the last one happens, in units from the beginning.
+    pub(super) fn schedule(&mut self, plan: plan::Plan) -> u64 {
+        let begin = self.now_units();
+        let mut end = begin;
+        for (at, fault) in plan {
+            let number = self.plan.len() as u32;
+            self.plan.push(fault);
+            end = end.max(begin + at);
+            self.agenda.add(begin + at, Event::Fault(number));
+        }
+        end
+    }
+
+    /// Lets nobody ask any more, ends what cannot be rested behind (nodes that stand still, cables that lose some frames), and
+    /// waits until everything has come to its end.
+    pub fn rest(&mut self) {
+        if self.is_broken() {
+            return;
+        }
+        self.set_load(false);
+        for station in &mut self.stations {
+            station.stalled_until = 0;
+        }
+        for cable in 0..self.cables.len() {
+            if self.scene().is_lossy(cable) {
+                self.fault(MeshFault::Mend {
+                    cable: cable as u16,
+                });
+            }
+        }
+        let mut paces = 0;
+        let unfinished = loop {
+            self.run_until(self.now_units() + self.options.pace_units());
+            if self.is_broken() {
+                return;
+            }
+            paces += 1;
+            let unfinished = self.unfinished();
+            if unfinished.is_none() || paces == PACES_TO_REST {
+                break unfinished;
+            }
+        };
+        let counts: Vec<Counts> = (0..self.stations.len())
+            .filter_map(|at| self.counts(at))
+            .collect();
+        self.witness.see(&MeshFact::AtRest {
+            paces,
+            paces_max: PACES_TO_REST,
+            unfinished: unfinished.as_deref(),
+            counts: &counts,
+        });
+    }
+
+    /// Makes every cable whole and starts every node.
+    pub fn mend_everything(&mut self) {
+        for node in 0..self.stations.len() as u16 {
+            if self.stations[usize::from(node)].node.is_none() {
+                self.fault(MeshFault::Start { node });
+            }
+        }
+        for cable in 0..self.cables.len() as u16 {
+            if !self.scene().carries(usize::from(cable)) {
+                self.fault(MeshFault::Mend { cable });
+            }
+        }
+    }
+
+    /// A fault happens, or ends.
+    pub fn fault(&mut self, fault: MeshFault) {
+        self.witness.see(&MeshFact::Fault(&fault));
+        match fault {
+            MeshFault::Cut {
+                cable,
+                towards,
+                noticed,
+            } => {
+                self.cables[usize::from(cable)].cut(towards);
+                for end in [0, 1] {
+                    if noticed[end] {
+                        self.set_carrier(cable, end, false);
+                    }
+                }
+            }
+            MeshFault::Loss { cable, thousandths } => {
+                self.cables[usize::from(cable)].lost_thousandths = thousandths;
+            }
+            MeshFault::Mend { cable } => {
+                let mended = &mut self.cables[usize::from(cable)];
+                mended.whole = [true; 2];
+                mended.lost_thousandths = 0;
+                for end in [0, 1] {
+                    self.set_carrier(cable, end, true);
+                }
+            }
+            MeshFault::Crash { node, noticed } => {
+                self.stations[usize::from(node)].node = None;
+                for spot in self.stations[usize::from(node)].ports.clone() {
+                    if noticed {
+                        self.set_carrier(spot.cable, usize::from(1 - spot.end), false);
+                    }
+                }
+            }
+            MeshFault::Start { node } => {
+                self.start(usize::from(node));
+                for spot in self.stations[usize::from(node)].ports.clone() {
+                    let cable = &self.cables[usize::from(spot.cable)];
+                    if cable.whole == [true; 2] {
+                        self.set_carrier(spot.cable, usize::from(1 - spot.end), true);
+                    }
+                }
+            }
+            MeshFault::Stall { node, for_units } => {
+                self.stations[usize::from(node)].stalled_until = self.now_units() + for_units;
+            }
+        }
+    }
+
+    /// A node asks its neighbour at the other end of a cable. Gives the token, unless the node takes no more.
+    pub fn ask(&mut self, from: Spot) -> Option<u64> {
+        let ends = self.scene().shape.cables[usize::from(from.cable)];
+        let end = usize::from(from.end);
+        let (from, to) = (ends[end], ends[1 - end]);
+        let token = self.scene().book.next_token();
+        let mode = [Mode::OnePhase, Mode::TwoPhase][self.rng.usize(..2)];
+        let node = self.stations[usize::from(from)].node.as_mut()?;
+        let guid = guid(usize::from(to));
+        match node.submit(guid, mode, &program::request(token), token) {
+            Ok(()) => {}
+            Err(SubmitError::Full | SubmitError::NoSuchPeer) => return None,
+            Err(error) => unreachable!("eight bytes are no more than a node takes: {error}"),
+        }
+        let known = node.peers().find(|peer| peer.guid == guid);
+        let known_life = known.map_or(0, |peer| (peer.incarnation >> 32) as u32);
+        self.witness.see(&MeshFact::Asked {
+            token,
+            from,
+            to,
+            known_life,
+        });
+        self.flush(usize::from(from));
+        Some(token)
+    }
+
+    /// What came of it, with the trace.
+    ///
+    /// # Errors
+    /// What was broken.
+    pub fn finish(self) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
+        let result = match self.witness.violation() {
+            None => {
+                let fingerprint = self.witness.fingerprint();
+                Ok(self.witness.figures.report(self.scene(), fingerprint))
+            }
+            Some(violation) => Err(Box::new(MeshFailure {
+                seed: self.seed,
+                options: self.options,
+                at_units: self.witness.scene.now_units,
+                violation: violation.clone(),
+            })),
+        };
+        (result, self.witness.trace)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive { cable, end } => self.arrive(cable, end, event),
+            Event::Pace { node } => {
+                let at = usize::from(node);
+                let next = self.now_units() + self.options.pace_units();
+                self.agenda.add(next, event);
+                if self.stations[at].stalled_until <= self.now_units() {
+                    self.stations[at].quiet_told = 0;
+                    self.with(at, |node, program| node.on_tick(program));
+                    self.expect_quiet(at);
+                }
+            }
+            Event::Quiet { node } => self.quiet(usize::from(node)),
+            Event::Fault(number) => self.fault(self.plan[number as usize]),
+            Event::Ask => {
+                if self.asking {
+                    for _ in 0..self.stations.len().div_ceil(ASKS_ONE_IN) {
+                        let cable = self.rng.usize(..self.cables.len()) as u16;
+                        let end = self.rng.u8(..2);
+                        self.ask(Spot { cable, end });
+                    }
+                    self.agenda.add(self.now_units() + ASK_UNITS, event);
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, cable: u16, end: u8, event: Event) {
+        let at = usize::from(self.scene().node_at(Spot { cable, end }));
+        if self.stations[at].stalled_until > self.now_units() {
+            self.agenda.add(self.stations[at].stalled_until, event);
+            return;
+        }
+        let Some(frame) = self.cables[usize::from(cable)].take(usize::from(end)) else {
+            return;
+        };
+        let port = self.port_of(at, cable, end);
+        self.stations[at].heard_at = self.now_units();
+        self.stations[at].quiet_told = 0;
+        self.with(at, |node, program| node.on_frame(port, &frame, program));
+        self.expect_quiet(at);
+    }
+
+    fn expect_quiet(&mut self, at: usize) {
+        if !self.stations[at].quiet_scheduled {
+            self.stations[at].quiet_scheduled = true;
+            let node = at as u16;
+            self.agenda
+                .add(self.now_units() + QUIET_UNITS, Event::Quiet { node });
+        }
+    }
+
+    fn quiet(&mut self, at: usize) {
+        let now = self.now_units();
+        let station = &mut self.stations[at];
+        station.quiet_scheduled = false;
+        if station.node.is_none() || station.stalled_until > now {
+            return;
+        }
+        let since = now - station.heard_at;
+        if since < QUIET_UNITS {
+            station.quiet_scheduled = true;
+            let node = at as u16;
+            self.agenda
+                .add(now + QUIET_UNITS - since, Event::Quiet { node });
+            return;
+        }
+        station.quiet_told += 1;
+        let again = station.quiet_told < QUIET_MAX;
+        self.with(at, |node, _| node.on_quiet());
+        if again {
+            self.expect_quiet(at);
+        }
+    }
+
+    /// The carrier at an end of a cable comes or goes.
+    fn set_carrier(&mut self, cable: u16, end: usize, up: bool) {
+        let spot = Spot {
+            cable,
+            end: end as u8,
+        };
+        let at = usize::from(self.scene().node_at(spot));
+        let port = self.port_of(at, cable, spot.end);
+        self.cables[usize::from(cable)].carrier[end] = up;
+        self.with(at, |node, program| node.on_carrier(port, up, program));
+    }
+
+    /// A node begins a life.
+    fn start(&mut self, at: usize) {
+        let life = match self.options.mutant {
+            Some(MeshMutant::HidesRestarts) => 0,
+            _ => self.scene().life(at as u16),
+        };
+        let name = Name::new(&format!("n{at}")).unwrap_or_else(|error| unreachable!("{error}"));
+        let mut node = Node::new(NodeConfig {
+            slots: SLOTS,
+            silent_paces_max: SILENT_PACES_MAX,
+            transactions_max: TRANSACTIONS_MAX,
+            event_ratio: EVENT_RATIO,
+            message_bytes_max: 64,
+            ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
+        });
+        let ports = self.stations[at].ports.clone();
+        for port in 0..ports.len() as u16 {
+            let [high, low] = (at as u16).to_be_bytes();
+            let added = node.add_link(port, [2, 0, 0, high, low, port as u8]);
+            debug_assert_eq!(added, Ok(()));
+        }
+        self.stations[at].node = Some(node);
+        self.stations[at].stalled_until = 0;
+        for (port, spot) in (0..).zip(ports) {
+            if self.cables[usize::from(spot.cable)].carrier[usize::from(spot.end)] {
+                self.with(at, |node, program| node.on_carrier(port, true, program));
+            }
+        }
+    }
+
+    fn port_of(&self, at: usize, cable: u16, end: u8) -> u16 {
+        let spot = Spot { cable, end };
+        let ports = &self.stations[at].ports;
+        let port = ports.iter().position(|port| *port == spot);
+        port.unwrap_or_else(|| unreachable!("{spot:?} is at node {at}")) as u16
+    }
+
+    /// Calls a node with its program, if it is on, and lets it say what it has to say.
+    fn with(&mut self, at: usize, call: impl FnOnce(&mut Node, &mut Program<'_>)) {
+        let mut afterwards = Vec::new();
+        let station = &mut self.stations[at];
+        let Some(node) = &mut station.node else {
+            return;
+        };
+        let mut program = Program {
+            node: at as u16,
+            ports: &station.ports,
+            witness: &mut self.witness,
+            mutant: self.options.mutant,
+            afterwards: &mut afterwards,
+        };
+        call(node, &mut program);
+        for afterwards in afterwards {
+            self.do_afterwards(at, afterwards);
+        }
+        self.flush(at);
+    }
+
+    fn do_afterwards(&mut self, at: usize, afterwards: Afterwards) {
+        let by = at as u16;
+        match afterwards {
+            Afterwards::Guess(token) => {
+                let how = Told::Committed(self.scene().book.ask(token).map_or(0, |ask| ask.reply));
+                self.witness.see(&MeshFact::Told { token, by, how });
+            }
+            Afterwards::AskAgain => {
+                let open: Vec<_> = self.scene().book.open().collect();
+                let mine = open.iter().filter(|(_, ask)| ask.from.0 == by);
+                let mine: Vec<_> = mine.map(|(token, ask)| (*token, ask.to.0)).collect();
+                if let Some(node) = &mut self.stations[at].node {
+                    for (token, to) in mine {
+                        let request = program::request(token);
+                        // One that finds no room is one mistake less.
+                        let _ = node.submit(guid(usize::from(to)), Mode::OnePhase, &request, token);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A node gives out all its frames, unless it stands still.
+    fn flush(&mut self, at: usize) {
+        let Some(mut node) = self.stations[at].node.take() else {
+            return;
+        };
+        for port in 0..self.stations[at].ports.len() as u16 {
+            let from = self.stations[at].ports[usize::from(port)];
+            while let Some(len) = node.poll_transmit(port, &mut self.buffer[..]) {
+                self.send(from, len);
+            }
+        }
+        self.stations[at].node = Some(node);
+    }
+
+    fn send(&mut self, from: Spot, len: usize) {
+        let frame = &self.buffer[..len];
+        let to = 1 - from.end;
+        let (kind, records) = FrameKind::of(frame);
+        let cable = &mut self.cables[usize::from(from.cable)];
+        let arrives_in = cable.send(usize::from(to), frame, &mut self.rng);
+        self.witness.mix(u64::from(from.cable) << 32 | len as u64);
+        self.witness.see(&MeshFact::Sent {
+            from,
+            kind,
+            records,
+            arrives_in,
+        });
+        if let Some(units) = arrives_in {
+            let arrive = Event::Arrive {
+                cable: from.cable,
+                end: to,
+            };
+            self.agenda.add(self.now_units() + units, arrive);
+        }
+    }
+
+    /// What a node's links counted, if it is on.
+    fn counts(&self, at: usize) -> Option<Counts> {
+        let node = self.stations[at].node.as_ref()?;
+        let mut counts = Counts {
+            node: at as u16,
+            ..Counts::default()
+        };
+        for link in node.links() {
+            counts.committed += link.counters.committed;
+            counts.executed += link.counters.executed;
+            counts.forgotten += link.counters.forgotten;
+        }
+        Some(counts)
+    }
+
+    /// What has not come to its end.
+    fn unfinished(&self) -> Option<String> {
+        let scene = self.scene();
+        let name = |node: u16| scene.shape.node_name(usize::from(node));
+        for (cable, ends) in scene.shape.cables.iter().enumerate() {
+            let [a, b] = ends.map(name);
+            let ended = match scene.link(cable) {
+                [Some(a), Some(b)] => scene.carries(cable) && a == b,
+                [None, None] => !scene.carries(cable),
+                _ => false,
+            };
+            if !ended {
+                let link = scene.link(cable);
+                return Some(format!("the link {a}-{b} is not settled: {link:?}"));
+            }
+        }
+        let neighbours = |a: u16, b: u16| {
+            let cables = scene.shape.cables.iter().enumerate();
+            cables.filter(move |(_, ends)| **ends == [a, b] || **ends == [b, a])
+        };
+        for (token, ask) in scene.book.open() {
+            let (from, to) = (ask.from.0, ask.to.0);
+            if neighbours(from, to).any(|(cable, _)| scene.carries(cable)) {
+                let [from, to] = [from, to].map(name);
+                return Some(format!("exchange {token} of {from} with {to} is open"));
+            }
+        }
+        for (at, station) in self.stations.iter().enumerate() {
+            let Some(node) = &station.node else { continue };
+            let busy = node
+                .links()
+                .find(|link| link.state == LinkState::Up && node.has_work(link.port));
+            if let Some(link) = busy {
+                let port = link.port;
+                return Some(format!(
+                    "{} has something to say at port {port}",
+                    name(at as u16)
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// A node's GUID. The low byte is for its lanes.
+const fn guid(node: usize) -> u64 {
+    (node as u64 + 1) << 8
+}

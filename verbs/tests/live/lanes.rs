@@ -1,0 +1,70 @@
+//! A node of two lanes and a neighbour with a link to each: every lane has an address and a name of its own.
+
+use covalent_dataplane::Daemon;
+use covalent_verbs::{Client, Device, Error, Rights, Target, Verb};
+
+use crate::nodes::{config, eventually};
+
+const ADD: Verb<'_> = Verb::FetchAdd {
+    offset_bytes: 0,
+    delta: 1,
+};
+
+#[test]
+fn each_lane_is_reached_by_its_address_and_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let lanes = "[[lane]]\n[[lane]]\n";
+    let mut two = config(&directory, "b", &["p0", "p1"], lanes);
+    two.port[1].lane = 1;
+    let one = config(&directory, "a", &["p0", "p1"], "");
+    let _b = Daemon::start(two).unwrap();
+    let _a = Daemon::start(one).unwrap();
+    let socket = |node: &str| directory.path().join(node).join("covalentd.sock");
+    let mut client = Client::connect(socket("a"), "test").unwrap();
+    let mut links = Vec::new();
+    eventually("both links are up", || {
+        links = client.status().unwrap().links;
+        links.iter().all(|link| link.state == "up")
+    });
+
+    let owners = [0, 1].map(|lane| Device::attach_to_lane(socket("b"), "test", lane).unwrap());
+    assert_eq!(owners[0].address(), owners[0].node().guid);
+    assert_eq!(owners[1].address(), owners[0].address().lane(1));
+    let names = owners.each_ref().map(Device::lane_name);
+    assert_eq!(names, ["b", "b.1"]);
+    for (link, owner) in links.iter().zip(&owners) {
+        assert_eq!(link.peer, Some(owner.address()));
+        assert_eq!(link.peer_name.as_ref(), Some(&owner.lane_name()));
+    }
+
+    let device = Device::attach(socket("a"), "test").unwrap();
+    let mut verbs = device.verbs().unwrap();
+    for (owner, region) in owners.iter().zip(["left", "right"]) {
+        let memory = owner.register_region(region, 64, Rights::ALL).unwrap();
+        let name = owner.lane_name();
+        let targets = [Target::Guid(owner.address()), Target::Name(&name)];
+        for (before, target) in (0..).zip(targets) {
+            let there = verbs.open_region(target, region).unwrap();
+            assert_eq!(there.node(), Some(owner.address()));
+            assert_eq!(verbs.fetch_add(&there, 0, 1).unwrap(), before);
+            let executor = verbs.last_stamp().executor;
+            assert_eq!(executor, Some(owner.address()), "a stamp names the lane");
+        }
+        assert_eq!(memory.load(0).unwrap(), 2);
+
+        // Its own name and address stand for the lane itself, and for no other one.
+        let mut own = owner.verbs().unwrap();
+        for target in targets {
+            let here = own.open_region(target, region).unwrap();
+            assert_eq!(here.node(), None);
+            own.post(&here, ADD, covalent_verbs::Mode::OnePhase, 0)
+                .unwrap();
+        }
+    }
+    let [first, second] = &owners;
+    let mut own = second.verbs().unwrap();
+    let elsewhere = own.open_region(Target::Guid(first.address()), "left");
+    assert!(matches!(elsewhere, Err(Error::NoSuchPeer)), "{elsewhere:?}");
+    let elsewhere = own.open_region(Target::Name("b"), "left").unwrap_err();
+    assert!(elsewhere.to_string().contains("b.1"), "{elsewhere}");
+}
