@@ -9,8 +9,9 @@ use std::{
 use covalent_protocol::{
     ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node,
     NodeConfig, Outcome, Refusal, Reply,
+    group::{Contact, End, Group, GroupConfig, Life, Members, View},
     region::{Engine, Registration, Rights, Words},
-    verb::{MultiCommit, Request, Verb, Word},
+    verb::{MultiCommit, Request, SEND_BYTES_MAX, Verb, Word},
 };
 
 /// The system's allocator, with a count for each thread.
@@ -226,4 +227,51 @@ fn nothing_is_allocated_by_verbs() {
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
     assert!(before > 0, "the allocator counts");
     assert_eq!(engine.reserved_words(), 0);
+}
+
+#[test]
+fn members_of_a_group_allocate_nothing_once_they_are_made() {
+    let contact = |index: u64| Contact {
+        guid: index,
+        life: Life(index),
+        rkey: 1,
+    };
+    let view = View {
+        group: 1,
+        number: 1,
+        members: (1..=3).map(contact).collect(),
+        voters: Members::first(3),
+    };
+    let mut groups = [1, 2, 3].map(|index| {
+        let config = GroupConfig {
+            name: Name::new("group").unwrap(),
+            me: contact(index),
+            former: None,
+            founders: 0,
+            members_max: 3,
+            stateless: false,
+        };
+        Group::with_view(config, view).unwrap()
+    });
+    let mut buffer = [0; SEND_BYTES_MAX];
+    let mut delivered = 0;
+    let before = ALLOCATIONS.with(Cell::get);
+    for turn in 0..300 {
+        for from in 0..groups.len() {
+            while groups[from].multicast(&[7; 500]).is_ok() {}
+            while let Some(parcel) = groups[from].poll_send(&mut buffer) {
+                let to = usize::try_from(parcel.to.guid).unwrap() - 1;
+                let guid = 1 + from as u64;
+                groups[to].on_envelope(guid, &buffer[..parcel.len]).unwrap();
+                groups[from].on_end(parcel.ticket, End::Done);
+            }
+            // Now and then an application takes nothing for some time.
+            while turn % 50 > 10 * from && groups[from].poll_event().is_some() {
+                delivered += 1;
+            }
+            groups[from].on_tick();
+        }
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0);
+    assert!(delivered > 10_000, "{delivered}");
 }

@@ -137,16 +137,16 @@ impl fmt::Debug for Members {
     }
 }
 
-/// Up to [`MEMBERS_MAX`] contacts in their order, without memory of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Contacts {
+/// Up to `MAX` contacts in their order, without memory of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Contacts<const MAX: usize = MEMBERS_MAX> {
     /// Those from `len` on are the default one.
-    contacts: [Contact; MEMBERS_MAX],
+    contacts: [Contact; MAX],
     len: u8,
 }
 
-impl Contacts {
-    /// Appends one. `false`, and nothing happens, if there are [`MEMBERS_MAX`] already.
+impl<const MAX: usize> Contacts<MAX> {
+    /// Appends one. `false`, and nothing happens, if there are `MAX` already.
     pub fn push(&mut self, contact: Contact) -> bool {
         let Some(place) = self.contacts.get_mut(usize::from(self.len)) else {
             return false;
@@ -157,7 +157,16 @@ impl Contacts {
     }
 }
 
-impl Deref for Contacts {
+impl<const MAX: usize> Default for Contacts<MAX> {
+    fn default() -> Self {
+        Self {
+            contacts: [Contact::default(); MAX],
+            len: 0,
+        }
+    }
+}
+
+impl<const MAX: usize> Deref for Contacts<MAX> {
     type Target = [Contact];
 
     fn deref(&self) -> &[Contact] {
@@ -165,8 +174,8 @@ impl Deref for Contacts {
     }
 }
 
-impl FromIterator<Contact> for Contacts {
-    /// The first [`MEMBERS_MAX`] of them.
+impl<const MAX: usize> FromIterator<Contact> for Contacts<MAX> {
+    /// The first `MAX` of them.
     fn from_iter<I: IntoIterator<Item = Contact>>(iter: I) -> Self {
         let mut contacts = Self::default();
         for contact in iter {
@@ -178,7 +187,7 @@ impl FromIterator<Contact> for Contacts {
     }
 }
 
-impl fmt::Debug for Contacts {
+impl<const MAX: usize> fmt::Debug for Contacts<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -1,0 +1,176 @@
+//! Batches: those of each sender by round, and the own messages that are in none yet.
+
+use alloc::vec::Vec;
+
+use super::wire::{HEAD_BYTES, split_message};
+use crate::verb::SEND_BYTES_MAX;
+
+/// Rounds of a sender that some member's application may not have taken.
+pub const ROUNDS_OPEN: u64 = 64;
+/// Longest batch in a view of `n` members, in bytes.
+pub const fn batch_bytes_max(n: usize) -> usize {
+    SEND_BYTES_MAX - HEAD_BYTES - 8 * n
+}
+/// Own messages that are in no batch, in bytes with their lengths, beyond which no more are taken.
+pub const PENDING_BYTES_MAX: usize = 64 * 1024;
+
+const OPEN: usize = ROUNDS_OPEN as usize;
+
+/// The batches of a view that somebody may still need.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rounds {
+    /// By rank, and by round modulo [`ROUNDS_OPEN`]. A null is empty.
+    batches: Vec<Vec<u8>>,
+}
+
+impl Rounds {
+    /// Makes room for views of up to `members_max` members.
+    pub fn new(members_max: usize) -> Self {
+        let room = || Vec::with_capacity(batch_bytes_max(1));
+        Self {
+            batches: (0..members_max * OPEN).map(|_| room()).collect(),
+        }
+    }
+
+    /// The batch of a sender's round, one of its last [`ROUNDS_OPEN`].
+    pub fn batch(&self, rank: usize, round: u64) -> &[u8] {
+        self.batches.get(place(rank, round)).map_or(&[], |b| b)
+    }
+
+    /// Writes the batch of a sender's round over that of [`ROUNDS_OPEN`] rounds before.
+    pub fn set(&mut self, rank: usize, round: u64, bytes: &[u8]) {
+        if let Some(batch) = self.batches.get_mut(place(rank, round)) {
+            batch.clear();
+            batch.extend_from_slice(bytes);
+        }
+    }
+
+    /// Writes nulls into the rounds of a sender from `from` up to `until`.
+    pub fn set_null(&mut self, rank: usize, from: u64, until: u64) {
+        for round in from.max(until.saturating_sub(ROUNDS_OPEN))..until {
+            self.set(rank, round, &[]);
+        }
+    }
+
+    /// Forgets all batches.
+    pub fn clear(&mut self) {
+        self.batches.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Bytes of all batches that are kept.
+    pub fn held_bytes(&self) -> usize {
+        self.batches.iter().map(Vec::len).sum()
+    }
+}
+
+const fn place(rank: usize, round: u64) -> usize {
+    rank * OPEN + (round % ROUNDS_OPEN) as usize
+}
+
+/// Own messages that are in no batch, in order, written as batches are.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// Those before `head` went.
+    bytes: Vec<u8>,
+    head: usize,
+}
+
+impl Pending {
+    /// Room for what is taken, twice: so bytes are moved to the front no oftener than they went.
+    pub fn new() -> Self {
+        Self {
+            bytes: Vec::with_capacity(2 * PENDING_BYTES_MAX),
+            head: 0,
+        }
+    }
+
+    /// Bytes with lengths.
+    pub const fn len(&self) -> usize {
+        self.bytes.len() - self.head
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends a message of at most `u16::MAX` bytes. `false`, and nothing happens, if there is no room.
+    pub fn push(&mut self, message: &[u8]) -> bool {
+        let Ok(len) = u16::try_from(message.len()) else {
+            return false;
+        };
+        if self.len() + 2 + message.len() > PENDING_BYTES_MAX {
+            return false;
+        }
+        if self.bytes.len() + 2 + message.len() > self.bytes.capacity() {
+            self.close_gap();
+        }
+        self.bytes.extend_from_slice(&len.to_le_bytes());
+        self.bytes.extend_from_slice(message);
+        true
+    }
+
+    /// As many whole messages from the front as `bytes_max` has room for: one at least, if there is one.
+    pub fn front(&self, bytes_max: usize) -> &[u8] {
+        let pending = &self.bytes[self.head..];
+        let mut end = 0;
+        while let Some((message, _)) = split_message(&pending[end..]) {
+            let next = end + 2 + message.len();
+            if next > bytes_max {
+                break;
+            }
+            end = next;
+        }
+        &pending[..end]
+    }
+
+    /// Takes that many bytes off the front: what [`Pending::front`] showed.
+    pub fn take(&mut self, len: usize) {
+        self.head = (self.head + len).min(self.bytes.len());
+        if self.is_empty() {
+            self.bytes.clear();
+            self.head = 0;
+        }
+    }
+
+    fn close_gap(&mut self) {
+        self.bytes.copy_within(self.head.., 0);
+        self.bytes.truncate(self.len());
+        self.head = 0;
+    }
+}
+
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes[self.head..] == other.bytes[other.head..]
+    }
+}
+
+impl Eq for Pending {}
+
+impl core::hash::Hash for Pending {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.bytes[self.head..].hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_neither_lost_nor_made() {
+        let mut pending = Pending::new();
+        let capacity = pending.bytes.capacity();
+        let mut taken = 0;
+        for _ in 0..2000 {
+            while pending.push(&[7; 300]) {
+                taken += 1;
+            }
+            assert!(pending.len() > PENDING_BYTES_MAX - 302);
+            let front = pending.front(batch_bytes_max(4)).len();
+            pending.take(front);
+        }
+        assert!(taken > 2000);
+        assert_eq!(pending.bytes.capacity(), capacity);
+    }
+}

@@ -1,0 +1,389 @@
+//! Envelopes: what members say to each other, each one `send` verb.
+//!
+//! All little-endian; `n` is the number of members of the view, 0 where the sender speaks as a stranger (`hello`, `known`).
+//!
+//! ```text
+//!  0  version u8 = 1 ┼ kind u8 ┼ from u8 (rank; 255 for a stranger) ┼ flags u8 ┼ number u32
+//!  8  group u64
+//! 16  view u64
+//! 24  life u64          of the sender
+//! 32  taken u32         envelopes of the receiver that this sender has taken, in all
+//! 36  batch bytes u16 ┼ n u8 ┼ 0 u8
+//! 40  rounds u64        this sender's batches of rounds below this one are all said
+//! 48  delivered u64     positions that its application has
+//! 56  received u64 × n  rounds of each sender that it holds without a gap
+//!     what the kind says
+//! flags     1 leaving ┼ 2 has state ┼ 4 wedged ┼ 8 what I accepted is decided ┼ 16 outside of the pair's order: number is 0
+//!
+//! 1 flow    (length u16 ┼ bytes)*: the batch of round `rounds - 1`
+//! 2 change  promised u64 ┼ accepted u64 ┼ attempt u32 ┼ known u32 ┼ claims u32 × n ┼ proposal, if accepted is not 0
+//! 3 hello   contact ┼ former life u64 (0 for none) ┼ founders u8 ┼ 0 ×7
+//! 4 known   count u8 ┼ members u8 ┼ excluded u8 (0 or 1) ┼ 0 ×5 ┼ contacts
+//! 5 welcome voters u32 ┼ fates u8 ┼ 0 ×3 ┼ contacts × n ┼ sequences u64 × n ┼ (life u64 ┼ messages u64) × fates
+//! 6 state   offset u64 ┼ last u8 ┼ 0 ×7 ┼ bytes
+//! proposal  stay u32 ┼ voters u32 ┼ joiners u8 ┼ 0 ×7 ┼ contacts ┼ trim u64 × n
+//! contact   guid u64 ┼ life u64 ┼ rkey u32 ┼ terms u32
+//! terms     1 stateless ┼ most members << 8; 0 outside of `hello` and `known`
+//! ```
+//! In `change`, `known` are those whose claims of this attempt follow; of others the word is 0.
+
+mod decode;
+mod encode;
+
+use core::fmt;
+
+use super::{
+    contact::{Contact, Contacts, Life, MEMBERS_MAX, Members},
+    row::{Change, Frontier},
+};
+use crate::verb::SEND_BYTES_MAX;
+use decode::Reader;
+
+/// Most contacts that a proposal takes in.
+pub const JOINERS_MAX: usize = 8;
+/// Most contacts of one `known`.
+pub const KNOWN_MAX: usize = 128;
+/// Most fates of a `welcome`.
+pub const FATES_MAX: usize = 64;
+/// Bytes of the head before `received`.
+pub const HEAD_BYTES: usize = 56;
+
+const VERSION: u8 = 1;
+const STRANGER: u8 = 255;
+const CONTACT_BYTES: usize = 24;
+const STATE_HEAD_BYTES: usize = 16;
+
+/// Longest multicast, in bytes, whatever the number of members is.
+pub const MULTICAST_BYTES_MAX: usize = SEND_BYTES_MAX - HEAD_BYTES - 8 * MEMBERS_MAX - 2;
+/// Longest piece of an application's state, in bytes.
+pub const STATE_BYTES_MAX: usize = SEND_BYTES_MAX - HEAD_BYTES - 8 * MEMBERS_MAX - STATE_HEAD_BYTES;
+
+const LEAVING: u8 = 1;
+const HAS_STATE: u8 = 2;
+const WEDGED: u8 = 4;
+const DECIDED: u8 = 8;
+const UNORDERED: u8 = 16;
+
+/// Why bytes are no envelope, or one that this member does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BadEnvelope {
+    /// Shorter than what it says that it has, or longer.
+    Length,
+    /// Of a version that is not spoken here.
+    Version(u8),
+    /// Of a kind that is not known here.
+    Kind(u8),
+    /// What has no meaning is not zero, or something is 0 that cannot be.
+    Reserved,
+    /// A rank, or a bit for one, that no member has.
+    Rank,
+    /// From another node than the one where this life is a member.
+    Sender,
+    /// Of another group under the same name.
+    OtherGroup,
+    /// It breaks a bound that its sender knows: a number beyond the window, a round beyond the credit, another view under this number.
+    Violation,
+    /// Of a life that is not known yet, and there is no room to keep it until it is.
+    NoRoom,
+}
+
+impl BadEnvelope {
+    /// How many causes there are.
+    pub const COUNT: usize = 9;
+
+    /// The place of the cause among all: 0 to [`BadEnvelope::COUNT`] - 1.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Length => 0,
+            Self::Version(_) => 1,
+            Self::Kind(_) => 2,
+            Self::Reserved => 3,
+            Self::Rank => 4,
+            Self::Sender => 5,
+            Self::OtherGroup => 6,
+            Self::Violation => 7,
+            Self::NoRoom => 8,
+        }
+    }
+}
+
+impl fmt::Display for BadEnvelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length => f.write_str("an envelope whose length is not what it says"),
+            Self::Version(version) => write!(
+                f,
+                "an envelope of version {version}; this library speaks {VERSION}; cure: run one version of it on all members' nodes"
+            ),
+            Self::Kind(kind) => write!(f, "an envelope of the unknown kind {kind}"),
+            Self::Reserved => f.write_str("an envelope with something that has no meaning"),
+            Self::Rank => f.write_str("an envelope that names a rank that no member has"),
+            Self::Sender => {
+                f.write_str("an envelope from another node than its sender is a member on")
+            }
+            Self::OtherGroup => f.write_str("an envelope of another group under the same name"),
+            Self::Violation => f.write_str("an envelope beyond a bound that its sender knows"),
+            Self::NoRoom => {
+                f.write_str("an envelope of somebody unknown for whom there is no room")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BadEnvelope {}
+
+/// An envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// What all kinds say.
+    pub head: Head,
+    /// What its kind says.
+    pub body: Body<'a>,
+}
+
+/// What envelopes of all kinds say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The sender's rank; `None` for a stranger.
+    pub from: Option<u8>,
+    /// Its place among those to this receiver, from 1: the low half of it. `None` outside of the pair's order.
+    pub number: Option<u32>,
+    /// The group; 0 for none.
+    pub group: u64,
+    /// Number of the view; 0 too for none.
+    pub view: u64,
+    /// The sender.
+    pub life: Life,
+    /// How many envelopes of the receiver it has taken: the low half of it.
+    pub taken: u32,
+    /// Members of the view, 0 to [`MEMBERS_MAX`].
+    pub members: u8,
+    /// What it accepted is decided.
+    pub decided: bool,
+    /// How far it is.
+    pub frontier: Frontier,
+}
+
+/// What the kinds say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "they live for one call, and there is no heap here"
+)]
+pub enum Body<'a> {
+    /// A row, and perhaps a batch.
+    Flow(Batch<'a>),
+    /// A row of a view that is to end.
+    Change {
+        /// The sender's. Its claims are also among `claims`.
+        change: Change,
+        /// Whose claims of this attempt are known.
+        known: Members,
+        /// They, by rank.
+        claims: [Members; MEMBERS_MAX],
+    },
+    /// Somebody under the group's name makes itself known.
+    Hello {
+        /// Itself.
+        contact: Contact,
+        /// On what terms it would be in a group.
+        terms: Terms,
+        /// Its former stay; [`Life`] 0 for none.
+        former: Life,
+        /// Members with which it founds; 0 for never.
+        founders: u8,
+    },
+    /// Who is known under the group's name.
+    Known {
+        /// So many of the first are the members of the view.
+        members: u8,
+        /// The receiver's life was a member and did not stay.
+        excluded: bool,
+        /// Whom.
+        contacts: KnownContacts<'a>,
+    },
+    /// To one who joined: the view that it is in.
+    Welcome {
+        /// The view's members, by rank.
+        contacts: Contacts,
+        /// Its voters.
+        voters: Members,
+        /// By rank: messages of each that were delivered before this view.
+        sequences: [u64; MEMBERS_MAX],
+        /// What became of those who did not stay, the oldest first.
+        fates: Fates<'a>,
+    },
+    /// A piece of the application's state as it was when the view began.
+    State {
+        /// Bytes before it.
+        offset: u64,
+        /// Whether it is the last one.
+        last: bool,
+        /// 0 to [`STATE_BYTES_MAX`] bytes.
+        data: &'a [u8],
+    },
+}
+
+/// What all members of a group have to be agreed on before they meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Terms {
+    /// Whether there is no state that one who joins would need.
+    pub stateless: bool,
+    /// Most members.
+    pub members_max: u8,
+}
+
+/// Messages, each one with its length before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Batch<'a>(&'a [u8]);
+
+impl<'a> Batch<'a> {
+    /// Checks the bytes: messages of 1 to [`MULTICAST_BYTES_MAX`] bytes, nothing behind them.
+    ///
+    /// # Errors
+    /// [`BadEnvelope::Length`].
+    pub fn new(bytes: &'a [u8]) -> Result<Self, BadEnvelope> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (message, behind) = split_message(rest).ok_or(BadEnvelope::Length)?;
+            if !(1..=MULTICAST_BYTES_MAX).contains(&message.len()) {
+                return Err(BadEnvelope::Length);
+            }
+            rest = behind;
+        }
+        Ok(Self(bytes))
+    }
+
+    /// A batch that was made of such messages.
+    pub(super) const fn of_checked(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// The message at the start of a batch, and what is behind it.
+pub(super) fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
+}
+
+/// Contacts of a `known`, with their terms.
+#[derive(Clone, Copy)]
+pub struct KnownContacts<'a>(Listed<'a>);
+
+#[derive(Clone, Copy)]
+enum Listed<'a> {
+    Values(&'a [(Contact, Terms)]),
+    Encoded(&'a [u8]),
+}
+
+impl<'a> KnownContacts<'a> {
+    /// The first [`KNOWN_MAX`] of `contacts`.
+    #[must_use]
+    pub fn new(contacts: &'a [(Contact, Terms)]) -> Self {
+        Self(Listed::Values(&contacts[..contacts.len().min(KNOWN_MAX)]))
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        match self.0 {
+            Listed::Values(contacts) => contacts.len(),
+            Listed::Encoded(bytes) => bytes.len() / CONTACT_BYTES,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// They, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Contact, Terms)> + use<'a> {
+        let listed = self.0;
+        (0..self.len()).filter_map(move |at| match listed {
+            Listed::Values(contacts) => contacts.get(at).copied(),
+            Listed::Encoded(bytes) => Reader(bytes.get(at * CONTACT_BYTES..)?).contact().ok(),
+        })
+    }
+}
+
+impl PartialEq for KnownContacts<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for KnownContacts<'_> {}
+
+impl fmt::Debug for KnownContacts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// How many messages of lives that did not stay were delivered.
+#[derive(Clone, Copy)]
+pub struct Fates<'a>(Noted<'a>);
+
+#[derive(Clone, Copy)]
+enum Noted<'a> {
+    Values(&'a [(Life, u64)]),
+    Encoded(&'a [u8]),
+}
+
+impl<'a> Fates<'a> {
+    /// The first [`FATES_MAX`] of `fates`.
+    #[must_use]
+    pub fn new(fates: &'a [(Life, u64)]) -> Self {
+        Self(Noted::Values(&fates[..fates.len().min(FATES_MAX)]))
+    }
+
+    const fn len(&self) -> usize {
+        match self.0 {
+            Noted::Values(fates) => fates.len(),
+            Noted::Encoded(bytes) => bytes.len() / 16,
+        }
+    }
+
+    /// They, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Life, u64)> + use<'a> {
+        let noted = self.0;
+        (0..self.len()).filter_map(move |at| match noted {
+            Noted::Values(fates) => fates.get(at).copied(),
+            Noted::Encoded(bytes) => {
+                let mut reader = Reader(bytes.get(at * 16..)?);
+                Some((Life(reader.u64().ok()?), reader.u64().ok()?))
+            }
+        })
+    }
+}
+
+impl PartialEq for Fates<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Fates<'_> {}
+
+impl fmt::Debug for Fates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Terms {
+    /// The word that stands for them.
+    fn word(self) -> u32 {
+        u32::from(self.stateless) | u32::from(self.members_max) << 8
+    }
+}

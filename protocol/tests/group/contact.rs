@@ -1,0 +1,46 @@
+//! Quorums.
+
+use covalent_protocol::group::Members;
+
+#[test]
+fn any_two_quorums_of_the_same_voters_meet() {
+    // Voters of every kind among eight ranks, so the oldest voter is not always rank 0.
+    for voters in (0..256).map(Members::from_bits) {
+        let quorums: Vec<Members> = (0..256)
+            .map(Members::from_bits)
+            .filter(|some| some.without(voters).is_empty() && some.is_quorum_of(voters))
+            .collect();
+        assert_eq!(quorums.is_empty(), voters.is_empty());
+        for one in &quorums {
+            for other in &quorums {
+                assert!(
+                    !one.and(*other).is_empty(),
+                    "{one:?} and {other:?} of {voters:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn either_part_or_the_other_goes_on_unless_votes_are_lost() {
+    for voters in (1..256).map(Members::from_bits) {
+        for part in (0..256).map(Members::from_bits) {
+            let other = voters.without(part);
+            assert_ne!(part.is_quorum_of(voters), other.is_quorum_of(voters));
+        }
+    }
+}
+
+#[test]
+fn of_two_the_older_goes_on_alone() {
+    let both = Members::first(2);
+    assert!(Members::only(0).is_quorum_of(both));
+    assert!(!Members::only(1).is_quorum_of(both));
+    assert!(!Members::NONE.is_quorum_of(both));
+    assert!(!Members::NONE.is_quorum_of(Members::NONE));
+    // Who has no vote counts for nothing.
+    assert!(!Members::from_bits(0b1110).is_quorum_of(Members::only(0)));
+    assert_eq!(Members::first(32).len(), 32);
+    assert!(!Members::first(32).contains(32));
+}

@@ -1,0 +1,8 @@
+//! Groups: what members say, and machines led by hand.
+#![allow(clippy::unwrap_used)]
+
+mod contact;
+mod flow;
+mod rack;
+mod row;
+mod wire;
