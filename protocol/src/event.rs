@@ -1,4 +1,4 @@
-//! What a node tells about its links.
+//! What a node tells about its links, and about the nodes beyond them.
 
 use core::fmt;
 
@@ -28,6 +28,45 @@ pub enum LinkEvent {
         reason: DownReason,
         /// Exchanges of this side that were open on it.
         open: u32,
+    },
+}
+
+/// Something happened to the way to a node, near or far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeEvent {
+    /// The way to a node leads over this port now.
+    Hangs {
+        /// The node's GUID.
+        root: u64,
+        /// The caller's index of the port.
+        port: u16,
+        /// Cables between this node and that one.
+        hops: u16,
+    },
+    /// There is no way to this node: partitioned from it, as far as can be known here. May be early, while somebody else still looks for one;
+    /// then [`NodeEvent::Hangs`] takes it back.
+    Lost {
+        /// The node's GUID.
+        root: u64,
+    },
+    /// The name of a node is known, or another one.
+    Called {
+        /// The node's GUID.
+        root: u64,
+        /// Its name.
+        name: Name,
+    },
+    /// Another node says this node's GUID.
+    Twin,
+    /// There is no room for this node in the table. Told once until one is forgotten.
+    Full {
+        /// The node's GUID.
+        root: u64,
+    },
+    /// A link that came up takes no part in trees: too many are up.
+    NoBerth {
+        /// The caller's index of the port.
+        port: u16,
     },
 }
 

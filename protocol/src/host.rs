@@ -1,6 +1,9 @@
 //! What a node asks of the program around it.
 
-use crate::{Answer, ExchangeId, Mode, Refusal, Reply, event::LinkEvent};
+use crate::{
+    Answer, ExchangeId, Mode, Refusal, Reply,
+    event::{LinkEvent, NodeEvent},
+};
 
 /// How an exchange ended, told to the initiator exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,4 +78,8 @@ pub trait Host {
 
     /// A link came up or went down.
     fn link_event(&mut self, event: LinkEvent);
+
+    /// Something happened to the tree of a node. Told once for each change; a host whose node has no
+    /// [`fabric`](crate::NodeConfig::fabric) needs none.
+    fn tree_event(&mut self, _event: NodeEvent) {}
 }

@@ -17,6 +17,8 @@
 //! | [`node`] | peers, queues, dispatch, resolution |
 //! | [`verb`] | what applications ask of a region |
 //! | [`region`] | regions, and verbs executed on them |
+//! | [`agreement`] | how control and the dataplane come to hold one configuration |
+//! | [`tree`] | who is where beyond the neighbours |
 //!
 //! # Guarantees
 //! No clock, no thread, no I/O, no `unsafe`. Memory is allocated in [`Node::new`] and [`Node::add_link`], and when an
@@ -30,6 +32,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod agreement;
 mod clock;
 mod counters;
 mod event;
@@ -47,18 +50,20 @@ mod refusal;
 pub mod region;
 mod reply;
 mod transaction;
+pub mod tree;
 pub mod verb;
 pub mod wire;
 
 pub use clock::Moment;
 pub use counters::{DropCounters, FailureCounters, LinkCounters};
-pub use event::{DownReason, LinkEvent};
+pub use event::{DownReason, LinkEvent, NodeEvent};
 pub use exchange::ExchangeId;
 pub use host::{Execution, Host, Outcome};
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, LinkState, LinkView, Mode, Node, NodeConfig, PeerView, SubmitError,
+    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PeerView,
+    SubmitError, WayView,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

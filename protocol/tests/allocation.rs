@@ -11,6 +11,7 @@ use covalent_protocol::{
     NodeConfig, Outcome, Refusal, Reply,
     group::{Contact, End, Group, GroupConfig, Life, Members, View},
     region::{Engine, Registration, Rights, Words},
+    tree::{Berths, Trees, TreesConfig, note::NOTE_BYTES_MAX},
     verb::{MultiCommit, Request, SEND_BYTES_MAX, Verb, Word},
 };
 
@@ -151,6 +152,63 @@ fn nothing_is_allocated_by_exchanges_and_failures() {
     for host in &pair.hosts {
         assert_eq!((host.completed, host.executed), (1100, 1089));
     }
+}
+
+/// Three nodes in a triangle, of which each is cut off in turn.
+#[test]
+fn nothing_is_allocated_by_trees() {
+    let mut trees = [1, 2, 3].map(|node: u64| {
+        let mut trees = Trees::new(&TreesConfig {
+            guid: node << 8,
+            life: 1,
+            name: Name::new("node").unwrap(),
+            roots: true,
+            roots_max: 3,
+        });
+        trees.add_berth().unwrap();
+        trees.add_berth().unwrap();
+        trees
+    });
+    // The berth of each node at which each other one is.
+    let berth = |of: usize, other: usize| ((other + 2 - of) % 3) as u8;
+    let mut space = [0; NOTE_BYTES_MAX];
+    let mut events = 0;
+    let mut round = |trees: &mut [Trees; 3]| {
+        for cut in 0..3 {
+            for other in (0..3).filter(|other| *other != cut) {
+                trees[cut].on_down(berth(cut, other), &mut |_| events += 1);
+                trees[other].on_down(berth(other, cut), &mut |_| events += 1);
+            }
+            for back in [false, true] {
+                for other in (0..3).filter(|other| back && *other != cut) {
+                    trees[cut].on_up(berth(cut, other), &mut |_| events += 1);
+                    trees[other].on_up(berth(other, cut), &mut |_| events += 1);
+                }
+                for _ in 0..20 {
+                    for from in 0..3 {
+                        for to in (0..3).filter(|to| *to != from) {
+                            while let Some(len) = trees[from].take_note(berth(from, to), &mut space)
+                            {
+                                trees[to]
+                                    .on_note(berth(to, from), &space[..len], &mut |_| events += 1)
+                                    .unwrap();
+                            }
+                        }
+                    }
+                }
+                for trees in &mut *trees {
+                    trees.on_tick(Berths::NONE, &mut |_| events += 1);
+                }
+            }
+        }
+    };
+    let before = ALLOCATIONS.with(Cell::get);
+    assert!(before > 0, "the allocator counts");
+    for _ in 0..100 {
+        round(&mut trees);
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert!(events > 1000, "{events}");
 }
 
 #[test]

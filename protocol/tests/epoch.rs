@@ -50,7 +50,7 @@ fn a_handshake_of_another_version_is_seen_for_what_it_is() {
     let frame = bench.cables[0][B].pop_front().unwrap();
     assert_eq!(bench.link(B, 0).other_version, None);
     let records = (frame.len() - 14) / 64;
-    for version in [VERSION + 1, VERSION + 2] {
+    for version in [VERSION - 1, VERSION + 1] {
         let mut other = frame.clone();
         for record in 0..records {
             forge(&mut other, record, |bytes| {

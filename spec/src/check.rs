@@ -3,7 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::atomic::Ordering,
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -16,9 +20,21 @@ use crate::{
     step::{Search, Step},
 };
 
+/// What a search of one kind of model is to be told by.
+pub(crate) struct Named<M> {
+    /// The scenario's name.
+    pub name: &'static str,
+    /// What is searched.
+    pub search: M,
+    /// Where it notes what it sees, a bit for each of `sights`.
+    pub seen: Arc<AtomicU32>,
+    /// What may be seen.
+    pub sights: Vec<&'static str>,
+}
+
 /// What the checker explored of a scenario, and what it found.
 #[derive(Debug)]
-pub struct Explored {
+pub struct Explored<S = Step> {
     /// The scenario's name.
     pub name: &'static str,
     /// States, each counted once.
@@ -27,13 +43,13 @@ pub struct Explored {
     pub depth: usize,
     /// How long it took.
     pub took: Duration,
-    /// What was seen of [`sight::ALL`].
+    /// What was seen of all that a search is to come by.
     pub seen: BTreeSet<&'static str>,
     /// The invariants that do not hold, each with the steps that break it.
-    pub broken: BTreeMap<&'static str, Vec<Step>>,
+    pub broken: BTreeMap<&'static str, Vec<S>>,
 }
 
-impl fmt::Display for Explored {
+impl<S> fmt::Display for Explored<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -50,10 +66,26 @@ impl fmt::Display for Explored {
 #[must_use]
 pub fn explore(scenario: Scenario) -> Explored {
     let name = scenario.name;
+    let (search, seen) = Search::new(scenario);
+    run(Named {
+        name,
+        search,
+        seen,
+        sights: sight::ALL.iter().map(|sight| sight.name).collect(),
+    })
+}
+
+/// As [`explore`], for any model.
+pub(crate) fn run<M>(named: Named<M>) -> Explored<M::Action>
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Hash + PartialEq + Send + Sync + 'static,
+    M::Action: Clone + PartialEq + Send + Sync,
+{
     let start = Instant::now();
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let (search, seen) = Search::new(scenario);
-    let checker = search
+    let checker = named
+        .search
         .checker()
         .threads(threads)
         .finish_when(HasDiscoveries::AnyFailures)
@@ -64,17 +96,16 @@ pub fn explore(scenario: Scenario) -> Explored {
         .into_iter()
         .map(|(name, path)| (name, path.into_actions()))
         .collect();
-    let seen = seen.load(Ordering::Relaxed);
+    let seen = named.seen.load(Ordering::Relaxed);
+    let bits = (0..).zip(named.sights);
     Explored {
-        name,
+        name: named.name,
         states: checker.unique_state_count(),
         depth: checker.max_depth(),
         took: start.elapsed(),
-        seen: sight::ALL
-            .iter()
-            .enumerate()
+        seen: bits
             .filter(|(bit, _)| seen >> bit & 1 == 1)
-            .map(|(_, sight)| sight.name)
+            .map(|(_, sight): (u32, _)| sight)
             .collect(),
         broken,
     }

@@ -3,6 +3,8 @@
 //! `link.pml` beside this crate specifies the link; here the checker [`stateright`] takes [`covalent_protocol::Node`] itself, byte for
 //! byte what the daemon runs, through every order of deliveries, losses, cuts, ticks, submissions and restarts that a [`Scenario`] allows.
 //!
+//! [`agreement`] does the same with the machines by which control and the dataplane agree.
+//!
 //! | module | what |
 //! |---|---|
 //! | [`scenario`] | who is cabled to whom, what they want, how often what may go wrong |
@@ -19,6 +21,7 @@
 //! | [`catalogue`] | the scenarios that are checked |
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod catalogue;
 pub mod check;
 pub mod frame;

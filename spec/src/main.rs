@@ -3,9 +3,9 @@
 //! `covalent-spec` checks everything, within bounds that take minutes; `covalent-spec --bounded` within bounds that take seconds. With a
 //! name behind, one search of either.
 
-use std::{collections::BTreeSet, env, process::ExitCode};
+use std::{collections::BTreeSet, env, fmt, process::ExitCode};
 
-use covalent_spec::{Explored, Scenario, catalogue, explore, sight};
+use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, sight};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     };
     match words {
         [] => {}
+        ["agreement"] => return exit(agreements(bounded)),
         [name] if !name.starts_with('-') => return only(scenarios, name),
         others => {
             eprintln!(
@@ -49,19 +50,7 @@ fn main() -> ExitCode {
     }
     say("mutants, which must be found");
     for (scenario, broken) in catalogue::mutants() {
-        let explored = explore(scenario);
-        match explored.broken.get(broken) {
-            Some(steps) => say(&format!(
-                "{explored}found: {broken}, after {} steps",
-                steps.len()
-            )),
-            None => {
-                say(&format!(
-                    "{explored}NOT FOUND, but `{broken}` was to be broken"
-                ));
-                failures += 1;
-            }
-        }
+        failures += usize::from(!is_found(&explore(scenario), broken));
     }
     if !bounded {
         say(
@@ -71,6 +60,11 @@ fn main() -> ExitCode {
             failures += usize::from(!holds(&explore(scenario)));
         }
     }
+    failures += agreements(bounded);
+    exit(failures)
+}
+
+fn exit(failures: usize) -> ExitCode {
     if failures > 0 {
         eprintln!(
             "covalent-spec: {failures} of the lines above are not as they must be; spec/README.md says how to read the steps"
@@ -80,12 +74,51 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How control and the dataplane agree. Returns how many lines are not as they must be.
+fn agreements(bounded: bool) -> usize {
+    let mut failures = 0;
+    let mut seen = BTreeSet::new();
+    say("how control and the dataplane agree, which must hold (stateright)");
+    for scenario in agreement::catalogue::scenarios(bounded) {
+        let explored = agreement::explore(scenario);
+        failures += usize::from(!holds(&explored));
+        seen.extend(explored.seen);
+    }
+    for (_, name) in agreement::sight::ALL {
+        if !seen.contains(name) {
+            say(&format!(
+                "NOT SEEN: {name}; so nothing above says anything about it"
+            ));
+            failures += 1;
+        }
+    }
+    say("its mutants, which must be found");
+    for (scenario, broken) in agreement::catalogue::mutants() {
+        failures += usize::from(!is_found(&agreement::explore(scenario), broken));
+    }
+    failures
+}
+
+/// Prints whether a mutant was found by this invariant.
+fn is_found<S>(explored: &Explored<S>, broken: &str) -> bool {
+    match explored.broken.get(broken) {
+        Some(steps) => say(&format!(
+            "{explored}found: {broken}, after {} steps",
+            steps.len()
+        )),
+        None => say(&format!(
+            "{explored}NOT FOUND, but `{broken}` was to be broken"
+        )),
+    }
+    explored.broken.contains_key(broken)
+}
+
 /// One search.
 fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
     let Some(at) = scenarios.iter().position(|scenario| scenario.name == name) else {
         let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
         eprintln!(
-            "covalent-spec: no search `{name}`: there are {}",
+            "covalent-spec: no search `{name}`: there are agreement, {}",
             names.join(", ")
         );
         return ExitCode::from(2);
@@ -104,7 +137,7 @@ fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
 }
 
 /// Prints what was explored, and the steps to what is broken.
-fn holds(explored: &Explored) -> bool {
+fn holds<S: fmt::Debug>(explored: &Explored<S>) -> bool {
     if explored.broken.is_empty() {
         say(&format!("{explored}holds"));
     }

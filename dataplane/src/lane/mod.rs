@@ -383,6 +383,7 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
+        fabric: None,
     })
 }
 

@@ -70,7 +70,7 @@ impl Lane {
     /// Takes a watch: tells at once what its application does not know, else when it changes.
     pub(super) fn watch(&mut self, session: usize, watch: &Watch) {
         let guid = match watch.target {
-            0 => self.settings.guid,
+            0 => self.settings.address.bits(),
             guid => guid,
         };
         let up = self.node.has_path(guid);

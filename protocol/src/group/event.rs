@@ -175,6 +175,8 @@ pub struct GroupCounters {
     pub nulls: u64,
     /// Messages delivered.
     pub deliveries: u64,
+    /// Views begun.
+    pub views: u64,
     /// Envelopes said, those said again among them.
     pub envelopes_said: u64,
     /// Envelopes said again because they did not arrive, or nobody knew.

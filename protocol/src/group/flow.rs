@@ -4,7 +4,7 @@ use super::{
     Event, Group, Phase,
     contact::MEMBERS_MAX,
     rounds::{ROUNDS_OPEN, batch_bytes_max},
-    row::Frontier,
+    row::{Frontier, Proposal},
     wire::{BadEnvelope, Batch, split_message},
 };
 
@@ -18,7 +18,7 @@ pub struct Flow {
     /// The position of the last [`Event::Stable`].
     stable_told: u64,
     /// By rank: messages of each that were delivered, over its life.
-    delivered: [u64; MEMBERS_MAX],
+    pub delivered: [u64; MEMBERS_MAX],
 }
 
 /// Where a message lies.
@@ -107,48 +107,107 @@ impl Group {
 
     /// The next event. Call it until it gives `None`.
     pub fn poll_event(&mut self) -> Option<Event<'_>> {
-        if core::mem::take(&mut self.view_is_news) {
-            return Some(Event::View(&self.view));
+        loop {
+            if core::mem::take(&mut self.notices.view) {
+                return Some(Event::View(&self.view));
+            }
+            if let Some(why) = self.notices.stopped.take() {
+                let undelivered = self.flow.delivered[self.me] + 1;
+                return Some(Event::Stopped { why, undelivered });
+            }
+            if self.notices.left && !self.pairs.iter().any(|p| p.is_reached() && p.hears_end()) {
+                self.notices.left = false;
+                return Some(Event::Left);
+            }
+            // Nobody is there to whom a batch would be said.
+            while self.view.members.len() == 1 && self.can_close_round() {
+                self.close_round();
+            }
+            if let Some(found) = self.next_message() {
+                return self.tell(found);
+            }
+            let (phase, view) = (self.phase, self.view.number);
+            self.settle();
+            if (phase, view) == (self.phase, self.view.number) {
+                return self.next_stable();
+            }
         }
-        // Nobody is there to whom a batch would be said.
-        while self.view.members.len() == 1 && self.can_close_round() {
-            self.close_round();
-        }
-        if let Some(found) = self.next_message() {
-            self.counters.deliveries += 1;
-            let batch = self.rounds.batch(found.rank, found.round);
-            return Some(Event::Delivered {
-                sender: *self.view.members.get(found.rank)?,
-                sequence: self.flow.delivered[found.rank],
-                view: self.view.number,
-                position: found.position,
-                data: batch.get(found.start..found.end)?,
-            });
-        }
-        let stable = self.table.taken();
-        if self.phase == Phase::Flowing && stable > self.flow.stable_told {
-            self.flow.stable_told = stable;
-            return Some(Event::Stable {
-                view: self.view.number,
-                position: stable,
-            });
-        }
-        None
     }
 
-    /// Whether the batch of this round is held by every member, or is null: nobody can miss what is not there.
+    fn tell(&mut self, found: Found) -> Option<Event<'_>> {
+        self.counters.deliveries += 1;
+        let batch = self.rounds.batch(found.rank, found.round);
+        Some(Event::Delivered {
+            sender: *self.view.members.get(found.rank)?,
+            sequence: self.flow.delivered[found.rank],
+            view: self.view.number,
+            position: found.position,
+            data: batch.get(found.start..found.end)?,
+        })
+    }
+
+    fn next_stable(&mut self) -> Option<Event<'_>> {
+        let position = self.table.taken();
+        if self.phase != Phase::Flowing || position <= self.flow.stable_told {
+            return None;
+        }
+        self.flow.stable_told = position;
+        Some(Event::Stable {
+            view: self.view.number,
+            position,
+        })
+    }
+
+    /// Whether a batch can be delivered. While the view flows: every member holds it, or it is null: nobody can miss what is not there. When the
+    /// view has ended: it is within what was decided, or will never be delivered and is passed over.
     fn is_deliverable(&self, rank: usize, round: u64) -> bool {
-        let own = self.table.row(self.me).frontier.received[rank];
-        self.table.is_held(rank, round)
-            || (own > round && self.rounds.batch(rank, round).is_empty())
+        match (&self.phase, &self.trying.decided) {
+            (Phase::Flowing, _) => {
+                let own = self.table.row(self.me).frontier.received[rank];
+                let null = own > round && self.rounds.batch(rank, round).is_empty();
+                self.table.is_held(rank, round) || null
+            }
+            (Phase::Ending, Some(decided)) => {
+                decided.stay.contains(self.me) && decided.trim.iter().any(|&trim| trim > round)
+            }
+            _ => false,
+        }
+    }
+
+    /// The bytes of a batch that are delivered.
+    fn deliverable(&self, rank: usize, round: u64) -> &[u8] {
+        match &self.trying.decided {
+            Some(decided) if decided.trim[rank] <= round => &[],
+            _ => self.rounds.batch(rank, round),
+        }
+    }
+
+    /// Whether something of the view that ended is still to be delivered.
+    pub(super) fn has_more(&self, decided: &Proposal) -> bool {
+        let n = self.view.members.len() as u64;
+        let rounds = decided.trim.iter().max().copied().unwrap_or(0);
+        (self.flow.next..rounds.saturating_mul(n)).any(|position| {
+            let (round, rank) = (position / n, (position % n) as usize);
+            !self.deliverable(rank, round).is_empty()
+        })
+    }
+
+    /// Asks to be let go once nothing of its own is left to deliver.
+    pub(super) fn ask_to_leave(&mut self) {
+        let own = &self.table.row(self.me).frontier;
+        let all = self.pending.is_empty() && self.flow.delivered[self.me] == self.accepted;
+        if self.leaving && all && !own.leaving {
+            self.table.row_mut(self.me).frontier.leaving = true;
+            self.row_grew();
+        }
     }
 
     /// Goes on to the next message that every member holds.
     fn next_message(&mut self) -> Option<Found> {
-        if self.phase != Phase::Flowing || !self.has_state {
+        if !self.has_state {
             return None;
         }
-        let n = self.view.members.len() as u64;
+        let n = self.view.members.len().max(1) as u64;
         let from = self.flow.next;
         let mut found = None;
         while found.is_none() {
@@ -158,10 +217,12 @@ impl Group {
                 break;
             }
             let start = self.flow.offset + 2;
-            let rest = self.rounds.batch(rank, round).get(self.flow.offset..);
-            let ended = match rest.and_then(split_message) {
-                Some((message, behind)) => {
-                    let end = start + message.len();
+            let rest = self.deliverable(rank, round).get(self.flow.offset..);
+            let message = rest.and_then(split_message);
+            let message = message.map(|(message, behind)| (message.len(), behind.is_empty()));
+            let ended = match message {
+                Some((len, is_last)) => {
+                    let end = start + len;
                     self.flow.offset = end;
                     self.flow.delivered[rank] += 1;
                     found = Some(Found {
@@ -171,7 +232,7 @@ impl Group {
                         start,
                         end,
                     });
-                    behind.is_empty()
+                    is_last
                 }
                 None => true,
             };

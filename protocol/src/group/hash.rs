@@ -20,10 +20,15 @@ impl Hash for Group {
             flow,
             pairs,
             next_pair,
-            view_is_news,
+            trying,
+            ended,
+            fates,
+            leaving,
+            notices,
             counters: _,
         } = self;
         (config.me, phase, view, me, table, rounds, pending).hash(state);
-        (accepted, has_state, flow, pairs, next_pair, view_is_news).hash(state);
+        (accepted, has_state, flow, pairs, next_pair).hash(state);
+        (trying, ended, fates, leaving, notices).hash(state);
     }
 }

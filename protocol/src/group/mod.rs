@@ -14,11 +14,14 @@
 //! Memory is allocated in [`Group::new`] only (a clone gets its own as it needs it). No input panics. What is kept is bounded: 64 rounds of 4 KiB of each
 //! member, 64 KiB of own messages, eight envelopes from and to each member.
 
+mod change;
 mod config;
 mod contact;
 mod event;
+mod evidence;
 mod flow;
 mod hash;
+mod install;
 mod pair;
 mod receive;
 mod rounds;
@@ -29,6 +32,7 @@ pub mod wire;
 
 use alloc::vec::Vec;
 
+use change::{Ended, Trying};
 pub use config::GroupConfig;
 pub use contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View};
 pub use event::{End, Event, GroupCounters, GroupStanding, MulticastError, Parcel, Stop, Ticket};
@@ -38,6 +42,7 @@ pub use pair::WINDOW;
 pub use rounds::{PENDING_BYTES_MAX, ROUNDS_OPEN};
 use rounds::{Pending, Rounds};
 use table::Table;
+use wire::FATES_MAX;
 pub use wire::{BadEnvelope, MULTICAST_BYTES_MAX, STATE_BYTES_MAX};
 
 /// One member of a group: a pure machine.
@@ -59,8 +64,13 @@ pub struct Group {
     pairs: Vec<Pair>,
     /// The pair that is asked next for something to say.
     next_pair: usize,
-    /// The view is to be told.
-    view_is_news: bool,
+    trying: Trying,
+    ended: Ended,
+    /// What became of those who did not stay, the oldest first: how many messages of theirs were delivered.
+    fates: Vec<(Life, u64)>,
+    /// It was asked to leave.
+    leaving: bool,
+    notices: Notices,
     counters: GroupCounters,
 }
 
@@ -71,6 +81,22 @@ enum Phase {
     Seeking,
     /// Multicasts are delivered as they are held by all.
     Flowing,
+    /// The view is to end.
+    Wedged,
+    /// It was decided how: what is left is delivered.
+    Ending,
+    /// Out of the group without having asked for it.
+    Stopped,
+    /// Out of the group as it asked.
+    Left,
+}
+
+/// What the application is to be told besides deliveries.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Notices {
+    view: bool,
+    stopped: Option<Stop>,
+    left: bool,
 }
 
 impl Group {
@@ -90,9 +116,13 @@ impl Group {
             accepted: 0,
             has_state: config.stateless,
             flow: Flow::default(),
-            pairs: (1..members_max).map(|_| Pair::with_room()).collect(),
+            pairs: (0..2 * members_max).map(|_| Pair::with_room()).collect(),
             next_pair: 0,
-            view_is_news: false,
+            trying: Trying::default(),
+            ended: Ended::default(),
+            fates: Vec::with_capacity(FATES_MAX),
+            leaving: false,
+            notices: Notices::default(),
             counters: GroupCounters::default(),
         }
     }
@@ -115,26 +145,6 @@ impl Group {
         Some(group)
     }
 
-    fn begin_view(&mut self, view: View, me: usize) {
-        (self.view, self.me, self.phase) = (view, me, Phase::Flowing);
-        self.table.begin(view.members.len(), view.voters);
-        self.rounds.clear();
-        self.flow.begin();
-        let others = view.members.iter().enumerate();
-        for (rank, member) in others.filter(|&(rank, _)| rank != me) {
-            let known = self.pairs.iter().position(|pair| pair.contact == *member);
-            let free = || self.pairs.iter().position(Pair::is_free);
-            if let Some(at) = known.or_else(free) {
-                let pair = &mut self.pairs[at];
-                if pair.is_free() {
-                    pair.begin(*member, view.number, false);
-                }
-                (pair.rank, pair.said_rounds) = (Some(rank), 0);
-            }
-        }
-        self.view_is_news = true;
-    }
-
     /// An envelope ended. Each one of [`Group::poll_send`] ends once.
     pub fn on_end(&mut self, ticket: Ticket, end: End) {
         if let Some(pair) = self.pair_of(ticket.life) {
@@ -142,15 +152,7 @@ impl Group {
             pair.on_end(ticket.number, end);
             pair.gone |= end == End::Gone;
         }
-    }
-
-    /// The way to a node was lost or found: the link layer's word.
-    pub fn on_path(&mut self, guid: u64, up: bool) {
-        for pair in &mut self.pairs {
-            if !pair.is_free() && pair.contact.guid == guid {
-                pair.lost = !up;
-            }
-        }
+        self.settle();
     }
 
     /// A pace went by: something is said to the next member if nothing was since the last one. Decides nothing else.
@@ -185,6 +187,9 @@ impl Group {
         if data.len() > MULTICAST_BYTES_MAX {
             return Err(MulticastError::TooLong);
         }
+        if self.leaving || matches!(self.phase, Phase::Stopped | Phase::Left) {
+            return Err(MulticastError::Stopped);
+        }
         if !self.pending.push(data) {
             return Err(MulticastError::Full);
         }
@@ -193,13 +198,20 @@ impl Group {
         Ok(self.accepted)
     }
 
-    /// The view that it is in.
-    #[must_use]
-    pub const fn view(&self) -> Option<&View> {
-        match self.phase {
-            Phase::Seeking => None,
-            Phase::Flowing => Some(&self.view),
+    /// Leaves once all own messages are delivered, and multicasts nothing more. [`Event::Left`] is the last event.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+        if self.phase == Phase::Seeking {
+            self.phase = Phase::Left;
+            self.notices.left = true;
         }
+        self.settle();
+    }
+
+    /// The view that it is in, or was in last.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        (!self.view.members.is_empty()).then_some(&self.view)
     }
 
     /// What it is now.
@@ -208,6 +220,10 @@ impl Group {
         match self.phase {
             Phase::Seeking => GroupStanding::Seeking,
             Phase::Flowing => GroupStanding::Member,
+            Phase::Wedged if self.trying.minority => GroupStanding::Minority,
+            Phase::Wedged | Phase::Ending => GroupStanding::Changing,
+            Phase::Stopped => GroupStanding::Stopped,
+            Phase::Left => GroupStanding::Left,
         }
     }
 
@@ -235,6 +251,12 @@ impl Group {
     pub fn held_bytes(&self) -> usize {
         let early: usize = self.pairs.iter().map(Pair::kept_bytes).sum();
         self.pending.len() + self.rounds.held_bytes() + early
+    }
+
+    /// Bytes of own messages that are in no batch yet, with two for each one's length.
+    #[must_use]
+    pub const fn pending_bytes(&self) -> usize {
+        self.pending.len()
     }
 
     fn pair_of(&self, life: Life) -> Option<usize> {

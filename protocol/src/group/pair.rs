@@ -24,6 +24,8 @@ pub struct Pair {
     pub rank: Option<usize>,
     /// The view that both were in first; what is of an earlier one is of an earlier pair.
     pub since: u64,
+    /// It was a member and did not stay: it has still to hear how the view ended.
+    pub leftover: bool,
     /// It does not return under this life.
     pub gone: bool,
     /// No path leads to its node.
@@ -49,6 +51,10 @@ pub struct Pair {
     pub said_rounds: u64,
     /// The own row grew since it was said to it.
     pub row_is_news: bool,
+    /// What is said of the end of the view grew since.
+    pub change_is_news: bool,
+    /// It must be told the end of the last view before anything else.
+    pub owes_end: bool,
     /// Nothing but balls was said to it since the last tick.
     pub quiet: bool,
     /// Something outside of the order is to be said to it.
@@ -67,6 +73,10 @@ pub enum What {
     Row,
     /// The batch of this round.
     Batch(u64),
+    /// What is said of the view's end.
+    Change,
+    /// How the view ended.
+    End,
 }
 
 /// One envelope that was said.
@@ -150,11 +160,21 @@ impl Pair {
             early: [const { Vec::new() }; WINDOW],
             said_rounds: 0,
             row_is_news: false,
+            change_is_news: false,
+            owes_end: false,
+            leftover: false,
             quiet: true,
             ball_is_due: false,
             ball_under_way: false,
             ball_is_lost: false,
         }
+    }
+
+    /// A view begins, in which nothing was said.
+    pub const fn begin_view(&mut self) {
+        self.said_rounds = 0;
+        self.row_is_news = false;
+        self.change_is_news = false;
     }
 
     /// Whether envelopes can reach it, as far as is known.
@@ -179,6 +199,12 @@ impl Pair {
     pub fn has_row_under_way(&self) -> bool {
         self.open()
             .any(|sent| sent.what == What::Row && sent.progress != Progress::Arrived)
+    }
+
+    /// Whether it is told right now how a view ended.
+    pub fn hears_end(&self) -> bool {
+        let end = |sent: &Sent| sent.what == What::End && sent.progress != Progress::Arrived;
+        self.owes_end || self.open().any(end)
     }
 
     fn open(&self) -> impl Iterator<Item = &Sent> {
@@ -272,6 +298,11 @@ impl Pair {
             *sent = Sent::default();
             self.settled += 1;
         }
+    }
+
+    /// Whether it has taken all that was said to it.
+    pub const fn has_all(&self) -> bool {
+        self.acknowledged + 1 == self.next
     }
 
     // From it.

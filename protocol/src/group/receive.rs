@@ -32,7 +32,18 @@ impl Group {
         bytes: &[u8],
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
-        let at = self.pair_of(head.life).ok_or(BadEnvelope::NoRoom)?;
+        if matches!(self.phase, Phase::Stopped | Phase::Left) {
+            return Ok(());
+        }
+        let Some(at) = self.pair_of(head.life) else {
+            // One who was a member says what is worth nothing any more.
+            let old = head.group == self.view.group && head.view <= self.view.number;
+            return if old {
+                Ok(())
+            } else {
+                Err(BadEnvelope::NoRoom)
+            };
+        };
         let pair = &mut self.pairs[at];
         if pair.contact.guid != sender_guid {
             return Err(BadEnvelope::Sender);
@@ -74,16 +85,47 @@ impl Group {
         }
         match body {
             Body::Flow(batch) => self.take_flow(rank, &head.frontier, *batch),
+            Body::Change {
+                change,
+                known,
+                claims,
+            } => {
+                let row = (&head.frontier, head.decided);
+                self.take_change(rank, row, change, (*known, claims));
+                Ok(())
+            }
             _ => Err(BadEnvelope::Kind(0)),
         }
     }
 
-    /// Takes what was kept and has become the next, until nothing more follows from it.
+    /// Does all that follows from what is known, until nothing more does.
     pub(super) fn settle(&mut self) {
-        while self.take_kept() {}
-        if self.phase == Phase::Flowing {
-            self.declare_null();
+        loop {
+            while self.take_kept() {}
+            match self.phase {
+                Phase::Flowing => {
+                    self.declare_null();
+                    self.ask_to_leave();
+                    if !self.must_change() {
+                        break;
+                    }
+                    self.wedge();
+                }
+                Phase::Wedged => {
+                    self.pursue_change();
+                    if self.phase == Phase::Wedged {
+                        break;
+                    }
+                }
+                Phase::Ending => {
+                    if !self.install() {
+                        break;
+                    }
+                }
+                Phase::Seeking | Phase::Stopped | Phase::Left => break,
+            }
         }
+        self.sweep_pairs();
     }
 
     fn take_kept(&mut self) -> bool {

@@ -67,6 +67,17 @@ const fn place(rank: usize, round: u64) -> usize {
     rank * OPEN + (round % ROUNDS_OPEN) as usize
 }
 
+/// Messages of a batch: how many they are.
+pub fn messages_of(batch: &[u8]) -> u64 {
+    let mut rest = batch;
+    let mut count = 0;
+    while let Some((_, behind)) = split_message(rest) {
+        count += 1;
+        rest = behind;
+    }
+    count
+}
+
 /// Own messages that are in no batch, in order, written as batches are.
 #[derive(Debug, Clone)]
 pub struct Pending {
@@ -76,10 +87,10 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Room for what is taken, twice: so bytes are moved to the front no oftener than they went.
+    /// Room for what is taken, and for all open batches of a view that ended.
     pub fn new() -> Self {
         Self {
-            bytes: Vec::with_capacity(2 * PENDING_BYTES_MAX),
+            bytes: Vec::with_capacity(PENDING_BYTES_MAX + OPEN * batch_bytes_max(1)),
             head: 0,
         }
     }
@@ -132,6 +143,18 @@ impl Pending {
         }
     }
 
+    /// Puts a batch back, before all others.
+    pub fn put_back(&mut self, batch: &[u8]) {
+        if self.head < batch.len() {
+            let (head, len) = (self.head, self.bytes.len());
+            self.bytes.resize(len + batch.len() - head, 0);
+            self.bytes.copy_within(head..len, batch.len());
+            self.head = batch.len();
+        }
+        self.head -= batch.len();
+        self.bytes[self.head..self.head + batch.len()].copy_from_slice(batch);
+    }
+
     fn close_gap(&mut self) {
         self.bytes.copy_within(self.head.., 0);
         self.bytes.truncate(self.len());
@@ -158,6 +181,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_put_back_comes_first_and_all_in_order() {
+        let mut pending = Pending::new();
+        for message in 0..100u8 {
+            assert!(pending.push(&[message; 50]));
+        }
+        let mut batches = std::vec![];
+        for _ in 0..3 {
+            let batch = pending.front(530).to_vec();
+            assert_eq!(messages_of(&batch), 10);
+            pending.take(batch.len());
+            batches.push(batch);
+        }
+        for batch in batches[1..].iter().rev() {
+            pending.put_back(batch);
+        }
+        for message in 10..100u8 {
+            let front = pending.front(52).to_vec();
+            assert_eq!(front[2..], [message; 50]);
+            pending.take(front.len());
+        }
+        assert!(pending.is_empty());
+        pending.put_back(&[1, 0, 9]);
+        assert_eq!(pending.front(100), [1, 0, 9]);
+    }
+
+    #[test]
     fn room_is_neither_lost_nor_made() {
         let mut pending = Pending::new();
         let capacity = pending.bytes.capacity();
@@ -171,6 +220,9 @@ mod tests {
             pending.take(front);
         }
         assert!(taken > 2000);
+        for _ in 0..OPEN {
+            pending.put_back(&[0; batch_bytes_max(1)]);
+        }
         assert_eq!(pending.bytes.capacity(), capacity);
     }
 }

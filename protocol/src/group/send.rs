@@ -2,7 +2,10 @@
 
 use super::{
     Group, Parcel, Phase, Ticket,
-    pair::{Pair, What},
+    contact::{MEMBERS_MAX, Members},
+    evidence::Claim,
+    pair::{Pair, Sent, What},
+    row::Change,
     wire::{Batch, Body, Envelope, Head},
 };
 use crate::verb::SEND_BYTES_MAX;
@@ -12,12 +15,10 @@ use crate::verb::SEND_BYTES_MAX;
 enum Say {
     /// The envelope of this number once more.
     Again(u64),
-    /// The batch of a round.
-    Batch(u64),
+    /// A new envelope.
+    New(What),
     /// A batch that is closed for it.
     Close,
-    /// The row.
-    Row,
     /// What was taken, outside of the order.
     Ball,
 }
@@ -50,21 +51,34 @@ impl Group {
         if let Some(number) = pair.again() {
             return Some(Say::Again(number));
         }
-        pair.rank?;
-        if self.phase == Phase::Flowing {
-            if pair.has_bulk_room() {
-                if let Some(round) = self.unsaid_batch(pair) {
-                    return Some(Say::Batch(round));
-                }
-                if self.can_close_round() {
-                    return Some(Say::Close);
-                }
+        if pair.owes_end {
+            // Nothing of a view comes before the end of the one before it.
+            return pair.has_room().then_some(Say::New(What::End));
+        }
+        let rank = pair.rank?;
+        let news = match self.phase {
+            Phase::Flowing => self.news_of_flow(pair),
+            Phase::Wedged => {
+                let told = pair.change_is_news && pair.has_room();
+                (told && !self.trying.suspects.contains(rank)).then_some(Say::New(What::Change))
             }
-            if pair.row_is_news && pair.has_room() && !pair.has_row_under_way() {
-                return Some(Say::Row);
+            Phase::Ending => None,
+            Phase::Seeking | Phase::Stopped | Phase::Left => return None,
+        };
+        news.or_else(|| pair.has_ball().then_some(Say::Ball))
+    }
+
+    fn news_of_flow(&self, pair: &Pair) -> Option<Say> {
+        if pair.has_bulk_room() {
+            if let Some(round) = self.unsaid_batch(pair) {
+                return Some(Say::New(What::Batch(round)));
+            }
+            if self.can_close_round() {
+                return Some(Say::Close);
             }
         }
-        pair.has_ball().then_some(Say::Ball)
+        let told = pair.row_is_news && pair.has_room() && !pair.has_row_under_way();
+        told.then_some(Say::New(What::Row))
     }
 
     /// The first own batch that a member lacks.
@@ -74,51 +88,78 @@ impl Group {
     }
 
     fn say(&mut self, at: usize, say: Say, buffer: &mut [u8; SEND_BYTES_MAX]) -> Parcel {
-        let own = self.table.row(self.me).frontier.rounds;
-        let (number, what, rounds) = match say {
+        self.counters.envelopes_said += 1;
+        let (number, what) = match say {
             Say::Again(number) => {
-                let sent = self.pairs[at].sent(number);
                 self.counters.envelopes_said_again += 1;
-                (Some(number), sent.what, sent.rounds)
+                let what = self.what_again(&self.pairs[at], self.pairs[at].sent(number));
+                (Some(number), what)
             }
-            Say::Batch(round) => (None, What::Batch(round), round + 1),
+            Say::New(what) => (None, what),
             Say::Close => {
+                let round = self.table.row(self.me).frontier.rounds;
                 self.close_round();
-                (None, What::Batch(own), own + 1)
-            }
-            Say::Row => {
-                let unsaid = self.unsaid_batch(&self.pairs[at]);
-                (None, What::Row, unsaid.unwrap_or(own))
+                (None, What::Batch(round))
             }
             Say::Ball => return self.say_ball(at, buffer),
         };
         let own = self.table.row(self.me).frontier.rounds;
-        let view = self.view.number;
+        let rounds = match (number, what) {
+            // What came after it is not to be told by it.
+            (Some(number), _) => self.pairs[at].sent(number).rounds,
+            (None, What::Batch(round)) => round + 1,
+            (None, What::Row) => self.unsaid_batch(&self.pairs[at]).unwrap_or(own),
+            (None, _) => self.pairs[at].said_rounds,
+        };
+        let view = match what {
+            What::End => self.ended.view.number,
+            _ => self.view.number,
+        };
         let pair = &mut self.pairs[at];
-        let head_of = pair.contact;
+        let to = pair.contact;
         let number = pair.say(number, what, view, rounds);
-        pair.said_rounds = pair.said_rounds.max(rounds);
-        // Nulls behind a batch are said by the next row.
-        pair.row_is_news = pair.said_rounds < own;
+        match what {
+            What::End => pair.owes_end = false,
+            What::Change => pair.change_is_news = false,
+            What::Row | What::Batch(_) => {
+                pair.said_rounds = pair.said_rounds.max(rounds);
+                // Nulls behind a batch are said by the next row.
+                pair.row_is_news = pair.said_rounds < own;
+            }
+        }
         let ticket = Ticket {
-            life: head_of.life,
+            life: to.life,
             number: number as u32,
         };
-        let head = self.head(at, Some(ticket.number), rounds);
-        let body = match what {
-            What::Batch(round) => self.rounds.batch(self.me, round),
-            _ => &[],
+        let head = match what {
+            What::End => self.head_of_end(at, ticket.number),
+            _ => self.head(at, Some(ticket.number), rounds),
         };
-        let envelope = Envelope {
-            head,
-            body: Body::Flow(Batch::of_checked(body)),
-        };
-        let len = envelope.encode(buffer);
-        self.counters.envelopes_said += 1;
-        Parcel {
-            to: head_of,
-            len,
-            ticket,
+        let body = self.body(what);
+        let len = Envelope { head, body }.encode(buffer);
+        Parcel { to, len, ticket }
+    }
+
+    /// What an envelope bears that is said again. Its number has to be taken, but what it bore may be worth nothing any more.
+    fn what_again(&self, pair: &Pair, sent: Sent) -> What {
+        if sent.view != self.view.number || pair.rank.is_none() {
+            return What::End;
+        }
+        match self.phase {
+            Phase::Flowing => sent.what,
+            Phase::Wedged => What::Change,
+            _ => What::End,
+        }
+    }
+
+    fn body(&self, what: What) -> Body<'_> {
+        match what {
+            What::Batch(round) => Body::Flow(Batch::of_checked(self.rounds.batch(self.me, round))),
+            What::Row => Body::Flow(Batch::default()),
+            What::Change => {
+                change_body(self.me, self.table.row(self.me).change, &self.trying.claims)
+            }
+            What::End => change_body(self.ended.me, self.ended.row.change, &self.ended.claims),
         }
     }
 
@@ -129,7 +170,6 @@ impl Group {
         let head = self.head(at, None, rounds);
         let body = Body::Flow(Batch::default());
         let len = Envelope { head, body }.encode(buffer);
-        self.counters.envelopes_said += 1;
         let ticket = Ticket {
             life: to.life,
             number: 0,
@@ -153,5 +193,35 @@ impl Group {
             decided: false,
             frontier,
         }
+    }
+
+    /// The same of the view that ended.
+    fn head_of_end(&self, at: usize, number: u32) -> Head {
+        let ended = &self.ended;
+        Head {
+            from: u8::try_from(ended.me).ok(),
+            view: ended.view.number,
+            members: ended.view.members.len() as u8,
+            decided: true,
+            frontier: ended.row.frontier,
+            ..self.head(at, Some(number), 0)
+        }
+    }
+}
+
+/// What is said of a view's end, with the claims of this attempt that are known.
+fn change_body(me: usize, change: Change, claims: &[Claim; MEMBERS_MAX]) -> Body<'static> {
+    let mut known = Members::NONE;
+    let mut said = [Members::NONE; MEMBERS_MAX];
+    for (rank, claim) in claims.iter().enumerate() {
+        if claim.attempt == change.attempt && (rank == me || !claim.members.is_empty()) {
+            known = known.with(rank);
+            said[rank] = claim.members;
+        }
+    }
+    Body::Change {
+        change,
+        known,
+        claims: said,
     }
 }

@@ -53,6 +53,18 @@ impl Table {
         &mut self.rows[rank]
     }
 
+    /// All rows.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Those whose row is as `wanted`.
+    pub fn ranks(&self, wanted: impl Fn(&Row) -> bool) -> Members {
+        let rows = self.rows.iter().enumerate();
+        rows.filter(|(_, row)| wanted(row))
+            .fold(Members::NONE, |ranks, (rank, _)| ranks.with(rank))
+    }
+
     /// Finds anew what all rows say together.
     pub fn refresh(&mut self) {
         let n = self.rows.len();

@@ -118,6 +118,11 @@ impl Feedback {
         self.outstanding() as usize + records <= message_window(self.window_records) as usize
     }
 
+    /// How many records of messages may be under way besides those that are.
+    pub const fn room(&self) -> usize {
+        message_window(self.window_records).saturating_sub(self.outstanding()) as usize
+    }
+
     /// Whether a ball may be under way.
     pub const fn may_send_ball(&self) -> bool {
         self.outstanding() < self.window_records as u32

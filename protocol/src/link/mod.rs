@@ -133,6 +133,8 @@ pub(crate) struct Link {
     pub era_heard: u32,
     /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
     pub era_said: u32,
+    /// Where trees know the neighbour, while the link is up and takes part in them.
+    pub berth: Option<u8>,
     /// Version of the link protocol that was last heard since the link was up, if it was another.
     pub other_version: Option<u8>,
     pub counters: LinkCounters,
@@ -176,6 +178,7 @@ impl Link {
             ball_due: false,
             era_heard: 0,
             era_said: 0,
+            berth: None,
             other_version: None,
             counters: LinkCounters::default(),
             ended_before_epoch: 0,

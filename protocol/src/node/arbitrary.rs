@@ -134,6 +134,7 @@ impl Node {
             return;
         }
         self.detach(at);
+        self.unmoor(at, host);
         self.links[at].clear();
         self.peers[attachment.peer].links_up -= 1;
         self.links[at].state = LinkState::Init;

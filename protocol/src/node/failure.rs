@@ -70,6 +70,7 @@ impl Node {
             reason,
             open,
         });
+        self.unmoor(at, host);
     }
 
     /// Reverses what the peer at the end of a link that failed had started and not committed. So nothing that the peer

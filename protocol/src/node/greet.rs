@@ -114,6 +114,7 @@ impl Node {
             epoch: hello.epoch,
         });
         self.tell_paths(host);
+        self.moor(at, host);
         // Whoever is there now may have a path to those who are not.
         self.forget_dead_ends(host);
     }

@@ -25,11 +25,13 @@ impl Hash for Node {
             clock: _,
             durable,
             paths: _,
+            fabric,
             reply: _,
         } = self;
         (config.guid, config.incarnation).hash(state);
         (links, relays, peers, transactions).hash(state);
         (in_doubt, round_trips, orphans, names, peers_lost, durable).hash(state);
+        fabric.hash(state);
         for set in latches {
             // Their order in time, which chooses the one to be replaced, and not how often any was taken.
             let earlier = latches.iter().filter(|other| other.taken_at < set.taken_at);

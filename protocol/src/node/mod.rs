@@ -14,6 +14,7 @@
 //! | `failure` | a link fails: what was open becomes unresolved |
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `relay` | the same through a neighbour |
+//! | `fabric` | notes about trees, and the trees of the node |
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
 //! | `hash` | what tells two nodes apart, for model checkers |
@@ -24,6 +25,7 @@ mod ask;
 mod conclude;
 mod credit;
 mod durable;
+mod fabric;
 mod failure;
 mod greet;
 mod hash;
@@ -37,14 +39,15 @@ mod transmit;
 mod view;
 mod watch;
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 
 pub use self::{
     ask::AskError,
+    fabric::{FabricConfig, WayView},
     view::{LinkView, PeerView},
 };
-use self::{path::Paths, relay::Relays};
+use self::{fabric::Fabric, path::Paths, relay::Relays};
 pub use crate::link::LinkState;
 use crate::{
     Host, Moment, Name, Reply,
@@ -55,6 +58,7 @@ use crate::{
     names::{Answer, Names},
     peer::Peer,
     transaction::{Index, Pool},
+    tree::note::NOTE_BYTES_MAX,
     wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
 };
 
@@ -91,11 +95,13 @@ pub struct NodeConfig {
     /// Where epochs, records and the exchanges of a slot start to count. 0, which the wire demands of the records; any
     /// other value only among nodes that all have it, which brings a simulation to the wrap of these counters.
     pub first_sequence: u32,
+    /// What it is told about the fabric beyond its neighbours; without it, it takes no part in trees.
+    pub fabric: Option<FabricConfig>,
 }
 
 impl NodeConfig {
     /// A configuration with the defaults: 64 slots, 10 silent paces, messages of [`MAX_PAYLOAD_BYTES`], 32 round trips,
-    /// [`DEFAULT_ETHERTYPE`], 1024 transactions.
+    /// [`DEFAULT_ETHERTYPE`], 1024 transactions, no fabric.
     #[must_use]
     pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
         Self {
@@ -109,6 +115,7 @@ impl NodeConfig {
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
+            fabric: None,
         }
     }
 }
@@ -186,6 +193,8 @@ pub struct Node {
     durable: u64,
     /// Which peers are reached.
     paths: Paths,
+    /// What is beyond the neighbours.
+    fabric: Option<Box<Fabric>>,
     /// Where the host writes a reply.
     reply: Reply,
 }
@@ -224,6 +233,9 @@ impl Node {
             clock: Clock::default(),
             durable: 0,
             paths: Paths::default(),
+            fabric: config
+                .fabric
+                .map(|fabric| Box::new(Fabric::new(&config, &fabric))),
             reply: Reply::with_room(message_bytes_max),
         }
     }
@@ -243,7 +255,7 @@ impl Node {
             port,
             mac,
             self.config.slots,
-            answer_bytes_max.max(relay::RELAY_BYTES),
+            answer_bytes_max.max(relay::RELAY_BYTES).max(NOTE_BYTES_MAX),
             self.config.first_sequence,
         ));
         self.relays.push(Relays::new(answer_bytes_max));
@@ -259,6 +271,9 @@ impl Node {
         self.peers
             .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
         self.paths.grow(PEERS_PER_LINK * self.links.len());
+        if let Some(fabric) = &mut self.fabric {
+            fabric.add_link();
+        }
         Ok(())
     }
 
@@ -319,6 +334,7 @@ impl Node {
                 }
             }
         }
+        self.pace_trees(host);
         self.forget_dead_ends(host);
         let transactions = &self.transactions;
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));

@@ -148,7 +148,7 @@ impl Node {
             Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved | Kind::Relayed => {
                 self.kept(at, header.rider)
             }
-            Kind::Ball | Kind::Init | Kind::Relay => Err(DownReason::Violation),
+            Kind::Ball | Kind::Init | Kind::Relay | Kind::Note => Err(DownReason::Violation),
         }
     }
 
@@ -173,6 +173,7 @@ impl Node {
             Kind::Resolved => self.on_resolved(at, header, payload, host),
             Kind::Relay => self.on_relay(at, header, payload, host),
             Kind::Relayed => self.on_relayed(at, header, payload, host),
+            Kind::Note => self.on_note(at, payload, host),
             Kind::Ball => self.on_ball(at, payload, reflects),
             Kind::Init => Ok(()),
         }

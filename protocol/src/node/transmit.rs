@@ -1,7 +1,7 @@
 //! What goes into the next frame.
 //!
 //! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; what
-//! is passed on for neighbours; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
+//! is passed on for neighbours; notes about trees; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
 //! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
 use super::{LinkState, Mode, Node, resolve};
@@ -53,6 +53,8 @@ impl Node {
             Some(resolve::QUESTION_BYTES)
         } else if let Some(bytes) = self.relay_bytes(at) {
             Some(bytes)
+        } else if let Some(bytes) = self.note_bytes(link) {
+            Some(bytes)
         } else if let Some(transaction) = self.next_request(link, &peer.queue) {
             Some(self.transactions.payload_bytes(transaction))
         } else if !link.commits.is_empty() || !link.reflections.is_empty() {
@@ -74,7 +76,7 @@ impl Node {
 
     /// The exchange that takes the next slot of `link`, if one may now.
     #[inline]
-    fn next_request(&self, link: &Link, queue: &List) -> Option<Index> {
+    pub(super) fn next_request(&self, link: &Link, queue: &List) -> Option<Index> {
         let transaction = queue.first().filter(|_| link.outbound.has_free())?;
         let waits = self.transactions[transaction].mode == Mode::TwoPhase
             && link.outbound.paces(queue.len());
@@ -130,6 +132,7 @@ impl Node {
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
         self.write_relays(at, attachment, writer)?;
+        self.write_notes(at, writer)?;
         self.write_requests(at, attachment, writer)?;
         self.write_commits(at, writer)?;
         self.write_reflections(at, attachment, writer)

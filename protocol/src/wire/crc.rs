@@ -52,6 +52,11 @@ const fn length_mask(frame_bytes: usize) -> u64 {
     ((frame_bytes / RECORD_BYTES) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// CRC-64/NVME of any bytes.
+pub(crate) fn of(bytes: &[u8]) -> u64 {
+    crc64(bytes)
+}
+
 /// CRC-64/NVME by carry-less multiplication, where the processor has it.
 #[cfg(feature = "std")]
 #[inline]

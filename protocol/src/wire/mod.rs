@@ -27,7 +27,7 @@
 //! The check (slice 8) of the last record in a frame is the frame's CRC-64/NVME: of everything before it, the Ethernet header included, and of
 //! the number of records, so a frame that was cut short at the end of a record is none. That of the other records is zero.
 
-mod crc;
+pub(crate) mod crc;
 pub mod frame;
 pub mod message;
 pub mod record;
@@ -58,7 +58,7 @@ pub const MESSAGE_PAYLOAD_BYTES_MAX: usize = FRAGMENTS_MAX * FRAME_PAYLOAD_BYTES
 /// EtherType of link frames unless configured otherwise: IEEE Std 802 Local Experimental EtherType 1.
 pub const DEFAULT_ETHERTYPE: u16 = 0x88b5;
 /// Version of the records in this module.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// One record as it lies in a frame.
 pub type RecordBytes = [u8; RECORD_BYTES];

@@ -33,11 +33,13 @@ pub enum Kind {
     Relay = 10,
     /// Answers [`Kind::Relay`].
     Relayed = 11,
+    /// Says something of trees: where the sender stands, or what it asks for.
+    Note = 12,
 }
 
 impl Kind {
     /// Every kind, by its number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Init,
         Self::Ball,
         Self::Request,
@@ -50,6 +52,7 @@ impl Kind {
         Self::Resolved,
         Self::Relay,
         Self::Relayed,
+        Self::Note,
     ];
 
     #[inline]

@@ -299,7 +299,8 @@ fn who_breaks_a_bound_is_not_heard() {
     assert_eq!(hear(&mut rack, &other), Err(BadEnvelope::OtherGroup));
     let mut nobody = own;
     nobody[24..32].copy_from_slice(&Life(5).0.to_le_bytes());
-    assert!(hear(&mut rack, &nobody).is_err());
+    nobody[16] = 2;
+    assert_eq!(hear(&mut rack, &nobody), Err(BadEnvelope::NoRoom));
     let bad = rack.groups[0].counters().bad_envelopes;
     assert_eq!(bad[BadEnvelope::OtherGroup.index()], 1);
 }

@@ -1,8 +1,10 @@
 //! Members in one thread, and the verbs between them led by hand.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use covalent_protocol::{
     Name,
-    group::{Contact, End, Event, Group, GroupConfig, Life, Members, Ticket, View},
+    group::{Contact, End, Event, Group, GroupConfig, GroupStanding, Life, Members, Ticket, View},
     verb::SEND_BYTES_MAX,
 };
 
@@ -36,6 +38,13 @@ pub struct Rack {
     pub groups: Vec<Group>,
     pub told: Vec<Vec<Told>>,
     pub under_way: Vec<Posted>,
+    pub dead: Vec<bool>,
+    /// Pairs without a path.
+    pub cuts: BTreeSet<(usize, usize)>,
+    /// What each one knows of that.
+    seen_up: Vec<Vec<bool>>,
+    /// All are members from the first view on.
+    fixed: bool,
 }
 
 /// The contact of the member that is the `index`th of a rack.
@@ -72,6 +81,10 @@ impl Rack {
             groups: (0..n).map(member).collect(),
             told: vec![Vec::new(); n],
             under_way: Vec::new(),
+            dead: vec![false; n],
+            cuts: BTreeSet::new(),
+            seen_up: vec![vec![true; n]; n],
+            fixed: true,
         }
     }
 
@@ -83,6 +96,9 @@ impl Rack {
     }
 
     pub fn gather_of(&mut self, from: usize) {
+        if self.dead[from] {
+            return;
+        }
         let mut buffer = [0; SEND_BYTES_MAX];
         loop {
             let news = self.groups[from].has_news();
@@ -100,24 +116,39 @@ impl Rack {
         }
     }
 
-    /// The envelope at `at` reaches its queue, and is taken.
+    /// The envelope at `at` reaches its queue, and is taken; of one who is dead there is none.
     pub fn deliver(&mut self, at: usize) {
         let posted = self.under_way.remove(at);
-        self.groups[posted.to]
-            .on_envelope(contact(posted.from).guid, &posted.bytes)
-            .unwrap();
-        self.groups[posted.from].on_end(posted.ticket, End::Done);
+        let end = if self.dead[posted.to] {
+            End::Gone
+        } else {
+            let heard =
+                self.groups[posted.to].on_envelope(contact(posted.from).guid, &posted.bytes);
+            assert_eq!(heard, Ok(()), "{} to {}", posted.from, posted.to);
+            End::Done
+        };
+        self.groups[posted.from].on_end(posted.ticket, end);
     }
 
     /// All that is under way arrives: half a round trip.
     pub fn deliver_all(&mut self) {
-        for _ in 0..self.under_way.len() {
-            self.deliver(0);
+        let mut kept = Vec::new();
+        for posted in core::mem::take(&mut self.under_way) {
+            if self.is_cut(posted.from, posted.to) {
+                kept.push(posted);
+            } else {
+                self.under_way.push(posted);
+                self.deliver(0);
+            }
         }
+        self.under_way = kept;
     }
 
     /// Takes the events of one application.
     pub fn take_events(&mut self, index: usize) {
+        if self.dead[index] {
+            return;
+        }
         while let Some(event) = self.groups[index].poll_event() {
             let told = match event {
                 Event::View(view) => Told::View(Box::new(*view)),
@@ -149,13 +180,18 @@ impl Rack {
                 self.take_events(index);
             }
             self.gather();
-            if self.under_way.is_empty() {
+            let open = self.deliverable().len();
+            if open == 0 {
                 return envelopes;
             }
-            envelopes += self.under_way.len();
+            envelopes += open;
             self.deliver_all();
         }
         panic!("they never come to rest");
+    }
+
+    pub fn life(&self, index: usize) -> Life {
+        contact(index).life
     }
 
     /// What was delivered to an application: senders, sequences, bytes.
@@ -170,5 +206,178 @@ impl Rack {
             _ => None,
         };
         self.told[index].iter().filter_map(of).collect()
+    }
+}
+
+impl Rack {
+    /// A member dies. What it has posted may still arrive.
+    pub fn kill(&mut self, index: usize) {
+        self.dead[index] = true;
+    }
+
+    /// The path between two members breaks, or comes back; each one sees it when it [`Rack::notice`]s.
+    pub fn cut(&mut self, one: usize, other: usize) {
+        self.cuts.insert((one.min(other), one.max(other)));
+    }
+
+    pub fn mend(&mut self, one: usize, other: usize) {
+        self.cuts.remove(&(one.min(other), one.max(other)));
+    }
+
+    fn is_cut(&self, one: usize, other: usize) -> bool {
+        self.cuts.contains(&(one.min(other), one.max(other)))
+    }
+
+    /// A member is told how its paths are.
+    pub fn notice(&mut self, index: usize) {
+        for other in (0..self.groups.len()).filter(|&other| other != index) {
+            let up = !self.is_cut(index, other);
+            if self.seen_up[index][other] != up {
+                self.seen_up[index][other] = up;
+                self.groups[index].on_path(contact(other).guid, up);
+            }
+        }
+    }
+
+    /// Places of the envelopes that can arrive.
+    pub fn deliverable(&self) -> Vec<usize> {
+        let open = |at: &usize| !self.is_cut(self.under_way[*at].from, self.under_way[*at].to);
+        (0..self.under_way.len()).filter(open).collect()
+    }
+
+    /// The envelope at `at` arrives, and its sender is told that nobody knows.
+    pub fn deliver_unclear(&mut self, at: usize) {
+        let posted = self.under_way.remove(at);
+        if !self.dead[posted.to] {
+            let heard =
+                self.groups[posted.to].on_envelope(contact(posted.from).guid, &posted.bytes);
+            assert_eq!(heard, Ok(()));
+        }
+        self.groups[posted.from].on_end(posted.ticket, End::Unclear);
+    }
+
+    /// Until all that follows has happened, ticks and all.
+    pub fn settle(&mut self) {
+        for _ in 0..40 {
+            self.rest();
+            for index in 0..self.groups.len() {
+                if !self.dead[index] {
+                    self.groups[index].on_tick();
+                }
+            }
+        }
+        self.rest();
+    }
+
+    /// Views that an application was told of.
+    pub fn views(&self, index: usize) -> Vec<View> {
+        let view = |told: &Told| match told {
+            Told::View(view) => Some(**view),
+            _ => None,
+        };
+        self.told[index].iter().filter_map(view).collect()
+    }
+
+    /// What nobody may ever see: two views of one number, two orders, a message twice, and one that was delivered and did not stay with all.
+    pub fn assert_sound(&self) {
+        let mut views: BTreeMap<(u64, u64), View> = BTreeMap::new();
+        let mut longest: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
+        let mut all: Vec<BTreeMap<(u64, u64), Vec<&Told>>> = Vec::new();
+        for (index, told) in self.told.iter().enumerate() {
+            let mut of_view: BTreeMap<(u64, u64), Vec<&Told>> = BTreeMap::new();
+            let mut last = 0;
+            let mut group = 0;
+            let mut sequences: BTreeMap<Life, u64> = BTreeMap::new();
+            for event in told {
+                match event {
+                    Told::View(view) => {
+                        assert!(view.number > last, "views go on at {index}");
+                        (group, last) = (view.group, view.number);
+                        assert!(view.rank_of(contact(index).life).is_some() || !self.fixed);
+                        let first = views.entry((group, last)).or_insert(**view);
+                        assert_eq!(first, &**view, "one view of each number");
+                        of_view.entry((group, last)).or_default();
+                    }
+                    Told::Delivered {
+                        sender,
+                        sequence,
+                        view,
+                        ..
+                    } => {
+                        assert_eq!(*view, last, "in the view that was told, at {index}");
+                        if let Some(before) = sequences.insert(*sender, *sequence) {
+                            assert_eq!(*sequence, before + 1, "of {sender:?} at {index}");
+                        } else {
+                            assert!(*sequence == 1 || !self.fixed, "the first one of {sender:?}");
+                        }
+                        of_view.entry((group, last)).or_default().push(event);
+                    }
+                    _ => {}
+                }
+            }
+            for (view, delivered) in &of_view {
+                let longest = longest.entry(*view).or_default();
+                let shared = delivered.len().min(longest.len());
+                assert_eq!(delivered[..shared], longest[..shared], "one order, {index}");
+                if delivered.len() > longest.len() {
+                    longest.clone_from(delivered);
+                }
+            }
+            all.push(of_view);
+        }
+        for (index, of_view) in all.iter().enumerate() {
+            for (view, delivered) in of_view {
+                if of_view.contains_key(&(view.0, view.1 + 1)) {
+                    assert_eq!(
+                        delivered.len(),
+                        longest[view].len(),
+                        "who goes on has all that anybody had of view {view:?}: {index}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// With all paths there and nothing to do: who can go on does, together and with all that it has said.
+    pub fn assert_converged(&self) {
+        let n = self.groups.len();
+        let alive = |index: &usize| !self.dead[*index];
+        let number = |index: &usize| self.groups[*index].view().map_or(0, |view| view.number);
+        let Some(latest) = (0..n).filter(alive).max_by_key(number) else {
+            return;
+        };
+        let view = *self.groups[latest].view().unwrap();
+        let still = |index: &usize| {
+            alive(index)
+                && !matches!(
+                    self.groups[*index].standing(),
+                    GroupStanding::Stopped | GroupStanding::Left
+                )
+        };
+        let members: Vec<usize> = (0..n)
+            .filter(still)
+            .filter(|&index| view.rank_of(self.life(index)).is_some())
+            .collect();
+        let here = members
+            .iter()
+            .filter_map(|&index| view.rank_of(self.life(index)))
+            .fold(Members::NONE, Members::with);
+        if !here.is_quorum_of(view.voters) {
+            return;
+        }
+        for &index in &members {
+            let group = &self.groups[index];
+            assert_eq!(group.standing(), GroupStanding::Member, "{index}");
+            assert_eq!(group.view(), Some(&view), "{index}");
+            assert_eq!(group.pending_bytes(), 0, "all is said, {index}");
+        }
+        assert_eq!(here, view.everybody(), "nobody is in it who is dead");
+        let last = |index: &usize| {
+            let of_view = |told: &&Told| matches!(told, Told::Delivered { view: of, .. } if *of == view.number);
+            self.told[*index].iter().filter(of_view).count()
+        };
+        for index in &members {
+            assert_eq!(last(index), last(&members[0]), "all is delivered to all");
+        }
     }
 }

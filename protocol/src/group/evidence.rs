@@ -1,0 +1,105 @@
+//! Who can be reached, who says so of whom, and whom to follow.
+
+use super::{
+    Group, Phase,
+    contact::{Life, MEMBERS_MAX, Members},
+    row::Row,
+};
+
+/// Whom a member accused last, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Claim {
+    /// In which attempt.
+    pub attempt: u32,
+    /// Whom.
+    pub members: Members,
+}
+
+impl Claim {
+    /// The later word counts; within one attempt those that were accused in either. `true` if it grew.
+    pub fn merge(&mut self, other: Self) -> bool {
+        let before = *self;
+        if other.attempt > self.attempt {
+            *self = other;
+        } else if other.attempt == self.attempt {
+            self.members = self.members.union(other.members);
+        }
+        *self != before
+    }
+}
+
+/// Who is left out, by the claims of all `n` members: the same for all who know the same claims.
+///
+/// Those who are accused by fewest are heard first, of as many the lower rank, and the word of one who is left out by then does not count. So of
+/// two whose only path broke one stays; and of some who all reach each other and are more than half, none goes by the word of the others, who
+/// are accused by all of them.
+pub fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
+    let mut accusers = [0u8; MEMBERS_MAX];
+    for claim in &claims[..n] {
+        for rank in claim.members.iter() {
+            accusers[rank] += 1;
+        }
+    }
+    let mut suspects = Members::NONE;
+    let mut heard = Members::NONE;
+    for _ in 0..n {
+        let next = (0..n).filter(|&rank| !heard.contains(rank));
+        let Some(next) = next.min_by_key(|&rank| accusers[rank]) else {
+            break;
+        };
+        heard = heard.with(next);
+        if !suspects.contains(next) {
+            let accused = claims[next].members.without(Members::only(next));
+            suspects = suspects.union(accused);
+        }
+    }
+    suspects
+}
+
+impl Group {
+    /// Ranks of those who are gone, or to whom no path leads.
+    pub(super) fn unreached(&self) -> Members {
+        let pairs = self.pairs.iter().filter(|pair| !pair.is_reached());
+        pairs
+            .filter_map(|pair| pair.rank)
+            .fold(Members::NONE, Members::with)
+    }
+
+    /// Whether this member knows a reason to end the view. Somebody who leaves or has got the state is the business of the oldest voter.
+    pub(super) fn must_change(&self) -> bool {
+        let asked = |row: &Row| row.frontier.leaving;
+        let late = |row: &Row| row.frontier.has_state;
+        !self.unreached().is_empty()
+            || (self.view.voters.lowest() == Some(self.me)
+                && (!self.table.ranks(asked).is_empty()
+                    || !self.table.ranks(late).without(self.view.voters).is_empty()))
+    }
+
+    /// The way to a node was lost or found: the link layer's word, and the only one that makes a member lost or reached again.
+    pub fn on_path(&mut self, guid: u64, up: bool) {
+        let mut returned = false;
+        for pair in &mut self.pairs {
+            if !pair.is_free() && pair.contact.guid == guid && pair.lost == up {
+                pair.lost = !up;
+                returned |= up && !pair.gone && pair.rank.is_some();
+            }
+        }
+        if returned && self.phase == Phase::Wedged && self.trying.minority {
+            self.try_again();
+        }
+        self.settle();
+    }
+
+    /// The application judges that a member holds everybody up: it is to go. It does not return under this life.
+    pub fn suspect(&mut self, member: Life) {
+        self.is_gone(member);
+        self.settle();
+    }
+
+    /// It does not return under this life.
+    pub(super) fn is_gone(&mut self, life: Life) {
+        if let Some(at) = self.pair_of(life) {
+            self.pairs[at].gone = true;
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What a node knows beyond its neighbours: the trees, over its links.
+//!
+//! Trees know *berths*, and here each link that is up has one. Notes are messages of the link like all others: once and in order, or the link
+//! fails, and then both ends forget what the other one said.
+
+use core::hash::{Hash, Hasher};
+
+use super::{Node, transmit::Blocked};
+use crate::{
+    Host, NodeEvent,
+    event::DownReason,
+    link::{Link, Part},
+    tree::{
+        BERTHS_MAX, Berths, TreeCounters, TreeEvent, TreeView, Trees, TreesConfig, Watch,
+        note::NOTE_BYTES_MAX,
+    },
+    wire::{
+        CONTINUATION_PAYLOAD_BYTES, RECORD_PAYLOAD_BYTES, frame::FrameWriter, message::records_for,
+        slice::Kind,
+    },
+};
+
+/// Most records of notes in a frame while exchanges wait, so that neither starves the other.
+const SHARED_RECORDS: usize = 12;
+
+/// What a node is told about the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FabricConfig {
+    /// Whether the node roots a tree, so that all others know a way to it.
+    pub roots: bool,
+    /// Most roots that it knows, itself included; 0 is taken for 1. Each takes about 150 bytes, and 25 for each link.
+    pub roots_max: u16,
+}
+
+/// 1,024 roots, and it is one of them.
+impl Default for FabricConfig {
+    fn default() -> Self {
+        Self {
+            roots: true,
+            roots_max: 1024,
+        }
+    }
+}
+
+/// Where the way to a node leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WayView {
+    /// The caller's index of the port.
+    pub port: u16,
+    /// Cables between this node and that one.
+    pub hops: u16,
+}
+
+/// The trees of a node, and which link has which berth.
+#[derive(Clone)]
+pub(super) struct Fabric {
+    trees: Trees,
+    links: [Option<usize>; BERTHS_MAX],
+    /// The record that carried the last note to each berth, while it is not known to have been heard.
+    unheard: [Option<u32>; BERTHS_MAX],
+}
+
+impl Fabric {
+    pub fn new(config: &super::NodeConfig, fabric: &FabricConfig) -> Self {
+        Self {
+            trees: Trees::new(&TreesConfig {
+                guid: config.guid,
+                life: fold(config.incarnation),
+                name: config.name,
+                roots: fabric.roots,
+                roots_max: fabric.roots_max,
+            }),
+            links: [None; BERTHS_MAX],
+            unheard: [None; BERTHS_MAX],
+        }
+    }
+
+    /// Makes room for one more link. Of more than [`BERTHS_MAX`] that are up at once some have no berth.
+    pub fn add_link(&mut self) {
+        self.trees.add_berth();
+    }
+}
+
+impl Hash for Fabric {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            trees,
+            links,
+            unheard,
+        } = self;
+        (trees, links, unheard).hash(state);
+    }
+}
+
+/// An incarnation, short.
+const fn fold(incarnation: u64) -> u16 {
+    let half = incarnation ^ incarnation >> 32;
+    (half ^ half >> 16) as u16
+}
+
+/// Tells the host what trees tell, with ports instead of berths.
+struct Teller<'a, H> {
+    berths: &'a [Option<usize>; BERTHS_MAX],
+    links: &'a [Link],
+    host: &'a mut H,
+}
+
+impl<H: Host> Watch for Teller<'_, H> {
+    fn on_tree(&mut self, event: TreeEvent) {
+        let event = match event {
+            TreeEvent::Hangs { root, berth, hops } => match self.berths[usize::from(berth)] {
+                Some(link) => NodeEvent::Hangs {
+                    root,
+                    port: self.links[link].port,
+                    hops,
+                },
+                None => return,
+            },
+            TreeEvent::Lost { root } => NodeEvent::Lost { root },
+            TreeEvent::Called { root, name } => NodeEvent::Called { root, name },
+            TreeEvent::Twin => NodeEvent::Twin,
+            TreeEvent::Full { root } => NodeEvent::Full { root },
+        };
+        self.host.tree_event(event);
+    }
+}
+
+impl Node {
+    /// Where the way to a node leads, by its address: its GUID, or up to 255 more, which are its lanes. `None` where there is none now, and to this
+    /// node itself.
+    #[must_use]
+    pub fn way(&self, address: u64) -> Option<WayView> {
+        let way = self.fabric.as_ref()?.trees.way(address)?;
+        Some(WayView {
+            port: self.port_at(way.berth)?,
+            hops: way.hops,
+        })
+    }
+
+    /// The trees that this node knows, its own included, by the GUIDs of their roots. None without [`super::NodeConfig::fabric`].
+    pub fn trees(&self) -> impl Iterator<Item = TreeView> {
+        self.fabric.iter().flat_map(|fabric| fabric.trees.trees())
+    }
+
+    /// The tree of this root, if it is known.
+    #[must_use]
+    pub fn tree(&self, root: u64) -> Option<TreeView> {
+        self.fabric.as_ref()?.trees.tree(root)
+    }
+
+    /// What happened in all trees.
+    #[must_use]
+    pub fn tree_counters(&self) -> TreeCounters {
+        self.fabric
+            .as_ref()
+            .map_or_else(TreeCounters::default, |fabric| fabric.trees.counters())
+    }
+
+    /// The port whose link has a berth of [`TreeView`]. `None` where no link has it.
+    #[must_use]
+    pub fn port_at(&self, berth: u8) -> Option<u16> {
+        let links = &self.fabric.as_ref()?.links;
+        let link = (*links.get(usize::from(berth))?)?;
+        Some(self.links[link].port)
+    }
+
+    /// Lets trees hear of something.
+    fn tell_trees<H: Host>(
+        &mut self,
+        host: &mut H,
+        tell: impl FnOnce(&mut Trees, &mut Teller<'_, H>),
+    ) {
+        let Self { fabric, links, .. } = self;
+        if let Some(Fabric {
+            trees,
+            links: berths,
+            ..
+        }) = fabric.as_deref_mut()
+        {
+            tell(
+                trees,
+                &mut Teller {
+                    berths,
+                    links,
+                    host,
+                },
+            );
+        }
+    }
+
+    /// A link came up: its neighbour gets a berth.
+    pub(super) fn moor(&mut self, at: usize, host: &mut impl Host) {
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        let Some(berth) = fabric.trees.free_berth() else {
+            host.tree_event(NodeEvent::NoBerth {
+                port: self.links[at].port,
+            });
+            return;
+        };
+        fabric.links[usize::from(berth)] = Some(at);
+        fabric.unheard[usize::from(berth)] = None;
+        self.links[at].berth = Some(berth);
+        self.tell_trees(host, |trees, teller| trees.on_up(berth, teller));
+    }
+
+    /// A link failed: what its neighbour said is so no longer.
+    pub(super) fn unmoor(&mut self, at: usize, host: &mut impl Host) {
+        let Some(berth) = self.links[at].berth.take() else {
+            return;
+        };
+        self.tell_trees(host, |trees, teller| trees.on_down(berth, teller));
+        if let Some(fabric) = &mut self.fabric {
+            fabric.links[usize::from(berth)] = None;
+        }
+    }
+
+    /// A neighbour says something of trees. Who has no part in them does not listen.
+    ///
+    /// # Errors
+    /// No node says it.
+    #[cold]
+    pub(super) fn on_note(
+        &mut self,
+        at: usize,
+        payload: &[u8],
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let Some(berth) = self.links[at].berth else {
+            return Ok(());
+        };
+        let mut result = Ok(());
+        self.tell_trees(host, |trees, teller| {
+            result = trees.on_note(berth, payload, teller);
+        });
+        result.map_err(|_| DownReason::Violation)
+    }
+
+    /// A pace passed.
+    pub(super) fn pace_trees(&mut self, host: &mut impl Host) {
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        let mut heard_all = Berths::NONE;
+        for (berth, (link, unheard)) in (0..).zip(fabric.links.iter().zip(&mut fabric.unheard)) {
+            if let Some(link) = link.map(|link| &self.links[link]) {
+                *unheard = unheard.filter(|&record| !link.feedback.is_reflected(record));
+                if unheard.is_none() {
+                    heard_all.insert(berth);
+                }
+            }
+        }
+        self.tell_trees(host, |trees, teller| trees.on_tick(heard_all, teller));
+    }
+
+    /// Bytes of the first note that waits on a link, if one does.
+    #[inline]
+    pub(super) fn note_bytes(&self, link: &Link) -> Option<usize> {
+        // A link without a berth costs one look.
+        self.note_bytes_at(link.berth?)
+    }
+
+    #[cold]
+    fn note_bytes_at(&self, berth: u8) -> Option<usize> {
+        self.fabric.as_ref()?.trees.note_bytes(berth)
+    }
+
+    /// Writes the notes that wait on a link, as many as may go into this frame.
+    #[inline]
+    pub(super) fn write_notes(
+        &mut self,
+        at: usize,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        match self.links[at].berth {
+            Some(berth) => self.write_notes_at(at, berth, writer),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn write_notes_at(
+        &mut self,
+        at: usize,
+        berth: u8,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        let exchanges_wait = self.links[at].attachment.is_some_and(|attachment| {
+            let queue = &self.peers[attachment.peer].queue;
+            self.next_request(&self.links[at], queue).is_some()
+        });
+        let Self {
+            fabric,
+            links,
+            clock,
+            ..
+        } = self;
+        let (Some(fabric), link) = (fabric.as_deref_mut(), &mut links[at]) else {
+            return Ok(());
+        };
+        let mut shared = if exchanges_wait {
+            SHARED_RECORDS
+        } else {
+            usize::MAX
+        };
+        let mut note = [0; NOTE_BYTES_MAX];
+        while let Some(bytes) = fabric.trees.note_bytes(berth) {
+            if !link.may_send(writer, bytes) {
+                return Err(Blocked);
+            }
+            let records = writer.room().min(link.feedback.room()).min(shared);
+            if records < records_for(bytes) {
+                return Ok(());
+            }
+            let space = RECORD_PAYLOAD_BYTES + (records - 1) * CONTINUATION_PAYLOAD_BYTES;
+            let Some(len) = fabric
+                .trees
+                .take_note(berth, &mut note[..space.min(NOTE_BYTES_MAX)])
+            else {
+                continue;
+            };
+            shared -= records_for(len);
+            let part = Part::whole(Kind::Note, 0, 0, &note[..len]);
+            let record = link.write(writer, clock, &part);
+            fabric.unheard[usize::from(berth)] = Some(record);
+        }
+        Ok(())
+    }
+}

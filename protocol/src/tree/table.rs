@@ -1,0 +1,255 @@
+//! The trees that a node knows, by the GUIDs of their roots, and what the neighbours said of them.
+
+use alloc::{boxed::Box, vec, vec::Vec};
+
+use super::{Berths, Label, Standing, note::Item, waiting::Waiting};
+use crate::Name;
+
+/// What a neighbour said last of a tree.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(super) struct Said {
+    pub label: Label,
+    pub hops: u16,
+    pub life: u16,
+    pub hangs: bool,
+    /// This node is its parent.
+    pub child: bool,
+}
+
+impl Said {
+    pub const NOTHING: Self = Self {
+        label: Label::FURTHEST,
+        hops: 0,
+        life: 0,
+        hangs: false,
+        child: false,
+    };
+
+    /// What an item says. A label that no node has is not believed.
+    pub const fn of(item: &Item) -> Self {
+        let hangs = item.hangs && item.label.is_credible();
+        Self {
+            label: item.label,
+            hops: if hangs { item.hops } else { 0 },
+            life: item.life,
+            hangs,
+            child: hangs && item.child,
+        }
+    }
+
+    /// Whether a node with this label may hang on whoever said it.
+    pub const fn leads(&self, label: Label) -> bool {
+        self.hangs && self.label.is_nearer(label)
+    }
+
+    /// Whether it is worth asking whoever said it to come nearer.
+    pub const fn is_candidate(&self) -> bool {
+        self.hangs && !self.child
+    }
+}
+
+/// One tree, as this node sees it.
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Tree {
+    pub root: u64,
+    pub label: Label,
+    /// The nearest label below which somebody behind asks to be brought; [`Label::FURTHEST`] for none.
+    pub wanted: Label,
+    /// What the parent was asked for because of it.
+    pub sought: Label,
+    pub name: Option<Name>,
+    pub hops: u16,
+    /// Low half of the root's incarnation.
+    pub life: u16,
+    pub standing: Standing,
+    pub parent: Option<u8>,
+    /// There are more hops than was told; told with the next pace.
+    pub hops_untold: bool,
+    /// Berths whose neighbours wait for `wanted`.
+    pub seekers: Berths,
+    /// Berths whose neighbours were told "not now".
+    pub denied: Berths,
+    /// Berths whose neighbours this node asked and that did not answer.
+    pub asked: Berths,
+    /// Berths whose neighbours may not have heard that this node is lost.
+    pub unheard: Berths,
+    pub lost_paces: u8,
+}
+
+impl Tree {
+    /// Nobody said anything of it yet.
+    pub const fn new(root: u64) -> Self {
+        Self {
+            root,
+            label: Label::FURTHEST,
+            wanted: Label::FURTHEST,
+            sought: Label::FURTHEST,
+            name: None,
+            hops: 0,
+            life: 0,
+            standing: Standing::Lost,
+            parent: None,
+            hops_untold: false,
+            seekers: Berths::NONE,
+            denied: Berths::NONE,
+            asked: Berths::NONE,
+            unheard: Berths::NONE,
+            lost_paces: 0,
+        }
+    }
+
+    /// Nobody waits for this node any more.
+    pub const fn want_nothing(&mut self) {
+        self.seekers = Berths::NONE;
+        self.wanted = Label::FURTHEST;
+        self.sought = Label::FURTHEST;
+    }
+
+    /// Whether somebody waits for this node to come nearer.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted != Label::FURTHEST
+    }
+}
+
+/// What there is for one neighbour. All is indexed by tree.
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Berth {
+    pub said: Box<[Said]>,
+    pub adverts: Waiting,
+    pub denials: Waiting,
+    pub names: Waiting,
+    pub seeks: Waiting,
+}
+
+impl Berth {
+    pub fn new(trees: usize) -> Self {
+        Self {
+            said: vec![Said::NOTHING; trees].into_boxed_slice(),
+            adverts: Waiting::new(trees),
+            denials: Waiting::new(trees),
+            names: Waiting::new(trees),
+            seeks: Waiting::new(trees),
+        }
+    }
+
+    /// Nothing was heard, and nothing waits.
+    pub fn clear(&mut self) {
+        self.said.fill(Said::NOTHING);
+        for waiting in [
+            &mut self.adverts,
+            &mut self.denials,
+            &mut self.names,
+            &mut self.seeks,
+        ] {
+            waiting.clear();
+        }
+    }
+
+    /// Whether something of a tree waits to be said.
+    pub fn waits(&self, tree: usize) -> bool {
+        [&self.adverts, &self.denials, &self.names, &self.seeks]
+            .into_iter()
+            .any(|waiting| waiting.contains(tree))
+    }
+}
+
+/// Trees by index, which one keeps as long as it is known.
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Table {
+    trees: Vec<Tree>,
+    /// Indices of the known ones, by the GUIDs of their roots.
+    order: Vec<u16>,
+    /// Indices that were given back.
+    free: Vec<u16>,
+    trees_max: usize,
+}
+
+impl Table {
+    pub fn new(trees_max: u16) -> Self {
+        let trees_max = usize::from(trees_max);
+        Self {
+            trees: Vec::with_capacity(trees_max),
+            order: Vec::with_capacity(trees_max),
+            free: Vec::with_capacity(trees_max),
+            trees_max,
+        }
+    }
+
+    /// How many are known.
+    pub const fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// How many there is room for.
+    pub const fn capacity(&self) -> usize {
+        self.trees_max
+    }
+
+    fn place(&self, root: u64) -> Result<usize, usize> {
+        self.order
+            .binary_search_by_key(&root, |&at| self.trees[usize::from(at)].root)
+    }
+
+    pub fn find(&self, root: u64) -> Option<usize> {
+        let place = self.place(root).ok()?;
+        Some(usize::from(self.order[place]))
+    }
+
+    /// The tree of the last root whose GUID is not greater.
+    pub fn find_last(&self, address: u64) -> Option<usize> {
+        let behind = self
+            .order
+            .partition_point(|&at| self.trees[usize::from(at)].root <= address);
+        let place = behind.checked_sub(1)?;
+        Some(usize::from(self.order[place]))
+    }
+
+    /// The index of the known tree at a place in the order of the roots.
+    pub fn nth(&self, place: usize) -> usize {
+        usize::from(self.order[place])
+    }
+
+    /// Indices of the known ones, in the order of their roots.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        self.order.iter().map(|&at| usize::from(at))
+    }
+
+    /// Takes in a tree that is not known; `None` where there is no room.
+    pub fn insert(&mut self, root: u64) -> Option<usize> {
+        let place = self.place(root).err()?;
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.trees[usize::from(at)] = Tree::new(root);
+                at
+            }
+            None if self.trees.len() < self.trees_max => {
+                self.trees.push(Tree::new(root));
+                (self.trees.len() - 1) as u16
+            }
+            None => return None,
+        };
+        self.order.insert(place, at);
+        Some(usize::from(at))
+    }
+
+    /// Forgets a tree.
+    pub fn remove(&mut self, at: usize) {
+        if let Ok(place) = self.place(self.trees[at].root) {
+            self.free.push(self.order.remove(place));
+        }
+    }
+}
+
+impl core::ops::Index<usize> for Table {
+    type Output = Tree;
+
+    fn index(&self, at: usize) -> &Tree {
+        &self.trees[at]
+    }
+}
+
+impl core::ops::IndexMut<usize> for Table {
+    fn index_mut(&mut self, at: usize) -> &mut Tree {
+        &mut self.trees[at]
+    }
+}

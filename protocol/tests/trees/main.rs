@@ -1,0 +1,8 @@
+//! Trees: machines joined by queues, whatever the graph, the order and the failures.
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
+
+mod drawn;
+mod mesh;
+mod repairs;
+mod roots;
+mod waiting;

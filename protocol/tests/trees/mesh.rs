@@ -1,0 +1,460 @@
+//! Nodes that know nothing but trees, and the notes under way between them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use covalent_protocol::{
+    Name,
+    tree::{
+        BERTHS_MAX, Berths, Label, Standing, TreeEvent, TreeView, Trees, TreesConfig,
+        note::NOTE_BYTES_MAX,
+    },
+};
+use fastrand::Rng;
+
+/// One end of a cable.
+#[derive(Clone, Copy)]
+pub struct End {
+    pub node: usize,
+    /// Where the node has it, while its link is up.
+    pub berth: Option<u8>,
+}
+
+/// A cable: notes arrive once and in order while both ends are up, or the link fails at both.
+pub struct Cable {
+    pub ends: [End; 2],
+    /// Notes under way, by the end that will hear them.
+    pub under_way: [VecDeque<Vec<u8>>; 2],
+}
+
+pub struct Mesh {
+    pub nodes: Vec<Trees>,
+    pub cables: Vec<Cable>,
+    pub events: Vec<Vec<TreeEvent>>,
+    /// The nearest label that each node had in each tree: it never has a further one.
+    nearest: Vec<BTreeMap<u64, Label>>,
+    /// Which end of which cable each node has at each berth.
+    at_berth: Vec<[Option<(usize, usize)>; BERTHS_MAX]>,
+    /// Times that everything under way was delivered.
+    pub flights: u32,
+}
+
+/// Nodes up to which everything is checked behind each note; with more it is behind each flight.
+const CHECKED_CLOSELY_MAX: usize = 12;
+
+/// GUID of the node with this number.
+pub const fn guid(node: usize) -> u64 {
+    (node as u64 + 1) << 8
+}
+
+pub fn config(node: usize, life: u16) -> TreesConfig {
+    TreesConfig {
+        guid: guid(node),
+        life,
+        name: Name::new(&format!("n{node}.{life}")).unwrap(),
+        roots: true,
+        roots_max: 64,
+    }
+}
+
+fn machine(config: &TreesConfig, berths: usize) -> Trees {
+    let mut trees = Trees::new(config);
+    for berth in 0..berths {
+        assert_eq!(trees.add_berth(), Some(berth as u8));
+    }
+    trees
+}
+
+impl Mesh {
+    /// All links down.
+    pub fn new(nodes: usize, cables: &[(usize, usize)]) -> Self {
+        Self {
+            nodes: (0..nodes)
+                .map(|node| machine(&config(node, 1), 16))
+                .collect(),
+            cables: cables
+                .iter()
+                .map(|&(a, b)| Cable {
+                    ends: [a, b].map(|node| End { node, berth: None }),
+                    under_way: [VecDeque::new(), VecDeque::new()],
+                })
+                .collect(),
+            events: vec![vec![]; nodes],
+            nearest: vec![BTreeMap::new(); nodes],
+            at_berth: vec![[None; BERTHS_MAX]; nodes],
+            flights: 0,
+        }
+    }
+
+    /// All links up, and everything settled.
+    pub fn settled(nodes: usize, cables: &[(usize, usize)]) -> Self {
+        let mut mesh = Self::new(nodes, cables);
+        for cable in 0..cables.len() {
+            mesh.mend(cable);
+        }
+        mesh.settle();
+        mesh.truth();
+        mesh.clear_events();
+        mesh
+    }
+
+    pub fn clear_events(&mut self) {
+        self.events.iter_mut().for_each(Vec::clear);
+        self.flights = 0;
+    }
+
+    /// The cable between two nodes.
+    pub fn cable(&self, a: usize, b: usize) -> usize {
+        let joins = |cable: &Cable| {
+            let [x, y] = cable.ends.map(|end| end.node);
+            (x, y) == (a, b) || (y, x) == (a, b)
+        };
+        self.cables.iter().position(joins).unwrap()
+    }
+
+    pub fn is_up(&self, cable: usize) -> bool {
+        self.cables[cable]
+            .ends
+            .iter()
+            .all(|end| end.berth.is_some())
+    }
+
+    /// The link fails at one end. What that end said before may still arrive at the other one.
+    pub fn fail_at(&mut self, cable: usize, side: usize) {
+        let Cable { ends, under_way } = &mut self.cables[cable];
+        under_way[side].clear();
+        if let Some(berth) = ends[side].berth.take() {
+            let node = ends[side].node;
+            let events = &mut self.events[node];
+            self.at_berth[node][usize::from(berth)] = None;
+            self.nodes[node].on_down(berth, &mut |event| events.push(event));
+        }
+        self.check();
+    }
+
+    pub fn fail(&mut self, cable: usize) {
+        self.fail_at(cable, 0);
+        self.fail_at(cable, 1);
+    }
+
+    /// The link comes up at both ends, after it failed at both.
+    pub fn mend(&mut self, cable: usize) {
+        self.fail(cable);
+        for side in [0, 1] {
+            let end = &mut self.cables[cable].ends[side];
+            let events = &mut self.events[end.node];
+            let trees = &mut self.nodes[end.node];
+            end.berth = trees.free_berth();
+            self.at_berth[end.node][usize::from(end.berth.unwrap())] = Some((cable, side));
+            trees.on_up(end.berth.unwrap(), &mut |event| events.push(event));
+        }
+    }
+
+    /// A node loses its memory. Its links fail at both ends.
+    pub fn restart(&mut self, node: usize, life: u16) {
+        for cable in self.cables_of(node) {
+            self.fail(cable);
+        }
+        self.nodes[node] = machine(&config(node, life), 16);
+        self.nearest[node].clear();
+    }
+
+    pub fn cables_of(&self, node: usize) -> Vec<usize> {
+        (0..self.cables.len())
+            .filter(|&cable| self.cables[cable].ends.iter().any(|end| end.node == node))
+            .collect()
+    }
+
+    /// The end at `side` writes its next note, of `space` bytes at most.
+    pub fn write(&mut self, cable: usize, side: usize, space: usize) -> bool {
+        let Cable { ends, under_way } = &mut self.cables[cable];
+        let Some(berth) = ends[side].berth else {
+            return false;
+        };
+        let trees = &mut self.nodes[ends[side].node];
+        let mut buffer = vec![0xee; space];
+        let Some(len) = trees
+            .note_bytes(berth)
+            .filter(|&bytes| bytes <= space)
+            .and_then(|_| trees.take_note(berth, &mut buffer))
+        else {
+            return false;
+        };
+        buffer.truncate(len);
+        under_way[1 - side].push_back(buffer);
+        true
+    }
+
+    /// The end at `side` hears the next note.
+    pub fn deliver(&mut self, cable: usize, side: usize) -> bool {
+        let Cable { ends, under_way } = &mut self.cables[cable];
+        let (Some(note), Some(berth)) = (under_way[side].pop_front(), ends[side].berth) else {
+            return false;
+        };
+        let node = ends[side].node;
+        let events = &mut self.events[node];
+        self.nodes[node]
+            .on_note(berth, &note, &mut |event| events.push(event))
+            .unwrap();
+        if self.nodes.len() <= CHECKED_CLOSELY_MAX {
+            self.check();
+        }
+        true
+    }
+
+    /// All write all that they have to say, and then all hear it. Tells whether there was anything.
+    pub fn fly(&mut self) -> bool {
+        let mut moved = false;
+        for cable in 0..self.cables.len() {
+            for side in [0, 1] {
+                while self.write(cable, side, NOTE_BYTES_MAX) {
+                    moved = true;
+                }
+            }
+        }
+        for cable in 0..self.cables.len() {
+            for side in [0, 1] {
+                while self.deliver(cable, side) {}
+            }
+        }
+        self.check();
+        self.flights += u32::from(moved);
+        moved
+    }
+
+    /// Flies until there is nothing to say.
+    pub fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if !self.fly() {
+                return;
+            }
+        }
+        panic!("the mesh never came to rest");
+    }
+
+    /// Flies until `is`, and returns how often.
+    pub fn flights_until(&mut self, is: impl Fn(&Self) -> bool) -> u32 {
+        for flights in 0..1000 {
+            if is(self) {
+                return flights;
+            }
+            assert!(self.fly(), "at rest, and it is not so");
+        }
+        panic!("it is not so after 1000 flights");
+    }
+
+    /// One random thing is written or heard.
+    pub fn jog(&mut self, rng: &mut Rng) {
+        if self.cables.is_empty() {
+            return;
+        }
+        let (cable, side) = (rng.usize(..self.cables.len()), rng.usize(..2));
+        if rng.bool() {
+            let space = [28, 42, 100, NOTE_BYTES_MAX][rng.usize(..4)];
+            self.write(cable, side, space);
+        } else {
+            self.deliver(cable, side);
+        }
+    }
+
+    /// Berths of a node whose neighbours heard everything.
+    fn heard_all(&self, node: usize) -> Berths {
+        let heard = |cable: &usize| {
+            let Cable { ends, under_way } = &self.cables[*cable];
+            let side = usize::from(ends[1].node == node);
+            (under_way[1 - side].is_empty() && ends[1 - side].berth.is_some())
+                .then_some(ends[side].berth)?
+        };
+        self.cables_of(node).iter().filter_map(heard).collect()
+    }
+
+    pub fn tick_at(&mut self, node: usize) {
+        let heard_all = self.heard_all(node);
+        let events = &mut self.events[node];
+        self.nodes[node].on_tick(heard_all, &mut |event| events.push(event));
+        self.check();
+    }
+
+    /// So many paces at all nodes, each with everything delivered behind it.
+    pub fn run(&mut self, paces: usize) {
+        for _ in 0..paces {
+            for node in 0..self.nodes.len() {
+                self.tick_at(node);
+            }
+            self.settle();
+        }
+    }
+
+    pub fn tree(&self, node: usize, root: usize) -> Option<TreeView> {
+        self.nodes[node].tree(guid(root))
+    }
+
+    pub fn standing(&self, node: usize, root: usize) -> Option<Standing> {
+        self.nodes[node].standing(guid(root))
+    }
+
+    /// The node at the other end of a berth, if both ends hold the same epoch.
+    fn neighbour(&self, node: usize, berth: u8) -> Option<usize> {
+        let (cable, side) = self.at_berth[node][usize::from(berth)]?;
+        let other = self.cables[cable].ends[1 - side];
+        other.berth.map(|_| other.node)
+    }
+
+    /// The parent of a node, over a link that is up at both ends.
+    pub fn parent(&self, node: usize, root: usize) -> Option<usize> {
+        self.neighbour(node, self.tree(node, root)?.parent?)
+    }
+
+    pub fn hangs(&self, node: usize, root: usize) -> bool {
+        self.standing(node, root) == Some(Standing::Hangs)
+    }
+
+    /// What must hold at every instant: labels come nearer along parents, so there is no loop; and no label becomes further.
+    fn check(&mut self) {
+        for node in 0..self.nodes.len() {
+            for tree in self.nodes[node].trees() {
+                let nearest = self.nearest[node].entry(tree.root).or_insert(tree.label);
+                assert!(
+                    !nearest.is_nearer(tree.label),
+                    "node {node}, tree {:#x}: {:?} after {nearest:?}",
+                    tree.root,
+                    tree.label
+                );
+                *nearest = tree.label;
+            }
+        }
+        for root in 0..self.nodes.len() {
+            self.check_parents(root);
+        }
+    }
+
+    fn check_parents(&self, root: usize) {
+        let trees: Vec<_> = (0..self.nodes.len())
+            .map(|node| self.tree(node, root))
+            .collect();
+        let parents: Vec<_> = trees
+            .iter()
+            .enumerate()
+            .map(|(node, tree)| self.neighbour(node, (*tree)?.parent?))
+            .collect();
+        for (node, parent) in parents.iter().enumerate() {
+            let Some(parent) = *parent else {
+                continue;
+            };
+            let labels = [parent, node].map(|node| trees[node].map(|tree| tree.label));
+            let in_order = matches!(labels, [Some(parent), Some(child)] if parent.is_nearer(child));
+            assert!(
+                in_order,
+                "tree {root}: {node} hangs on {parent}: {labels:?}"
+            );
+        }
+        // Who was met on the way from which node.
+        let mut met = vec![usize::MAX; parents.len()];
+        for node in 0..parents.len() {
+            let mut at = node;
+            while met[at] == usize::MAX {
+                met[at] = node;
+                match parents[at] {
+                    Some(parent) => at = parent,
+                    None => break,
+                }
+            }
+            assert!(
+                met[at] != node || parents[at].is_none(),
+                "tree {root}: a loop from {node} over {at}"
+            );
+        }
+    }
+
+    /// Hops of every node to a root over links that are up.
+    pub fn distances(&self, root: usize) -> Vec<Option<u16>> {
+        let mut distances = vec![None; self.nodes.len()];
+        distances[root] = Some(0);
+        let mut next = VecDeque::from([root]);
+        while let Some(node) = next.pop_front() {
+            for cable in self.cables_of(node) {
+                let other = self.cables[cable]
+                    .ends
+                    .iter()
+                    .find(|end| end.node != node)
+                    .unwrap()
+                    .node;
+                if self.is_up(cable) && distances[other].is_none() {
+                    distances[other] = distances[node].map(|hops| hops + 1);
+                    next.push_back(other);
+                }
+            }
+        }
+        distances
+    }
+
+    /// What must hold at rest: who is connected hangs, over parents that lead to the root and know it; who is not knows it.
+    pub fn truth(&self) {
+        for root in 0..self.nodes.len() {
+            let distances = self.distances(root);
+            for (node, hops) in distances.into_iter().enumerate() {
+                let standing = self.standing(node, root);
+                if hops.is_none() {
+                    assert!(
+                        matches!(standing, None | Some(Standing::Lost)),
+                        "{node} is cut off from {root} and says {standing:?}"
+                    );
+                    continue;
+                }
+                assert_eq!(standing, Some(Standing::Hangs), "{node} to {root}");
+                let mut at = node;
+                for _ in 0..self.nodes.len() {
+                    at = self.parent(at, root).unwrap_or(at);
+                }
+                assert_eq!(at, root, "the way of {node} to {root} ends elsewhere");
+                for child in 0..self.nodes.len() {
+                    let says = self.parent(child, root) == Some(node);
+                    let mask = self.nodes[node].children(guid(root));
+                    let knows = mask
+                        .iter()
+                        .any(|berth| self.neighbour(node, berth) == Some(child));
+                    assert_eq!(says, knows, "tree {root}: {child} on {node}");
+                }
+            }
+        }
+    }
+
+    /// What must hold after some paces of rest: ways are shortest, and everybody's name is known.
+    pub fn is_shortest(&self) -> bool {
+        (0..self.nodes.len()).all(|root| {
+            self.distances(root)
+                .into_iter()
+                .enumerate()
+                .filter_map(|(node, hops)| Some((node, hops?)))
+                .all(|(node, hops)| self.tree(node, root).is_some_and(|tree| tree.hops == hops))
+        })
+    }
+}
+
+/// A grid: the node at column x and row y has the number y · width + x.
+pub fn grid(width: usize, height: usize) -> Vec<(usize, usize)> {
+    let mut cables = vec![];
+    for y in 0..height {
+        for x in 0..width {
+            let node = y * width + x;
+            if x + 1 < width {
+                cables.push((node, node + 1));
+            }
+            if y + 1 < height {
+                cables.push((node, node + width));
+            }
+        }
+    }
+    cables
+}
+
+pub fn torus(width: usize, height: usize) -> Vec<(usize, usize)> {
+    (0..width * height)
+        .flat_map(|node| {
+            let (x, y) = (node % width, node / width);
+            [
+                (node, y * width + (x + 1) % width),
+                (node, (y + 1) % height * width + x),
+            ]
+        })
+        .collect()
+}

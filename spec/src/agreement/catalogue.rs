@@ -1,0 +1,137 @@
+//! What is checked.
+
+use super::{
+    invariant,
+    mutant::Mutant,
+    scenario::{Budget, Scenario},
+};
+
+/// What must hold. `bounded`: within bounds that take seconds, else minutes.
+#[must_use]
+pub fn scenarios(bounded: bool) -> Vec<Scenario> {
+    let more = u8::from(!bounded);
+    let none = Budget::default();
+    vec![
+        Scenario::new(
+            "control-dies",
+            Budget {
+                wishes: 2,
+                control_deaths: 1 + more,
+                breaks: more,
+                failures: 1,
+                ..none
+            },
+        ),
+        Scenario::new(
+            "dataplane-dies",
+            Budget {
+                wishes: 1 + more,
+                dataplane_deaths: 1 + more,
+                breaks: 1,
+                failures: more,
+                ..none
+            },
+        ),
+        Scenario::new(
+            "both-die",
+            Budget {
+                wishes: 1,
+                control_deaths: 1,
+                dataplane_deaths: 1,
+                leaves: 1,
+                breaks: more,
+                failures: more,
+                ..none
+            },
+        ),
+        Scenario {
+            vacates: true,
+            ..Scenario::new(
+                "ports-given-back",
+                Budget {
+                    wishes: 2,
+                    control_deaths: more,
+                    dataplane_deaths: more,
+                    failures: 2,
+                    ..none
+                },
+            )
+        },
+        Scenario::new(
+            "a-second-client",
+            Budget {
+                wishes: 1 + more,
+                strangers: 1,
+                breaks: more,
+                failures: 1,
+                ..none
+            },
+        ),
+    ]
+}
+
+/// What is built wrong, with the invariant that must be found broken. Each invariant is among them.
+#[must_use]
+pub fn mutants() -> Vec<(Scenario, &'static str)> {
+    let wrong = |name, mutant, budget| Scenario {
+        mutant,
+        excused: vec![invariant::ENDS_AGREED],
+        ..Scenario::new(name, budget)
+    };
+    let one = Budget {
+        wishes: 1,
+        ..Budget::default()
+    };
+    let dies = Budget {
+        control_deaths: 1,
+        ..one
+    };
+    let is_restarted = Budget {
+        dataplane_deaths: 1,
+        ..one
+    };
+    let fails = Budget { failures: 1, ..one };
+    let intruded = Budget {
+        strangers: 1,
+        ..one
+    };
+    let early = |budget| wrong("replies-when-ready", Mutant::RepliesWhenReady, budget);
+    let no_undo = || wrong("no-undo", Mutant::NoUndo, fails);
+    vec![
+        (early(one), invariant::SAME_EPOCH),
+        (early(one), invariant::TOLD_TRUTHFULLY),
+        (
+            wrong("believes-nothing", Mutant::BelievesNothing, intruded),
+            invariant::NO_STALE_TAKING,
+        ),
+        (
+            Scenario {
+                excused: Vec::new(),
+                ..wrong("no-incarnation", Mutant::NoIncarnation, is_restarted)
+            },
+            invariant::ENDS_AGREED,
+        ),
+        (
+            wrong("gives-up", Mutant::GivesUp, dies),
+            invariant::NOBODY_WAITS,
+        ),
+        (no_undo(), invariant::REFUSED_MEANS_UNCHANGED),
+        (no_undo(), invariant::WHOLE_OR_NOT),
+        (
+            wrong("control-from-file", Mutant::ControlFromFile, dies),
+            invariant::SAME_EPOCH,
+        ),
+        (
+            wrong("same-epoch", Mutant::SameEpoch, is_restarted),
+            invariant::ONE_MEANING,
+        ),
+        (
+            wrong("answers-in-the-middle", Mutant::AnswersInTheMiddle, dies),
+            invariant::SAME_EPOCH,
+        ),
+        (
+            wrong("no-partner", Mutant::NoPartner, dies),
+            invariant::SAME_EPOCH,
+        ),
+    ]
+}

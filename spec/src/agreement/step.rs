@@ -1,0 +1,259 @@
+//! What may happen next, and what it does.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use covalent_protocol::agreement::offerer::Input;
+use stateright::{Model, Property};
+
+use super::{
+    control::{Control, Down},
+    dataplane::Job,
+    invariant,
+    scenario::Scenario,
+    sight,
+    world::{EDITED, World},
+};
+use crate::check::{Explored, Named, run};
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Control starts.
+    StartControl,
+    /// It is killed.
+    KillControl,
+    /// The dataplane starts.
+    StartDataplane,
+    /// It is killed.
+    KillDataplane,
+    /// It is stopped in order.
+    StopDataplane,
+    /// Control connects.
+    Connect,
+    /// Its connection breaks.
+    Break,
+    /// A second client connects and asks.
+    Intrude,
+    /// The file is edited, and control is to have it in force.
+    Wish(u64),
+    /// A client reads from its connection.
+    ClientHears(usize),
+    /// The host thread reads from a connection.
+    DataplaneHears(usize),
+    /// The host thread reads what a lane answered.
+    HostReads(usize),
+    /// A lane does the next thing.
+    LaneWorks(usize),
+    /// A lane cannot do the next thing.
+    LaneFails(usize),
+    /// The opener has done its job; whether ports are to be given back for it.
+    OpenerEnds {
+        /// They are.
+        vacates: bool,
+    },
+    /// The opener could not do its job.
+    OpenerFails,
+}
+
+/// The search through a scenario.
+pub struct Search {
+    /// What is searched.
+    pub scenario: Scenario,
+    /// The invariants found broken, a bit for each.
+    broken: AtomicU32,
+    /// What was seen, a bit for each of [`sight::ALL`].
+    seen: Arc<AtomicU32>,
+}
+
+/// Takes every run of a scenario.
+#[must_use]
+pub fn explore(scenario: Scenario) -> Explored<Step> {
+    let seen = Arc::new(AtomicU32::new(0));
+    run(Named {
+        name: scenario.name,
+        search: Search {
+            scenario,
+            broken: AtomicU32::new(0),
+            seen: Arc::clone(&seen),
+        },
+        seen,
+        sights: sight::ALL.iter().map(|&(_, name)| name).collect(),
+    })
+}
+
+impl Search {
+    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    pub(super) fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
+        let bit = 1 << invariant;
+        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    }
+}
+
+impl Model for Search {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new()]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        let (budget, spent) = (&self.scenario.budget, &world.spent);
+        match &world.control {
+            None => steps.push(Step::StartControl),
+            Some(control) => {
+                if spent.control_deaths < budget.control_deaths {
+                    steps.push(Step::KillControl);
+                }
+                if control.connection.is_some() && spent.breaks < budget.breaks {
+                    steps.push(Step::Break);
+                }
+                if control.connection.is_none() && world.dataplane.is_some() {
+                    steps.push(Step::Connect);
+                }
+                // Elsewhere the wish is refused at once, and nothing comes of it.
+                if control.offerer.is_agreed() && spent.wishes < budget.wishes {
+                    steps.extend(EDITED.map(Step::Wish));
+                }
+            }
+        }
+        for (number, connection) in world.connections.iter().enumerate() {
+            let ended = |open: bool, nothing: bool| !open && nothing;
+            if connection.client_end
+                && (!connection.down.is_empty()
+                    || ended(connection.dataplane_end, connection.down.is_empty()))
+            {
+                steps.push(Step::ClientHears(number));
+            }
+            if connection.dataplane_end
+                && (!connection.up.is_empty()
+                    || ended(connection.client_end, connection.up.is_empty()))
+            {
+                steps.push(Step::DataplaneHears(number));
+            }
+        }
+        let Some(dataplane) = &world.dataplane else {
+            return steps.push(Step::StartDataplane);
+        };
+        if spent.dataplane_deaths < budget.dataplane_deaths {
+            steps.push(Step::KillDataplane);
+        }
+        if spent.leaves < budget.leaves {
+            steps.push(Step::StopDataplane);
+        }
+        if spent.strangers < budget.strangers {
+            steps.push(Step::Intrude);
+        }
+        let may_fail = spent.failures < budget.failures;
+        if let Some(job) = dataplane.job {
+            steps.push(Step::OpenerEnds { vacates: false });
+            if job == Job::Prepare && self.scenario.vacates {
+                steps.push(Step::OpenerEnds { vacates: true });
+            }
+            if job != Job::Restore && may_fail {
+                steps.push(Step::OpenerFails);
+            }
+        }
+        for (number, lane) in dataplane.lanes.iter().enumerate() {
+            if lane.has_work() {
+                steps.push(Step::LaneWorks(number));
+                if may_fail && lane.may_fail() {
+                    steps.push(Step::LaneFails(number));
+                }
+            }
+            if !lane.answers.is_empty() {
+                steps.push(Step::HostReads(number));
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let mut next = world.clone();
+        next.step(&self.scenario, step);
+        self.seen.fetch_or(next.came_by, Ordering::Relaxed);
+        next.came_by = 0;
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut invariants = invariant::all();
+        invariants.retain(|invariant| !self.scenario.excused.contains(&invariant.name));
+        invariants
+    }
+}
+
+impl World {
+    /// Something happens.
+    pub fn step(&mut self, scenario: &Scenario, step: Step) {
+        let mutant = scenario.mutant;
+        match step {
+            Step::StartControl => self.control = Some(Control::default()),
+            Step::KillControl => {
+                self.spent.control_deaths += 1;
+                let connection = self.control.take().and_then(|it| it.connection);
+                if let Some(number) = connection {
+                    self.close(number);
+                }
+            }
+            Step::StartDataplane => self.start_dataplane(),
+            Step::KillDataplane => {
+                self.spent.dataplane_deaths += 1;
+                self.end_dataplane();
+            }
+            Step::StopDataplane => {
+                self.spent.leaves += 1;
+                let partner = self.dataplane.as_ref().and_then(|it| it.joint.partner());
+                if let Some(partner) = partner {
+                    let connection = &mut self.connections[partner as usize];
+                    if connection.client_end {
+                        connection.down.push_back(Down::Leave);
+                    }
+                }
+                self.end_dataplane();
+            }
+            Step::Connect => self.connect(mutant),
+            Step::Break => {
+                self.spent.breaks += 1;
+                let control = self.control.as_mut();
+                if let Some(number) = control.and_then(|it| it.connection.take()) {
+                    self.close(number);
+                    self.tell_control(mutant, Input::Lost);
+                }
+            }
+            Step::Intrude => {
+                self.spent.strangers += 1;
+                self.intrude();
+            }
+            Step::Wish(wants) => {
+                self.spent.wishes += 1;
+                self.file = wants;
+                self.tell_control(mutant, Input::Wished { wants });
+            }
+            Step::ClientHears(number) => self.client_hears(mutant, number),
+            Step::DataplaneHears(number) => self.dataplane_hears(mutant, number),
+            Step::HostReads(lane) => self.host_reads(mutant, lane),
+            Step::LaneWorks(lane) => self.lane_works(mutant, lane, false),
+            Step::LaneFails(lane) => {
+                self.spent.failures += 1;
+                self.lane_works(mutant, lane, true);
+            }
+            Step::OpenerEnds { vacates } => self.opener_ends(mutant, true, vacates),
+            Step::OpenerFails => {
+                self.spent.failures += 1;
+                self.opener_ends(mutant, false, false);
+            }
+        }
+    }
+
+    /// Nobody reads what it was sent any more.
+    fn end_dataplane(&mut self) {
+        self.dataplane = None;
+        for connection in &mut self.connections {
+            connection.dataplane_end = false;
+            connection.up.clear();
+        }
+    }
+}
