@@ -13,8 +13,8 @@ use crate::fact::Fact;
 /// A node whose registers held anything is left out until it starts anew.
 #[derive(Debug, Default)]
 pub struct Paths {
-    /// Who is at the other end of the links that are up, by node, cable and end.
-    up: HashMap<(usize, usize, usize), u64>,
+    /// Who is at the other end of the links that are up, by node and port.
+    up: HashMap<(usize, u16), u64>,
     /// Who was told to be reached: node and peer.
     reached: HashSet<(usize, u64)>,
     /// Links that failed for something else than their carrier, in the call of that number: node and peer.
@@ -24,14 +24,14 @@ pub struct Paths {
 
 impl Paths {
     fn forget(&mut self, node: usize) {
-        self.up.retain(|(at, ..), _| *at != node);
+        self.up.retain(|(at, _), _| *at != node);
         self.reached.retain(|(at, _)| *at != node);
     }
 
     fn is_up(&self, node: usize, peer: u64) -> bool {
         self.up
             .iter()
-            .any(|((at, ..), of)| (*at, *of) == (node, peer))
+            .any(|((at, _), of)| (*at, *of) == (node, peer))
     }
 
     fn told(&mut self, node: usize, peer: u64, up: bool, call: u64) -> Verdict {
@@ -73,13 +73,13 @@ impl Checker for Paths {
                 at,
                 event: LinkEvent::Up { peer, .. },
             } => {
-                self.up.insert((at.node, at.cable, at.end), *peer);
+                self.up.insert((at.node, at.port), *peer);
             }
             Fact::Link {
                 at,
                 event: LinkEvent::Down { reason, .. },
             } => {
-                let peer = self.up.remove(&(at.node, at.cable, at.end));
+                let peer = self.up.remove(&(at.node, at.port));
                 if let Some(peer) = peer
                     && *reason != DownReason::CarrierLost
                 {
@@ -94,7 +94,7 @@ impl Checker for Paths {
             }
             Fact::Rested { .. } => {
                 let mut links = self.up.iter();
-                let untold = links.find(|((node, ..), peer)| {
+                let untold = links.find(|((node, _), peer)| {
                     !self.scrambled.contains(node) && !self.reached.contains(&(*node, **peer))
                 });
                 return forbid(untold.is_some(), || {
