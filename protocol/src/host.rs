@@ -52,7 +52,7 @@ pub trait Host {
     /// wants done is asked for afresh, under another `id`.
     fn reverse(&mut self, id: &ExchangeId, payload: &[u8]);
 
-    /// The node's clock of Lamport, told before each [`Host::complete`], [`Host::answered`] and [`Host::in_doubt`]. A host
+    /// The node's clock of Lamport, told before each [`Host::complete`], [`Host::answered`], [`Host::in_doubt`] and [`Host::path`]. A host
     /// that stamps nothing needs none.
     fn on_clock(&mut self, _clock: u64) {}
 
@@ -70,6 +70,11 @@ pub trait Host {
     /// What became of the exchange that was asked for with `token`. A host that never calls
     /// [`Node::ask`](crate::Node::ask) needs none.
     fn answered(&mut self, _token: u64, _answer: Answer<'_>) {}
+
+    /// The node `guid` is reached from now on, as a link to it came up, or no longer: none is up, and each on which it spoke last
+    /// has no carrier or was silent for too long. Told on each change, at first when it is met. A failure that is mended within a
+    /// round trip or two is none. A host that does not care needs none.
+    fn path(&mut self, _guid: u64, _up: bool) {}
 
     /// A link came up or went down.
     fn link_event(&mut self, event: LinkEvent);

@@ -370,6 +370,7 @@ fn replies_and_envelopes_read_as_they_were_written() {
         CompletionOutcome::Undone,
         CompletionOutcome::NeverSeen,
         CompletionOutcome::Forgotten,
+        CompletionOutcome::Path { up: true },
         CompletionOutcome::Malformed,
     ] {
         let completion = Completion {

@@ -313,7 +313,7 @@ fn submissions() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn completions() -> impl Strategy<Value = Vec<u8>> {
-    (0..9u8, any::<(u64, u8)>(), replies()).prop_map(|(outcome, (user_data, refusal), reply)| {
+    (0..10u8, any::<(u64, u8)>(), replies()).prop_map(|(outcome, (user_data, refusal), reply)| {
         let outcome = match outcome {
             0 => CompletionOutcome::Committed(&reply),
             1 => CompletionOutcome::Refused(Refusal::from_byte(refusal)),
@@ -333,6 +333,9 @@ fn completions() -> impl Strategy<Value = Vec<u8>> {
             5 => CompletionOutcome::Undone,
             6 => CompletionOutcome::NeverSeen,
             7 => CompletionOutcome::Forgotten,
+            8 => CompletionOutcome::Path {
+                up: refusal & 1 == 1,
+            },
             _ => CompletionOutcome::Malformed,
         };
         let told = Told {

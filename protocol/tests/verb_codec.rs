@@ -113,6 +113,8 @@ fn reserved_bytes_are_zero() {
         (CompletionOutcome::Undone, &[9]),
         (CompletionOutcome::NeverSeen, &[9]),
         (CompletionOutcome::Forgotten, &[9]),
+        (CompletionOutcome::Path { up: false }, &[]),
+        (CompletionOutcome::Path { up: true }, &[]),
     ];
     for (outcome, reserved) in outcomes {
         let completion = Completion {

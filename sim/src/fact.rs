@@ -201,6 +201,15 @@ pub enum Fact<'a> {
         /// What.
         event: LinkEvent,
     },
+    /// A program was told that a node is reached, or lost.
+    Path {
+        /// Who.
+        by: Life,
+        /// The GUID of the node.
+        peer: u64,
+        /// It is reached.
+        up: bool,
+    },
     /// A cable loses everything from now on.
     Cut {
         /// The cable.
@@ -342,7 +351,7 @@ impl Fact<'_> {
             | Self::Reversed { .. }
             | Self::Synced { .. }
             | Self::Invented { .. } => Subject::Region,
-            Self::Link { .. } => Subject::Link,
+            Self::Link { .. } | Self::Path { .. } => Subject::Link,
             Self::Cut { .. }
             | Self::Healed { .. }
             | Self::Carrier { .. }
@@ -505,6 +514,10 @@ impl fmt::Display for Fact<'_> {
                 LinkEvent::Refused { why, .. } => write!(f, "{at} is refused: {why}"),
                 LinkEvent::RefusalOver { .. } => write!(f, "{at} is refused no longer"),
             },
+            Self::Path { by, peer, up } => {
+                let what = if *up { "reached" } else { "lost" };
+                write!(f, "{by} is told: the node {peer:#x} is {what}")
+            }
             Self::Cut {
                 cable,
                 towards,

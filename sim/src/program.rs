@@ -245,6 +245,11 @@ impl Host for Program<'_> {
         }
     }
 
+    fn path(&mut self, guid: u64, up: bool) {
+        let by = self.life();
+        self.witness.see(Fact::Path { by, peer: guid, up });
+    }
+
     fn link_event(&mut self, event: LinkEvent) {
         let port = event.port();
         if matches!(event, LinkEvent::Down { .. }) {

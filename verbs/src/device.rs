@@ -29,6 +29,7 @@ use crate::{
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
+    group::{GroupOptions, GroupSeat},
     queue::Verbs,
     receive::ReceiveQueue,
     region::{Region, RegionOptions},
@@ -81,6 +82,9 @@ pub struct Device {
     spin: Cell<Duration>,
     next_alive_check: Cell<Instant>,
     doorbells: Cell<u64>,
+    /// Groups that share the verb queue, by number, and how many there have been.
+    groups: RefCell<Vec<u32>>,
+    groups_begun: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -176,6 +180,8 @@ impl Device {
             spin: Cell::new(SPIN),
             next_alive_check: Cell::new(Instant::now()),
             doorbells: Cell::new(0),
+            groups: RefCell::default(),
+            groups_begun: Cell::new(0),
         })
     }
 
@@ -431,6 +437,37 @@ impl Device {
     /// As [`Device::verbs`]; [`Error::Invalid`] for another depth.
     pub fn verbs_with_depth(&self, depth: u32) -> Result<Verbs<'_>> {
         Verbs::open(self, depth)
+    }
+
+    /// Takes a seat in the group `name`, 1 to 30 ASCII letters, digits, `-`, `_` and `.`: a receive queue `g.NAME` for its messages, which stays registered until
+    /// the device is dropped. The group's verbs go through the device's [verb queue](Device::verbs), beside the application's own.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when an application of this node has a seat in the group already (the name is taken), [`Error::Invalid`] for a name or
+    /// options that cannot be; and as [`Device::receive_queue`].
+    pub fn group_seat(&self, name: &str, options: GroupOptions) -> Result<GroupSeat<'_>> {
+        GroupSeat::take(self, name, options)
+    }
+
+    /// Takes in one more group that shares the verb queue: its number, or `None` if there are `most`.
+    pub(crate) fn enrol_group(&self, most: usize) -> Option<u32> {
+        let mut groups = self.groups.borrow_mut();
+        if groups.len() >= most {
+            return None;
+        }
+        // Never given twice: what ends late is of nobody.
+        let number = self.groups_begun.get().checked_add(1)?;
+        self.groups_begun.set(number);
+        groups.push(number);
+        Some(number)
+    }
+
+    pub(crate) fn dismiss_group(&self, number: u32) {
+        self.groups.borrow_mut().retain(|&other| other != number);
+    }
+
+    pub(crate) fn has_group(&self, number: u32) -> bool {
+        self.groups.borrow().contains(&number)
     }
 
     // What pipes and queues are made of.

@@ -68,6 +68,20 @@ pub enum Error {
         /// Verbs that the queue takes.
         depth: usize,
     },
+    /// A group takes no message now, because some member's application has not taken the earlier ones.
+    #[error(
+        "group `{group}` takes nothing now: take events, then try again. `Group::holds_up` may name the member that is waited for"
+    )]
+    GroupFull {
+        /// Its name.
+        group: String,
+    },
+    /// A group takes no message any more: this member is out of it, or leaves.
+    #[error("this member is out of group `{group}`, or leaves it: nothing more can be multicast")]
+    GroupStopped {
+        /// Its name.
+        group: String,
+    },
     /// A verb was not executed.
     #[error("the verb was not executed: {0}")]
     VerbRefused(Refusal),

@@ -35,7 +35,8 @@ impl InDoubtId {
         name.note = match answer {
             Answer::Nothing => 0,
             Answer::Word => 1,
-            Answer::Data => 2,
+            // A watch is never in doubt.
+            Answer::Data | Answer::Path => 2,
         };
         Self(name)
     }

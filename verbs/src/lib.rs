@@ -8,6 +8,7 @@
 //! | [`BytePipe`] | what UDP datagrams carry, without gaps: messages of one size, with their length before them, or delimited ([`framing`]) |
 //! | [`Region`] | memory of one's own that verbs of any node act on |
 //! | [`ReceiveQueue`] | messages that verbs of any node send to it, whole and in one order |
+//! | [`Group`] | multicasts that all members of a group deliver in one order, and views, which tell who they are |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
 //!
 //! # Words and bytes
@@ -49,6 +50,7 @@ mod bytes;
 mod client;
 mod device;
 mod error;
+mod group;
 mod in_doubt;
 mod outstanding;
 mod queue;
@@ -57,6 +59,7 @@ mod region;
 mod remote;
 mod rx;
 mod rx_tx;
+mod shared;
 mod stamp;
 mod tx;
 mod verb;
@@ -73,8 +76,13 @@ pub use covalent_pipe::{framing, nic::NicCounters as PipeCounters};
 pub use blocking::Mismatch;
 pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
+pub use covalent_protocol::group::{
+    Contact, Contacts, GroupCounters, GroupStanding, Life, MEMBERS_MAX, MULTICAST_BYTES_MAX,
+    Members, Stop, View,
+};
 pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};
+pub use group::{GROUPS_MAX, Group, GroupEvent, GroupOptions, GroupSeat};
 pub use in_doubt::InDoubtId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};

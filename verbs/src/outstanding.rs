@@ -1,7 +1,7 @@
 //! Verbs that were posted and not yet handed back: a fixed table, so that the number under way is bounded and a
 //! completion that nobody waits for is recognised whatever number it bears.
 
-use crate::verb::VerbId;
+use crate::{shared::Owner, verb::VerbId};
 
 /// What executing a verb answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) enum Answer {
     Word,
     /// Bytes.
     Data,
+    /// Whether a path leads to a node.
+    Path,
 }
 
 /// What is remembered of a verb under way.
@@ -21,6 +23,8 @@ pub(crate) struct Posted {
     pub(crate) user_data: u64,
     /// How to read its reply.
     pub(crate) answer: Answer,
+    /// Who is told.
+    pub(crate) owner: Owner,
 }
 
 /// What a completion's number turned out to name.
@@ -42,6 +46,8 @@ pub(crate) enum Found {
 pub(crate) struct Outstanding {
     entries: Box<[Entry]>,
     free: Vec<u32>,
+    /// Entries taken by the application.
+    own: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +77,13 @@ impl Outstanding {
             posted: Posted {
                 user_data: 0,
                 answer: Answer::Nothing,
+                owner: Owner::APPLICATION,
             },
         };
         Self {
             entries: vec![free_entry; depth as usize].into_boxed_slice(),
             free: (0..depth).rev().collect(),
+            own: 0,
         }
     }
 
@@ -85,6 +93,7 @@ impl Outstanding {
         let entry = &mut self.entries[index as usize];
         entry.state = State::UnderWay;
         entry.posted = posted;
+        self.own += usize::from(posted.owner == Owner::APPLICATION);
         Some(id(entry.generation, index))
     }
 
@@ -148,6 +157,11 @@ impl Outstanding {
         self.entries.len() - self.free.len()
     }
 
+    /// Entries taken by the application.
+    pub(crate) const fn own(&self) -> usize {
+        self.own
+    }
+
     /// All entries.
     pub(crate) fn depth(&self) -> usize {
         self.entries.len()
@@ -166,6 +180,8 @@ impl Outstanding {
         }
         entry.state = State::Free;
         entry.generation = entry.generation.wrapping_add(1);
+        let is_own = entry.posted.owner == Owner::APPLICATION;
+        self.own -= usize::from(is_own);
         self.free.push(id.0 as u32);
     }
 }
@@ -191,6 +207,7 @@ mod tests {
         Posted {
             user_data,
             answer: Answer::Word,
+            owner: Owner::APPLICATION,
         }
     }
 
@@ -247,6 +264,22 @@ mod tests {
         assert_eq!(table.arrived(id), Found::Disowned);
         assert_eq!(table.arrived(id), Found::Unknown);
         assert!(table.open(posted(8)).is_some());
+    }
+
+    #[test]
+    fn entries_of_groups_are_counted_apart() {
+        let mut table = Outstanding::new(3);
+        let of_group = Posted {
+            owner: Owner(1),
+            ..posted(1)
+        };
+        let first = table.open(of_group).unwrap();
+        let second = table.open(posted(2)).unwrap();
+        assert_eq!((table.len(), table.own()), (2, 1));
+        table.abandon(first);
+        assert_eq!((table.len(), table.own()), (1, 1));
+        table.taken(second);
+        assert_eq!((table.len(), table.own()), (0, 0));
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::{
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     remote::RemoteRegion,
+    shared::{Ended, GroupEnds, Owner},
     stamp::Stamp,
     tx::wait_for_room,
     verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
@@ -90,12 +91,14 @@ const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Debug)]
 pub struct Verbs<'d> {
-    device: &'d Device,
+    pub(crate) device: &'d Device,
     submit_id: u32,
-    submit: app::TxPipe,
-    complete_id: u32,
-    complete: app::RxPipe,
-    outstanding: Outstanding,
+    pub(crate) submit: app::TxPipe,
+    pub(crate) complete_id: u32,
+    pub(crate) complete: app::RxPipe,
+    pub(crate) outstanding: Outstanding,
+    /// Completions for the groups of the device.
+    pub(crate) group_ends: GroupEnds,
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final one for each entry of the table.
     arrived: VecDeque<Completion>,
     last_stamp: Stamp,
@@ -129,15 +132,17 @@ impl<'d> Verbs<'d> {
             complete_id: complete.id,
             complete: app::RxPipe::new(complete.memory).map_err(foreign)?,
             outstanding: Outstanding::new(depth),
+            group_ends: GroupEnds::default(),
             arrived: VecDeque::with_capacity(2 * depth as usize),
             last_stamp: Stamp::default(),
         })
     }
 
-    /// Verbs under way, those included whose final completion waits to be taken.
+    /// Verbs under way, those included whose final completion waits to be taken. What [groups](crate::Group) have under way is not
+    /// counted.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.outstanding.len()
+        self.outstanding.own()
     }
 
     /// Verbs that the queue takes at a time.
@@ -287,12 +292,24 @@ impl<'d> Verbs<'d> {
         mode: Mode,
         user_data: u64,
     ) -> Result<VerbId> {
+        self.put_as(Owner::APPLICATION, target, request, mode, user_data)
+    }
+
+    pub(crate) fn put_as(
+        &mut self,
+        owner: Owner,
+        target: u64,
+        request: &codec::Request<'_>,
+        mode: Mode,
+        user_data: u64,
+    ) -> Result<VerbId> {
         request
             .check()
             .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
         let posted = Posted {
             user_data,
             answer: answer(&request.verb),
+            owner,
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -338,6 +355,7 @@ impl<'d> Verbs<'d> {
         let posted = Posted {
             user_data,
             answer: name.answer()?,
+            owner: Owner::APPLICATION,
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -357,7 +375,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// Keeps the number `id` for what was written, if it was.
-    fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
+    pub(crate) fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
         if written.is_none() {
             self.outstanding.abandon(id);
             return Err(self.full());
@@ -366,14 +384,14 @@ impl<'d> Verbs<'d> {
     }
 
     /// Shows the lane what was put into the pipe.
-    fn ring(&mut self) -> Result<()> {
+    pub(crate) fn ring(&mut self) -> Result<()> {
         if self.submit.publish() {
             self.device.ring(self.submit_id)?;
         }
         Ok(())
     }
 
-    fn full(&self) -> Error {
+    pub(crate) fn full(&self) -> Error {
         if let Some(violation) = self.submit.violation() {
             return broken(violation);
         }
@@ -426,13 +444,17 @@ impl<'d> Verbs<'d> {
         completions: &mut [Completion],
         deadline: Option<Instant>,
     ) -> Result<usize> {
-        if completions.is_empty() || self.outstanding.len() == 0 {
+        if completions.is_empty() || self.outstanding.own() == 0 {
             return Ok(0);
         }
-        if self.arrived.is_empty() {
+        loop {
+            let taken = self.take(completions)?;
+            if taken > 0 {
+                return Ok(taken);
+            }
+            // What comes may be a group's.
             self.wait_for_arrival(deadline)?;
         }
-        self.take(completions)
     }
 
     /// Waits for the end of one verb and takes its final completion. Those of others are kept for [`Verbs::poll`].
@@ -597,14 +619,15 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Moves what lies in the completion pipe to `arrived`.
-    fn pump(&mut self) -> Result<()> {
+    /// Moves what lies in the completion pipe to `arrived`, and what is for groups to where these look.
+    pub(crate) fn pump(&mut self) -> Result<()> {
         let Some(batch) = self.complete.recv() else {
             return self
                 .complete
                 .violation()
                 .map_or(Ok(()), |violation| Err(broken(violation)));
         };
+        let mut of_groups = false;
         for packet in &batch {
             let envelope = Envelope::decode(packet)
                 .map_err(|error| Error::Unintelligible(format!("a completion: {error}")))?;
@@ -614,7 +637,16 @@ impl<'d> Verbs<'d> {
                 _ => self.outstanding.arrived(id),
             };
             match found {
-                Found::Outstanding(Posted { user_data, answer }) => {
+                Found::Outstanding(posted) if posted.owner != Owner::APPLICATION => {
+                    // One that is in doubt is under way, and nobody else is told.
+                    if let Some(ended) = ended(&envelope.outcome, posted.answer)? {
+                        self.group_ends.push(id, &posted, ended);
+                        of_groups = true;
+                    }
+                }
+                Found::Outstanding(Posted {
+                    user_data, answer, ..
+                }) => {
                     let (outcome, moment) = outcome(&envelope.outcome, answer)?;
                     self.arrived.push_back(Completion {
                         user_data,
@@ -634,6 +666,9 @@ impl<'d> Verbs<'d> {
         }
         // Whether the daemon waits for a doorbell is asked before the next sleep.
         batch.free_all();
+        if of_groups {
+            self.forget_ends_of_the_gone();
+        }
         Ok(())
     }
 }
@@ -841,6 +876,9 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
                 (Status::Ok, Answer::Nothing, _) => Outcome::Done,
                 (Status::Ok, Answer::Word, Some(old)) => Outcome::Old(old),
                 (Status::Ok, Answer::Data, _) => Outcome::Data(reply.data.into()),
+                (Status::Ok, Answer::Path, _) => {
+                    return Err(Error::Unintelligible("a reply to a watch".to_owned()));
+                }
                 (status, _, None) => {
                     let len = reply.data.len();
                     return Err(Error::Unintelligible(format!(
@@ -857,8 +895,24 @@ fn outcome(outcome: &CompletionOutcome<'_>, answer: Answer) -> Result<(Outcome, 
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,
         CompletionOutcome::Malformed => Outcome::Malformed,
+        CompletionOutcome::Path { .. } => {
+            return Err(Error::Unintelligible(
+                "word of a path in answer to a verb".to_owned(),
+            ));
+        }
     };
     Ok((outcome, moment))
+}
+
+/// How something that a group posted ended; `None` if it did not yet.
+fn ended(outcome_of: &CompletionOutcome<'_>, answer: Answer) -> Result<Option<Ended>> {
+    match outcome_of {
+        CompletionOutcome::InDoubt(_) => Ok(None),
+        CompletionOutcome::Path { up } if answer == Answer::Path => {
+            Ok(Some(Ended::Path { up: *up }))
+        }
+        other => Ok(Some(Ended::Verb(outcome(other, answer)?.0))),
+    }
 }
 
 fn unknown_node(name: &str, own: &str, links: &[LinkStatus]) -> Error {

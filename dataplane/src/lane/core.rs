@@ -25,6 +25,7 @@ use super::{
     durable::Durable,
     failover::Failovers,
     outbox::Outbox,
+    paths::Watchers,
     pending::PendingTable,
     refusal, stamp,
     table::{LanePipe, LaneSession},
@@ -59,6 +60,8 @@ pub struct Core {
     pub reply: Reply,
     /// Verbs under way at other nodes, and what was asked about earlier ones.
     pub pending: PendingTable,
+    /// Who waits for a path to come or go.
+    pub watchers: Watchers,
     /// With which names of exchanges are sealed: who does not have it cannot ask for another user's, nor for those of an earlier life.
     pub seals: RandomState,
     /// The node's clock of Lamport, for what is told next.
@@ -403,6 +406,10 @@ impl Host for Core {
             seal: self.seal(id, uid),
         };
         self.tell(session, user_data, peer, CompletionOutcome::InDoubt(name));
+    }
+
+    fn path(&mut self, guid: u64, up: bool) {
+        self.tell_watchers(guid, up);
     }
 
     fn link_event(&mut self, event: LinkEvent) {

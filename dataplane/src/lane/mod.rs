@@ -20,6 +20,7 @@ pub mod new_port;
 mod offer;
 mod outbox;
 mod pacer;
+mod paths;
 mod pending;
 pub mod policy;
 mod port_slot;
@@ -65,6 +66,7 @@ use self::{
     idle::Idler,
     new_port::NewPort,
     outbox::Outbox,
+    paths::Watchers,
     pending::PendingTable,
     policy::Policy,
     port_slot::PortSlot,
@@ -205,6 +207,7 @@ impl Lane {
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX, node.askers_max()),
+            watchers: Watchers::new(),
             seals: std::hash::RandomState::new(),
             clock: 0,
             told: 0,

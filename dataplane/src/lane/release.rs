@@ -148,6 +148,7 @@ impl Lane {
         if let Some(durable) = &mut self.core.durable {
             disowned += durable.disown(session);
         }
+        disowned += self.core.watchers.remove_session(session);
         self.core.completed += disowned as u64;
         if let Some(owner) = self.core.sessions.get_mut(session) {
             owner.outstanding = 0;

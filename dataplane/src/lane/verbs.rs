@@ -101,6 +101,7 @@ impl Lane {
             }
             Ok(Submission::Verb(submit)) => self.submit_to_peer(session, &submit)?,
             Ok(Submission::Ask(ask)) => self.ask(session, &ask)?,
+            Ok(Submission::Watch(watch)) => self.watch(session, &watch),
             Err(_) => core.end_malformed(session, copied),
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
@@ -272,7 +273,7 @@ impl super::core::Core {
     }
 
     /// Ends a verb that was never under way elsewhere.
-    fn end(
+    pub(super) fn end(
         &mut self,
         session: usize,
         user_data: u64,

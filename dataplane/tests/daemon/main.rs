@@ -21,6 +21,7 @@ mod journal_failure;
 mod large;
 mod malformed;
 mod misses;
+mod paths;
 mod reclaim;
 mod requests;
 mod selfish;

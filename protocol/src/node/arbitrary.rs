@@ -81,6 +81,7 @@ impl Node {
             }
             peer.latches_lost = draw.flag();
         }
+        self.paths.scramble(draw);
         for at in 0..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);

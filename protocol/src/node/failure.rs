@@ -58,6 +58,7 @@ impl Node {
             transactions[transaction].asked = None;
             peer.unresolved.push_back(transactions, transaction);
         }
+        self.paths.fail(at, link.silent_paces);
         link.clear();
         link.state = LinkState::Init;
         link.epoch = link.epoch.wrapping_add(1);

@@ -72,6 +72,7 @@ impl Node {
     /// was made. What is still under way from an earlier life of it cannot do that, because [`Self::void_agreements`]
     /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
+        self.paths.hear(at);
         let link = &mut self.links[at];
         if link.wiring.is_shared() {
             return;
@@ -126,6 +127,7 @@ impl Node {
             peer_port: hello.port,
             epoch: hello.epoch,
         });
+        self.tell_paths(host);
         self.moor(at, host);
         // Whoever is there now may have a path to those who are not.
         self.forget_dead_ends(host);

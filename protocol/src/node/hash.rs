@@ -24,6 +24,7 @@ impl Hash for Node {
             frames_without_link: _,
             clock: _,
             durable,
+            paths: _,
             fabric,
             reply: _,
         } = self;

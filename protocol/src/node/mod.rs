@@ -9,6 +9,7 @@
 //! | `durable` | what may not be told before it is on disk |
 //! | `conclude` | the initiator's half of an exchange |
 //! | `watch` | which links still answer, measured by the others |
+//! | `path` | which nodes are reached, told when it changes |
 //! | `transmit` | what goes into the next frame |
 //! | `credit` | how much may be under way |
 //! | `failure` | a link fails: what was open becomes unresolved |
@@ -29,6 +30,7 @@ mod fabric;
 mod failure;
 mod greet;
 mod hash;
+mod path;
 mod receive;
 mod refuse;
 mod relay;
@@ -47,7 +49,7 @@ pub use self::{
     fabric::{FabricConfig, WayView},
     view::{LinkView, PeerView},
 };
-use self::{fabric::Fabric, relay::Relays};
+use self::{fabric::Fabric, path::Paths, relay::Relays};
 pub use crate::link::LinkState;
 use crate::{
     Host, Moment, Name, Reply,
@@ -191,6 +193,8 @@ pub struct Node {
     clock: Clock,
     /// Up to here the host's journal is on disk.
     durable: u64,
+    /// Which peers are reached.
+    paths: Paths,
     /// What is beyond the neighbours.
     fabric: Option<Box<Fabric>>,
     /// Where the host writes a reply.
@@ -230,6 +234,7 @@ impl Node {
             frames_without_link: 0,
             clock: Clock::default(),
             durable: 0,
+            paths: Paths::default(),
             fabric: config
                 .fabric
                 .map(|fabric| Box::new(Fabric::new(&config, &fabric))),
@@ -267,6 +272,7 @@ impl Node {
         }
         self.peers
             .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
+        self.paths.grow(PEERS_PER_LINK * self.links.len());
         if let Some(fabric) = &mut self.fabric {
             fabric.add_link();
         }
@@ -280,6 +286,7 @@ impl Node {
         };
         match (self.links[link].state, up) {
             (LinkState::Down, true) => {
+                self.paths.hear(link);
                 let link = &mut self.links[link];
                 link.state = LinkState::Init;
                 // A carrier that returns paces itself.
@@ -301,6 +308,7 @@ impl Node {
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
         }
+        self.tell_paths(host);
     }
 
     /// The port could not transmit a frame that [`Node::poll_transmit`] gave out: on this cable that is a loss.
@@ -313,6 +321,7 @@ impl Node {
     /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
+        self.count_silence();
         for at in 0..self.links.len() {
             let ended = self.links[at].wiring.tick(self.config.silent_paces_max);
             self.refusal_over(at, ended, host);
@@ -338,6 +347,7 @@ impl Node {
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
         host.on_clock(self.clock.now());
         self.names.tell(lives, host);
+        self.tell_paths(host);
         self.on_quiet();
     }
 

@@ -75,6 +75,7 @@ impl Node {
             })
             .min_by_key(order)?;
         self.forget_orphans(at, host);
+        self.forget_path(at, host);
         // Whoever is met from now on may have been known before.
         self.peers_lost = true;
         let loser = self.peers[at].guid;

@@ -9,6 +9,7 @@ use super::{
     BufferTooShort,
     envelope::{EnvelopeError, SUBMIT_HEADER_BYTES, Submit},
     space, u64_at,
+    watch::{self, Watch},
 };
 use crate::ExchangeId;
 
@@ -97,6 +98,8 @@ pub enum Submission<'a> {
     Verb(Submit<'a>),
     /// What became of one.
     Ask(Ask),
+    /// Whether a path leads to a node.
+    Watch(Watch),
 }
 
 impl<'a> Submission<'a> {
@@ -105,8 +108,10 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// [`EnvelopeError`] says what is wrong with it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
-        if bytes.get(16) != Some(&ASK) {
-            return Submit::decode(bytes).map(Self::Verb);
+        match bytes.get(16) {
+            Some(&ASK) => {}
+            Some(&watch::WATCH) => return Watch::decode(bytes).map(Self::Watch),
+            _ => return Submit::decode(bytes).map(Self::Verb),
         }
         let (header, name) = bytes
             .split_at_checked(SUBMIT_HEADER_BYTES)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  submit    ├ user data u64 ┼ target GUID u64 ┼ mode u8 ┼ 0 ×7 ┼ verb request… ┤
-//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal u8 ┼ 0 ×2 ┼ executor u64 ┼ count u64 ┼ clock u64 ┼ verb reply, or the name of an exchange in doubt… ┤
+//!  complete  ├ user data u64 ┼ outcome u8 ┼ refusal, or 1 for up, u8 ┼ 0 ×2 ┼ executor u64 ┼ count u64 ┼ clock u64 ┼ verb reply, or the name of an exchange in doubt… ┤
 //! ```
 
 use core::fmt;
@@ -80,6 +80,11 @@ pub enum CompletionOutcome<'a> {
     NeverSeen,
     /// Nobody can tell what became of what was asked for. It was executed at most once.
     Forgotten,
+    /// What was watched for: the target is reached now, or lost.
+    Path {
+        /// It is reached.
+        up: bool,
+    },
 }
 
 /// Why bytes are not an envelope.
@@ -202,6 +207,7 @@ impl<'a> Completion<'a> {
             CompletionOutcome::Undone => (6, 0),
             CompletionOutcome::NeverSeen => (7, 0),
             CompletionOutcome::Forgotten => (8, 0),
+            CompletionOutcome::Path { up } => (9, u8::from(up)),
         };
         header[8] = outcome;
         header[9] = refusal;
@@ -232,6 +238,13 @@ impl<'a> Completion<'a> {
             6 => CompletionOutcome::Undone,
             7 => CompletionOutcome::NeverSeen,
             8 => CompletionOutcome::Forgotten,
+            9 => CompletionOutcome::Path {
+                up: match header[9] {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(EnvelopeError::Reserved),
+                },
+            },
             unknown => return Err(EnvelopeError::Unknown(unknown)),
         };
         let longest = match outcome {
@@ -242,8 +255,12 @@ impl<'a> Completion<'a> {
         if reply.len() > longest {
             return Err(EnvelopeError::Length);
         }
-        let is_refused = matches!(outcome, CompletionOutcome::Refused(_));
-        if header[10..12] != [0; 2] || (header[9] != 0) != is_refused {
+        let detail = match outcome {
+            CompletionOutcome::Refused(_) => header[9] != 0,
+            CompletionOutcome::Path { .. } => true,
+            _ => header[9] == 0,
+        };
+        if header[10..12] != [0; 2] || !detail {
             return Err(EnvelopeError::Reserved);
         }
         Ok(Self {

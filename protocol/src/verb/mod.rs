@@ -33,6 +33,7 @@ mod kind;
 mod reply;
 mod request;
 mod update;
+pub mod watch;
 
 pub(crate) use reply::write_moment;
 pub(crate) use request::HEADER_BYTES as REQUEST_HEADER_BYTES;

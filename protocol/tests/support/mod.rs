@@ -39,6 +39,8 @@ pub struct Journal {
     pub completed: Vec<(u64, Ending)>,
     pub in_doubt: Vec<u64>,
     pub events: Vec<LinkEvent>,
+    /// Which nodes were told to be reached, or lost.
+    pub paths: Vec<(u64, bool)>,
     /// What to refuse everything with.
     pub refuse: Option<Refusal>,
     /// Whether what is executed must be on disk before it is told, and how much was executed so.
@@ -89,6 +91,10 @@ impl Host for Journal {
 
     fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
         self.in_doubt.push(token);
+    }
+
+    fn path(&mut self, guid: u64, up: bool) {
+        self.paths.push((guid, up));
     }
 
     fn link_event(&mut self, event: LinkEvent) {

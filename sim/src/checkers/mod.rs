@@ -14,6 +14,7 @@
 //! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
 //! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
 //! | [`Wiring`] | no link is refused, for every cable joins two ports |
+//! | [`Paths`] | a node is told to be reached while a link to it is up, and lost when none is and none is to be waited for |
 //! | [`Causality`] | what was known to whoever asked or executed has the smaller stamp |
 //! | [`Answers`] | who asks for an exchange by its name is told once how it ended, and nothing else |
 //! | [`Announcement`] | a node that has a frame to send says so |
@@ -30,6 +31,7 @@ mod evidence;
 mod exactly_once;
 mod integrity;
 mod isolation;
+mod paths;
 mod reservation;
 mod serial;
 mod told_once;
@@ -41,7 +43,7 @@ use std::fmt;
 pub use self::{
     announcement::Announcement, answers::Answers, causality::Causality, conservation::Conservation,
     convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
-    exactly_once::ExactlyOnce, integrity::Integrity, isolation::Isolation,
+    exactly_once::ExactlyOnce, integrity::Integrity, isolation::Isolation, paths::Paths,
     reservation::Reservation, serial::Serial, told_once::ToldOnce, told_truthfully::ToldTruthfully,
     wiring::Wiring,
 };
@@ -93,6 +95,7 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Credit::new(plan.slots)),
         Box::new(Evidence::default()),
         Box::new(Wiring::default()),
+        Box::new(Paths::default()),
         Box::new(Causality::default()),
         Box::new(Answers::new(plan.transactions_max)),
         Box::new(Announcement),

@@ -3,6 +3,7 @@
 
 mod bytes;
 mod endings;
+mod groups;
 mod lanes;
 mod messages;
 mod nodes;

@@ -21,26 +21,28 @@ const BATCH: u64 = 48;
 const ASKS: usize = 32;
 
 pub struct Triangle {
-    _daemons: Vec<Daemon>,
+    /// Of a, b and c.
+    daemons: [Option<Daemon>; 3],
     directory: TempDir,
 }
 
 impl Triangle {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// As [`Triangle::start`], with more text in all configurations.
+    pub fn start_with(more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let cables = [
             ("a", ["ab", "ac"]),
             ("b", ["ab", "cb"]),
             ("c", ["ac", "cb"]),
         ];
-        let daemons = cables
-            .iter()
-            .map(|(name, cables)| Daemon::start(config(&directory, name, cables, "")).unwrap())
-            .collect();
-        let triangle = Self {
-            _daemons: daemons,
-            directory,
-        };
+        let daemons = cables.each_ref().map(|(name, cables)| {
+            Some(Daemon::start(config(&directory, name, cables, more)).unwrap())
+        });
+        let triangle = Self { daemons, directory };
         for (name, _) in cables {
             triangle.await_links(name, &["up", "up"]);
         }
@@ -55,6 +57,12 @@ impl Triangle {
     pub fn attach(&self, node: &str) -> Device {
         let socket = self.directory.path().join(node).join("covalentd.sock");
         Device::attach(socket, "test").unwrap()
+    }
+
+    /// Ends a node's daemon.
+    pub fn stop(&mut self, node: &str) {
+        let at = ["a", "b", "c"].iter().position(|name| *name == node);
+        self.daemons[at.unwrap()].take().unwrap().stop();
     }
 
     /// Plugs or pulls a cable at a node.

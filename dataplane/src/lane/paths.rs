@@ -1,0 +1,162 @@
+//! Applications that wait for a path to come or go.
+//!
+//! Each counts as a verb under way of its session, so there is room for its completion. They wait in a table of fixed size that one
+//! session cannot fill.
+
+use covalent_protocol::{
+    Refusal,
+    verb::{envelope::CompletionOutcome, watch::Watch},
+};
+
+use super::{Lane, core::Core};
+
+/// Watches that wait on one lane.
+const WATCHES_MAX: usize = 256;
+/// Of which one session may have so many.
+const WATCHES_PER_SESSION: usize = 64;
+
+/// One that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watcher {
+    /// Slot of the session on this lane.
+    session: usize,
+    /// The application's own name for it.
+    user_data: u64,
+    /// The node.
+    guid: u64,
+    /// What the application knows: the node is reached.
+    known_up: bool,
+}
+
+/// Those who wait, on one lane. Allocates in [`Watchers::new`] only.
+#[derive(Debug)]
+pub struct Watchers(Vec<Watcher>);
+
+impl Watchers {
+    /// Nobody waits.
+    pub fn new() -> Self {
+        Self(Vec::with_capacity(WATCHES_MAX))
+    }
+
+    /// Takes one more; `false` if there is no room for it.
+    fn insert(&mut self, watcher: Watcher) -> bool {
+        let of_session = self
+            .0
+            .iter()
+            .filter(|other| other.session == watcher.session);
+        if self.0.len() >= WATCHES_MAX || of_session.count() >= WATCHES_PER_SESSION {
+            return false;
+        }
+        self.0.push(watcher);
+        true
+    }
+
+    /// Takes out one that knows another standing of the node than `up`.
+    fn take(&mut self, guid: u64, up: bool) -> Option<Watcher> {
+        let is_news = |watcher: &Watcher| watcher.guid == guid && watcher.known_up != up;
+        let at = self.0.iter().position(is_news)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Forgets those of the session in slot `session` and returns how many there were.
+    pub fn remove_session(&mut self, session: usize) -> usize {
+        let before = self.0.len();
+        self.0.retain(|watcher| watcher.session != session);
+        before - self.0.len()
+    }
+}
+
+impl Lane {
+    /// Takes a watch: tells at once what its application does not know, else when it changes.
+    pub(super) fn watch(&mut self, session: usize, watch: &Watch) {
+        let guid = match watch.target {
+            0 => self.settings.address.bits(),
+            guid => guid,
+        };
+        let up = self.node.has_path(guid);
+        let core = &mut self.core;
+        if up != watch.known_up {
+            core.end(
+                session,
+                watch.user_data,
+                guid,
+                CompletionOutcome::Path { up },
+            );
+            return;
+        }
+        let watcher = Watcher {
+            session,
+            user_data: watch.user_data,
+            guid,
+            known_up: watch.known_up,
+        };
+        if !core.watchers.insert(watcher) {
+            let outcome = CompletionOutcome::Refused(Refusal::NoResources);
+            core.end(session, watch.user_data, guid, outcome);
+            return;
+        }
+        core.submitted += 1;
+        if let Some(session) = core.sessions.get_mut(session) {
+            session.outstanding += 1;
+        }
+    }
+}
+
+impl Core {
+    /// Tells everybody who waits for it that a node is reached now, or lost.
+    pub(super) fn tell_watchers(&mut self, guid: u64, up: bool) {
+        while let Some(watcher) = self.watchers.take(guid, up) {
+            if let Some(session) = self.sessions.get_mut(watcher.session) {
+                session.outstanding -= 1;
+            }
+            self.completed += 1;
+            let outcome = CompletionOutcome::Path { up };
+            self.tell(watcher.session, watcher.user_data, guid, outcome);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn watcher(session: usize, guid: u64, known_up: bool) -> Watcher {
+        Watcher {
+            session,
+            user_data: 1,
+            guid,
+            known_up,
+        }
+    }
+
+    #[test]
+    fn one_session_leaves_room_for_others_and_all_have_a_bound() {
+        let mut watchers = Watchers::new();
+        for session in 0..WATCHES_MAX / WATCHES_PER_SESSION {
+            for _ in 0..WATCHES_PER_SESSION {
+                assert!(watchers.insert(watcher(session, 7, true)));
+            }
+            assert!(!watchers.insert(watcher(session, 7, true)));
+        }
+        assert!(!watchers.insert(watcher(99, 7, true)), "the lane's room");
+        assert_eq!(watchers.remove_session(2), WATCHES_PER_SESSION);
+        assert!(watchers.insert(watcher(99, 7, true)));
+        assert_eq!(watchers.remove_session(2), 0);
+    }
+
+    #[test]
+    fn those_are_told_who_know_something_else_of_that_node() {
+        let mut watchers = Watchers::new();
+        for watcher in [
+            watcher(1, 7, true),
+            watcher(1, 8, true),
+            watcher(2, 7, false),
+        ] {
+            assert!(watchers.insert(watcher));
+        }
+        assert_eq!(watchers.take(7, false), Some(watcher(1, 7, true)));
+        assert_eq!(watchers.take(7, false), None);
+        assert_eq!(watchers.take(7, true), Some(watcher(2, 7, false)));
+        assert_eq!(watchers.take(8, false), Some(watcher(1, 8, true)));
+    }
+}

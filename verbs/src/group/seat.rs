@@ -1,0 +1,231 @@
+//! A seat: where a member can be reached, before the group begins.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    time::Instant,
+};
+
+use covalent_protocol::{
+    Name,
+    group::{Contact, Contacts, Group as Machine, GroupConfig, Life, Members, View},
+    verb::SEND_BYTES_MAX,
+};
+
+use super::{GROUPS_MAX, Group, GroupOptions, errands::Errands, event::Told, paths::WatchedPaths};
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    receive::ReceiveQueue,
+};
+
+/// What stands before a group's name in that of its members' receive queues.
+const QUEUE_PREFIX: &str = "g.";
+
+/// A seat in a group that has not begun. It has a receive queue, and a [contact](GroupSeat::contact) that the other members need: applications tell each
+/// other theirs in whatever way they like, as with keys of memory, then each calls [`GroupSeat::begin`] with all of them.
+///
+/// For its device's thread. Dropped, it leaves its name taken until the device is dropped.
+pub struct GroupSeat<'d> {
+    device: &'d Device,
+    name: Name,
+    options: GroupOptions,
+    queue: ReceiveQueue<'d>,
+    contact: Contact,
+}
+
+impl<'d> GroupSeat<'d> {
+    pub(crate) fn take(device: &'d Device, name: &str, options: GroupOptions) -> Result<Self> {
+        options.check()?;
+        let longest = Name::BYTES_MAX - QUEUE_PREFIX.len();
+        let checked = Name::new(name).ok().filter(|_| name.len() <= longest);
+        let name = checked.ok_or_else(|| {
+            Error::Invalid(format!(
+                "group name `{name}`: expected 1 to {longest} ASCII letters, digits, `-`, `_` and `.`"
+            ))
+        })?;
+        let queue_name = format!("{QUEUE_PREFIX}{name}");
+        let queue = device.receive_queue(&queue_name, options.queue_bytes())?;
+        let contact = Contact {
+            guid: device.address().bits(),
+            life: new_life(),
+            rkey: queue.rkey(),
+        };
+        Ok(Self {
+            device,
+            name,
+            options,
+            queue,
+            contact,
+        })
+    }
+
+    /// Where this member is reached: plain data, to be told to the others.
+    #[must_use]
+    pub const fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// Begins the group, with the contacts of all its members in any order, the own one among them. All members must give the same ones: who gives others is
+    /// in another group, and hears nothing of this one. View 1 is the first event.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the own contact is not among them, two are on one node, there are more than
+    /// [`GroupOptions::members_max()`], or [`GROUPS_MAX`] groups of this device have begun.
+    pub fn begin(self, members: &[Contact]) -> Result<Group<'d>> {
+        let Self {
+            device,
+            name,
+            options,
+            queue,
+            contact: me,
+        } = self;
+        let view = first_view(name, &options, me, members)
+            .map_err(|why| Error::Invalid(format!("members of group `{name}`: {why}")))?;
+        let config = GroupConfig {
+            name,
+            me,
+            former: None,
+            founders: 0,
+            members_max: options.members_max,
+            stateless: false,
+        };
+        let machine = Machine::with_view(config, view).ok_or_else(|| {
+            Error::Invalid(format!(
+                "members of group `{name}`: this one is not among them"
+            ))
+        })?;
+        let number = device.enrol_group(GROUPS_MAX).ok_or_else(|| {
+            Error::Invalid(format!(
+                "group `{name}`: {GROUPS_MAX} groups of this device have begun, the most; drop one of them, or attach another device"
+            ))
+        })?;
+        let now = Instant::now();
+        let others = view.members.iter().map(|member| member.guid);
+        Ok(Group {
+            device,
+            number,
+            name,
+            options,
+            queue,
+            life: me.life,
+            machine: Box::new(machine),
+            errands: Errands::default(),
+            paths: WatchedPaths::new(others.filter(|&guid| guid != me.guid)),
+            watch_again: now,
+            next_tick: now,
+            envelope: Box::new([0; SEND_BYTES_MAX]),
+            told: Told::new(),
+        })
+    }
+}
+
+impl fmt::Debug for GroupSeat<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupSeat")
+            .field("name", &self.name)
+            .field("contact", &self.contact)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The view that all members make of the same contacts: by GUID, all of them voters.
+fn first_view(
+    name: Name,
+    options: &GroupOptions,
+    me: Contact,
+    members: &[Contact],
+) -> std::result::Result<View, String> {
+    let most = usize::from(options.members_max);
+    if members.len() > most {
+        return Err(format!(
+            "{} contacts, and room for {most}: set `GroupOptions::members_max`",
+            members.len()
+        ));
+    }
+    let mut sorted = members.to_vec();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0].guid == pair[1].guid) {
+        return Err(format!(
+            "two contacts are on node {:#x}; a node has one member",
+            pair[0].guid
+        ));
+    }
+    if !sorted.contains(&me) {
+        return Err("the own contact is not among them".to_owned());
+    }
+    Ok(View {
+        group: group_of(name, &sorted),
+        number: 1,
+        members: sorted.iter().copied().collect::<Contacts>(),
+        voters: Members::first(sorted.len()),
+    })
+}
+
+/// The number of the group that these contacts make under a name: FNV-1a. Lives are random numbers, so any mixing will do.
+fn group_of(name: Name, members: &[Contact]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut mix = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.as_str().bytes().for_each(&mut mix);
+    for member in members {
+        let words = [member.guid, member.life.0, u64::from(member.rkey)];
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .for_each(&mut mix);
+    }
+    hash
+}
+
+/// A random number that is not 0.
+fn new_life() -> Life {
+    let random = RandomState::new().build_hasher().finish();
+    Life(random.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const fn contact(guid: u64) -> Contact {
+        Contact {
+            guid,
+            life: Life(guid + 100),
+            rkey: 7,
+        }
+    }
+
+    #[test]
+    fn all_make_the_same_view_of_the_same_contacts_and_another_one_of_others() {
+        let name = Name::new("orders").unwrap();
+        let options = GroupOptions::new();
+        let [a, b, c] = [contact(1), contact(2), contact(3)];
+        let view = first_view(name, &options, a, &[c, a, b]).unwrap();
+        assert_eq!(view, first_view(name, &options, b, &[a, b, c]).unwrap());
+        assert_eq!(view.members[..], [a, b, c]);
+        assert_eq!(view.voters.len(), 3);
+        let fewer = first_view(name, &options, a, &[a, b]).unwrap();
+        assert_ne!(view.group, fewer.group);
+        let other = Name::new("bills").unwrap();
+        let other = first_view(other, &options, a, &[a, b, c]).unwrap();
+        assert_ne!(view.group, other.group);
+    }
+
+    #[test]
+    fn contacts_that_make_no_group_are_refused() {
+        let name = Name::new("orders").unwrap();
+        let options = GroupOptions::new().members_max(2);
+        let [a, b, c] = [contact(1), contact(2), contact(3)];
+        let again = Contact { rkey: 8, ..b };
+        for (members, why) in [
+            (&[a, b, c][..], "members_max"),
+            (&[b, again], "one member"),
+            (&[b, c], "own contact"),
+            (&[], "own contact"),
+        ] {
+            let error = first_view(name, &options, a, members).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! Groups: three members on three nodes, each cabled to both others.
+
+use std::{
+    sync::{
+        Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{
+    Contact, Device, Error, Group, GroupEvent, GroupOptions, GroupSeat, GroupStanding, Life,
+    MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
+};
+
+use crate::{
+    nodes::{PATIENCE, soon},
+    triangle::Triangle,
+};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Links are given up after a second of silence: a machine that has much to do is no evidence here.
+fn triangle() -> Triangle {
+    Triangle::start_with("silent_paces_max = 200\n")
+}
+
+/// What a member was told.
+#[derive(Debug, Default)]
+struct Log {
+    /// Number and members of each view.
+    views: Vec<(u64, Vec<Life>)>,
+    /// Sender, its number, the bytes.
+    delivered: Vec<(Life, u64, Vec<u8>)>,
+    stopped: Vec<Stop>,
+    left: bool,
+}
+
+impl Log {
+    fn note(&mut self, event: &GroupEvent<'_>) {
+        match *event {
+            GroupEvent::View(view) => {
+                let lives = view.members.iter().map(|member| member.life).collect();
+                self.views.push((view.number, lives));
+            }
+            GroupEvent::Delivered {
+                sender,
+                sequence,
+                data,
+                ..
+            } => self.delivered.push((sender.life, sequence, data.to_vec())),
+            GroupEvent::Stopped { why, .. } => self.stopped.push(why),
+            GroupEvent::Left => self.left = true,
+            _ => {}
+        }
+    }
+
+    fn members(&self) -> usize {
+        self.views.last().map_or(0, |(_, lives)| lives.len())
+    }
+}
+
+/// One member, driven by the test's only thread.
+struct Member<'d> {
+    verbs: Verbs<'d>,
+    group: Group<'d>,
+    log: Log,
+}
+
+impl Member<'_> {
+    fn turn(&mut self) {
+        while let Some(event) = self.group.poll(&mut self.verbs).unwrap() {
+            self.log.note(&event);
+        }
+    }
+}
+
+fn begin<'d>(devices: &'d [Device; 3], name: &str) -> Vec<Member<'d>> {
+    let seats = devices.each_ref().map(|device| seat(device, name));
+    let contacts = seats.each_ref().map(GroupSeat::contact);
+    let members = seats.into_iter().zip(devices);
+    members
+        .map(|(seat, device)| member(seat, device, &contacts))
+        .collect()
+}
+
+fn seat<'d>(device: &'d Device, name: &str) -> GroupSeat<'d> {
+    device.group_seat(name, GroupOptions::new()).unwrap()
+}
+
+fn member<'d>(seat: GroupSeat<'d>, device: &'d Device, contacts: &[Contact]) -> Member<'d> {
+    Member {
+        verbs: device.verbs().unwrap(),
+        group: seat.begin(contacts).unwrap(),
+        log: Log::default(),
+    }
+}
+
+/// Gives everybody turns until `enough`.
+fn turn_until(members: &mut [Member<'_>], what: &str, enough: impl Fn(&[Member<'_>]) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !enough(members) {
+        if Instant::now() >= deadline {
+            let logs: Vec<_> = members
+                .iter()
+                .map(|member| {
+                    let log = &member.log;
+                    (
+                        member.group.standing(),
+                        &log.views,
+                        log.delivered.len(),
+                        &log.stopped,
+                    )
+                })
+                .collect();
+            panic!("waited too long until {what}: {logs:?}");
+        }
+        members.iter_mut().for_each(Member::turn);
+        thread::yield_now();
+    }
+}
+
+/// The message of that number: of each length there is, in its turn.
+fn message(sender: usize, number: usize) -> Vec<u8> {
+    let len = [1, 64, 499, MULTICAST_BYTES_MAX][number % 4];
+    let mut bytes = vec![(16 * sender + number) as u8; len];
+    bytes[0] = sender as u8;
+    bytes
+}
+
+/// Each member on a thread of its own, which sleeps while there is nothing to do.
+#[test]
+fn all_members_deliver_everything_once_and_in_one_order() {
+    const EACH: usize = 400;
+    let triangle = triangle();
+    let contacts = Mutex::new(Vec::new());
+    let told = Barrier::new(3);
+    let done = AtomicUsize::new(0);
+    let run = |at: usize| {
+        let device = triangle.attach(NAMES[at]);
+        let mut verbs = device.verbs().unwrap();
+        let seat = device.group_seat("orders", GroupOptions::new()).unwrap();
+        contacts.lock().unwrap().push(seat.contact());
+        told.wait();
+        let all = contacts.lock().unwrap().clone();
+        let mut group = seat.begin(&all).unwrap();
+        let mut log = Log::default();
+        let mut sent = 0;
+        while log.delivered.len() < 3 * EACH {
+            while sent < EACH {
+                match group.multicast(&message(at, sent)) {
+                    Ok(number) => {
+                        sent += 1;
+                        assert_eq!(number, sent as u64);
+                    }
+                    Err(Error::GroupFull { .. }) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            log.note(&group.next_deadline(&mut verbs, soon()).unwrap());
+        }
+        // The others may lack a row of this one still.
+        done.fetch_add(1, Ordering::SeqCst);
+        while done.load(Ordering::SeqCst) < 3 {
+            let all_done = || Ok(done.load(Ordering::SeqCst) == 3);
+            let event = group.next_unless(&mut verbs, Some(soon()), all_done);
+            if let Some(event) = event.unwrap() {
+                log.note(&event);
+            }
+        }
+        log
+    };
+    let run = &run;
+    let logs: Vec<Log> = thread::scope(|scope| {
+        let members: Vec<_> = (0..3).map(|at| scope.spawn(move || run(at))).collect();
+        members
+            .into_iter()
+            .map(|member| member.join().unwrap())
+            .collect()
+    });
+    for log in &logs {
+        assert_eq!(log.delivered, logs[0].delivered);
+        assert_eq!(log.views.len(), 1);
+    }
+    for sender in 0..3 {
+        let of_sender = logs[0]
+            .delivered
+            .iter()
+            .filter(|(_, _, data)| usize::from(data[0]) == sender);
+        let mut count = 0;
+        for (number, (_, sequence, data)) in of_sender.enumerate() {
+            assert_eq!(*sequence, number as u64 + 1);
+            assert!(*data == message(sender, number), "as it was sent");
+            count += 1;
+        }
+        assert_eq!(count, EACH);
+    }
+}
+
+/// A member whose application takes nothing holds the others up: they are told that there is no room, and nothing is lost.
+#[test]
+fn a_member_that_stands_still_holds_the_others_up_and_loses_nothing() {
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    let mut sent = 0;
+    let deadline = soon();
+    loop {
+        assert!(Instant::now() < deadline, "no bound was met");
+        match members[0].group.multicast(&message(0, sent)) {
+            Ok(_) => sent += 1,
+            Err(Error::GroupFull { group }) => {
+                assert_eq!(group, "orders");
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        members[..2].iter_mut().for_each(Member::turn);
+    }
+    for member in &members[..2] {
+        assert_eq!(member.log.delivered.len(), 0, "not all have it");
+        assert_eq!(member.group.standing(), GroupStanding::Member);
+    }
+    turn_until(&mut members, "everything is delivered", |members| {
+        members
+            .iter()
+            .all(|member| member.log.delivered.len() == sent)
+    });
+}
+
+/// The applications' own verbs go through the same queue, and each is told of its own.
+#[test]
+fn a_group_and_its_application_share_the_verb_queue() {
+    const EACH: u64 = 300;
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let region = devices[1].register_region("bank", 64, Rights::ALL).unwrap();
+    let mut members = begin(&devices, "orders");
+    let bank = members[0]
+        .verbs
+        .open_region(Target::Name("b"), "bank")
+        .unwrap();
+    let add = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    let mut completions = vec![Default::default(); 8];
+    let mut seen = Vec::new();
+    for number in 0..EACH {
+        members[0].group.multicast(&number.to_le_bytes()).unwrap();
+        let first = &mut members[0];
+        first
+            .verbs
+            .post(&bank, add, Mode::TwoPhase, number)
+            .unwrap();
+        assert!(first.verbs.outstanding() <= 2);
+        first.turn();
+        members[1..].iter_mut().for_each(Member::turn);
+        let taken = members[0]
+            .verbs
+            .poll_deadline(&mut completions, soon())
+            .unwrap();
+        for completion in &completions[..taken] {
+            assert!(matches!(completion.outcome, Outcome::Old(_)));
+            seen.push(completion.user_data);
+        }
+        assert_eq!(seen.len() as u64, number + 1);
+    }
+    assert_eq!(members[0].verbs.outstanding(), 0);
+    assert_eq!(region.load(0).unwrap(), EACH);
+    turn_until(&mut members, "everything is delivered", |members| {
+        members
+            .iter()
+            .all(|member| member.log.delivered.len() as u64 == EACH)
+    });
+}
+
+fn multicast(member: &mut Member<'_>, data: &[u8]) {
+    member.group.multicast(data).unwrap();
+}
+
+fn assert_same(members: &[Member<'_>]) {
+    for member in members {
+        assert_eq!(member.log.delivered, members[0].log.delivered);
+        assert_eq!(member.log.views, members[0].log.views);
+        assert!(member.log.stopped.is_empty(), "{:?}", member.log.stopped);
+    }
+}
+
+/// In an idle group and in a busy one: the next envelope finds no queue.
+#[test]
+fn an_application_that_ends_is_left_out_and_the_others_go_on() {
+    for busy in [false, true] {
+        let triangle = triangle();
+        let devices = [triangle.attach("a"), triangle.attach("b")];
+        let last = triangle.attach("c");
+        let its_seat = seat(&last, "orders");
+        let seats = devices.each_ref().map(|device| seat(device, "orders"));
+        let contacts = [its_seat.contact(), seats[0].contact(), seats[1].contact()];
+        let mut members: Vec<_> = seats
+            .into_iter()
+            .zip(&devices)
+            .map(|(seat, device)| member(seat, device, &contacts))
+            .collect();
+        let mut other = member(its_seat, &last, &contacts);
+        if busy {
+            for number in 0..50 {
+                multicast(&mut members[0], &message(0, number));
+                multicast(&mut other, &message(2, number));
+            }
+        }
+        members.iter_mut().for_each(Member::turn);
+        other.turn();
+        drop(other);
+        drop(last);
+        turn_until(&mut members, "the third is left out", |members| {
+            members.iter().all(|member| member.log.members() == 2)
+        });
+        multicast(&mut members[1], b"after");
+        // What the first one had said before is delivered too, before or behind.
+        let own = members[0].group.life();
+        let before = if busy { 50 } else { 0 };
+        turn_until(&mut members, "they go on", |members| {
+            let has_all = |member: &Member<'_>| {
+                let delivered = &member.log.delivered;
+                delivered.iter().any(|(.., data)| data == b"after")
+                    && delivered.iter().filter(|(life, ..)| *life == own).count() == before
+            };
+            members.iter().all(has_all)
+        });
+        assert_same(&members);
+    }
+}
+
+#[test]
+fn who_leaves_is_told_so_when_all_that_it_said_is_delivered() {
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    for number in 0..20 {
+        multicast(&mut members[1], &message(1, number));
+    }
+    members[1].group.leave();
+    assert!(matches!(
+        members[1].group.multicast(b"x"),
+        Err(Error::GroupStopped { .. })
+    ));
+    turn_until(&mut members, "it left", |members| {
+        members[1].log.left && members[0].log.members() == 2 && members[2].log.members() == 2
+    });
+    assert_eq!(members[1].group.standing(), GroupStanding::Left);
+    for member in &members {
+        assert_eq!(member.log.delivered.len(), 20);
+    }
+}
+
+#[test]
+fn a_node_that_dies_is_left_out() {
+    let mut triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    multicast(&mut members[2], b"before");
+    turn_until(&mut members, "all have it", |members| {
+        members.iter().all(|member| member.log.delivered.len() == 1)
+    });
+    triangle.stop("c");
+    let mut dead = members.pop().unwrap();
+    turn_until(&mut members, "it is left out", |members| {
+        members.iter().all(|member| member.log.members() == 2)
+    });
+    assert_same(&members);
+    let deadline = soon();
+    let error = loop {
+        assert!(Instant::now() < deadline, "it was not told");
+        if let Err(error) = dead.group.poll(&mut dead.verbs) {
+            break error;
+        }
+    };
+    assert!(matches!(error, Error::DaemonGone { .. }), "{error}");
+}
+
+/// Both cables of c are pulled: it stops and says so, the others go on. When they are plugged again it learns that it was left out.
+#[test]
+fn who_is_cut_off_stops_and_the_others_go_on() {
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    multicast(&mut members[0], b"before");
+    turn_until(&mut members, "all have it", |members| {
+        members.iter().all(|member| member.log.delivered.len() == 1)
+    });
+    for cable in ["ac", "cb"] {
+        triangle.set_port("c", cable, false);
+    }
+    let gone = members[2].group.life();
+    let own_voice = members[2].log.views[0]
+        .1
+        .iter()
+        .position(|life| *life == gone)
+        .unwrap();
+    multicast(&mut members[2], b"alone");
+    turn_until(&mut members, "it stopped, and they went on", |members| {
+        members[2]
+            .log
+            .stopped
+            .iter()
+            .any(|why| matches!(why, Stop::Minority { reached, .. } if reached.len() == 1 && reached.contains(own_voice)))
+            && members[..2].iter().all(|member| member.log.members() == 2)
+    });
+    multicast(&mut members[1], b"after");
+    turn_until(&mut members, "they have it", |members| {
+        members[..2]
+            .iter()
+            .all(|member| member.log.delivered.len() == 2)
+    });
+    assert_same(&members[..2]);
+    assert_eq!(
+        members[2].log.delivered.len(),
+        1,
+        "nothing was delivered alone"
+    );
+    for cable in ["ac", "cb"] {
+        triangle.set_port("c", cable, true);
+    }
+    turn_until(&mut members, "it knows that it was left out", |members| {
+        members[2].log.stopped.contains(&Stop::Excluded)
+    });
+    assert_eq!(members[2].group.standing(), GroupStanding::Stopped);
+    assert_eq!(members[2].log.delivered.len(), 1);
+}
+
+/// Whoever is on the nodes may send to the queues: garbage, and envelopes that were heard before.
+#[test]
+fn garbage_in_the_queues_harms_nobody() {
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    let mut members = begin(&devices, "orders");
+    let stranger = triangle.attach("b");
+    let mut verbs = stranger.verbs().unwrap();
+    let queue = verbs.open_region(Target::Name("a"), "g.orders").unwrap();
+    let mut accepted = 0;
+    for number in 0..200_u64 {
+        let len = 1 + (number * 37 % 4000) as usize;
+        let mut garbage: Vec<u8> = (0..len as u64)
+            .map(|at| (at * number + (at >> 3)) as u8)
+            .collect();
+        if number % 2 == 0 {
+            // It begins as an envelope does.
+            garbage[0] = 1;
+            if let Some(kind) = garbage.get_mut(1) {
+                *kind = (number / 2 % 7) as u8;
+            }
+        }
+        // A full queue refuses the stranger, and has room for members.
+        accepted += u64::from(verbs.send(&queue, &garbage).is_ok());
+        multicast(&mut members[number as usize % 3], &number.to_le_bytes());
+        members.iter_mut().for_each(Member::turn);
+    }
+    turn_until(&mut members, "everything is delivered", |members| {
+        members
+            .iter()
+            .all(|member| member.log.delivered.len() == 200)
+    });
+    assert_same(&members);
+    assert!(accepted > 0);
+    let counters = members[0].group.counters();
+    assert_eq!(counters.bad_envelopes.iter().sum::<u64>(), accepted);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_cure() {
+    let triangle = triangle();
+    let device = triangle.attach("a");
+    let other = triangle.attach("a");
+    for name in ["", "no spaces", &"x".repeat(31)] {
+        let error = device.group_seat(name, GroupOptions::new()).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error}");
+    }
+    let seat = device.group_seat("orders", GroupOptions::new()).unwrap();
+    let taken = other.group_seat("orders", GroupOptions::new()).unwrap_err();
+    assert!(taken.to_string().contains("g.orders"), "{taken}");
+    let contact = seat.contact();
+    assert_eq!(contact.guid, device.address().bits());
+    let mut group = seat.begin(&[contact]).unwrap();
+    let mut verbs = other.verbs().unwrap();
+    let error = group.poll(&mut verbs).unwrap_err();
+    assert!(error.to_string().contains("another device"), "{error}");
+    let mut shallow = device.verbs_with_depth(16).unwrap();
+    let error = group.poll(&mut shallow).unwrap_err();
+    assert!(error.to_string().contains("verbs_with_depth"), "{error}");
+    for bad in [0, MULTICAST_BYTES_MAX + 1] {
+        let error = group.multicast(&vec![0; bad]).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error}");
+    }
+    // Alone it needs nobody.
+    drop(shallow);
+    let mut verbs = device.verbs().unwrap();
+    group.multicast(b"x").unwrap();
+    let mut log = Log::default();
+    while log.delivered.is_empty() {
+        log.note(&group.next_deadline(&mut verbs, soon()).unwrap());
+    }
+    assert_eq!(log.members(), 1);
+    let soon_over = Instant::now() + Duration::from_millis(30);
+    loop {
+        match group.next_deadline(&mut verbs, soon_over) {
+            Ok(event) => log.note(&event),
+            Err(error) => {
+                assert!(matches!(error, Error::Deadline { .. }), "{error}");
+                break;
+            }
+        }
+    }
+}
