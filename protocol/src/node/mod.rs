@@ -314,7 +314,7 @@ impl Node {
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         for at in 0..self.links.len() {
-            let ended = self.links[at].wiring.tick(self.config.silent_paces_max);
+            let ended = self.links[at].wiring.tick(self.config.silent_paces_max / 2);
             self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
             link.handshake.tick();
