@@ -502,14 +502,15 @@ fn each_mistake_is_named_with_its_place_key_finding_and_expectation() {
 
 #[test]
 fn a_file_without_node_or_port_says_what_every_node_needs() {
-    let error = refused("");
+    // A host whose name no node may have is told so beside it.
+    let error = refused("[node]\nname = \"a\"\n");
     let keys: Vec<&str> = error
         .problems()
         .iter()
         .map(|problem| problem.key.as_str())
         .collect();
     assert!(
-        keys.contains(&"node.name") && keys.contains(&"port") && keys.len() == 2,
+        keys == ["port"] && error.to_string().contains("`interfaces`"),
         "{error}"
     );
 
@@ -599,5 +600,32 @@ fn files_that_cannot_be_read_are_named() {
     assert!(
         endless.to_string().contains("longer than 1048576 bytes"),
         "{endless}"
+    );
+}
+
+#[test]
+fn interfaces_that_cannot_be_ports_are_refused_where_they_stand() {
+    for (interfaces, more, wanted) in [
+        ("\"eth1\"", PORT, "port 0 already"),
+        ("\"eth2\", \"eth2\"", PORT, "belongs to port 1 already"),
+        ("\"p0\"", PORT, "port 0 is called `p0` already"),
+        ("\"an interface\"", "", "cannot be a network interface"),
+        ("\"veth@if2\"", "", "cannot be the name of a port"),
+        ("1", "", "the name of a network interface"),
+    ] {
+        let text = format!("{NODE}interfaces = [{interfaces}]\n{more}");
+        let error = refused(&text).to_string();
+        assert!(
+            error.contains("test.toml:3:14: `node.interfaces`") && error.contains(wanted),
+            "{error}"
+        );
+    }
+    let many: Vec<_> = (0..257).map(|number| format!("\"eth{number}\"")).collect();
+    let error = refused(&format!("{NODE}interfaces = [{}]\n", many.join(","))).to_string();
+    assert!(error.contains("more than 256 ports"), "{error}");
+    let error = refused(&format!("{NODE}interfaces = []\n")).to_string();
+    assert!(
+        error.contains("`port`") && error.contains("`interfaces` in `[node]`"),
+        "{error}"
     );
 }

@@ -101,7 +101,11 @@ fn the_examples_in_the_shipped_file_are_right() {
     let all =
         Config::parse(&everything_on(), "everything").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(all.lane[0].core, Some(2));
-    assert_eq!(all.port.len(), 4);
+    assert_eq!(
+        all.port.len(),
+        6,
+        "one of each kind, and the two interfaces"
+    );
     let faults = all.port[0].faults.expect("the first port's");
     assert_eq!(
         (faults.rx.drop_per_100k, faults.rx.corrupt_per_100k),
@@ -135,8 +139,10 @@ fn keys(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_key_is_in_the_shipped_file() {
-    let written = every_kind().to_toml().expect("UTF-8 paths");
-    assert_eq!(keys(&everything_on()), keys(&written));
+    let mut written = keys(&every_kind().to_toml().expect("UTF-8 paths"));
+    // What it names is written as ports.
+    written.insert("node.interfaces".into());
+    assert_eq!(keys(&everything_on()), written);
 }
 
 /// One port and one rule of every kind, every value off its default.
@@ -331,4 +337,41 @@ fn sockets_lie_in_the_runtime_directory() {
         documented().control_socket_path(),
         PathBuf::from("/run/covalent/control.sock")
     );
+}
+
+#[test]
+fn a_name_and_interfaces_are_enough() {
+    let least = "[node]\nname = \"a\"\ninterfaces = [\"eth1\", \"eth2\"]\n";
+    let least = Config::parse(least, "least.toml").unwrap_or_else(|error| panic!("{error}"));
+    let ports = "[node]\nname = \"a\"\n\
+                 [[port]]\nname = \"eth1\"\nkind = \"af_xdp\"\ninterface = \"eth1\"\n\
+                 [[port]]\nname = \"eth2\"\nkind = \"af_xdp\"\ninterface = \"eth2\"\n";
+    let ports = Config::parse(ports, "ports.toml").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(least, ports);
+    let again = least.to_toml().expect("UTF-8");
+    let again = Config::parse(&again, "again").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(least, again);
+    // They stand behind the others.
+    let both =
+        "[node]\nname = \"a\"\ninterfaces = [\"eth1\"]\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\n";
+    let both = Config::parse(both, "both.toml").unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<_> = both.port.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!(names, ["p0", "eth1"]);
+}
+
+#[test]
+fn a_node_without_a_name_has_its_hosts() {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("procfs");
+    let host = host.trim();
+    match Config::parse("[node]\ninterfaces = [\"eth1\"]\n", "nameless.toml") {
+        Ok(config) => assert_eq!(config.node.name, host),
+        Err(error) => {
+            let error = error.to_string();
+            assert!(
+                error.contains("`node.name`") && error.contains(host),
+                "{error}"
+            );
+            assert!(covalent_api::name::check(host).is_err(), "{error}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ use covalent_sim::{
         sudo covalent demo                      two nodes on this machine, everything for real, half a minute\n  \
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
-        sudo covalent up --config my.toml       start this node\n  \
+        sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
         covalent status                         what it is doing\n  \
         sudo covalent reload --config my.toml   put the edited file in force"
 )]
@@ -165,12 +165,20 @@ pub enum PortChoice {
 /// `covalent up`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
+    sudo covalent up --name a --interfaces eth1,eth2   all that a node needs to be told; it is written to the file, which later starts read\n  \
     sudo covalent up --config my.toml\n  \
     sudo covalent up --config my.toml --foreground   stay, and end both with Ctrl-C")]
 pub struct UpArgs {
     /// Which node.
     #[command(flatten)]
     pub config: ConfigArgs,
+    /// Name of a node that has no configuration yet; the host's, if it is left out.
+    #[arg(long, requires = "interfaces", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Its interfaces, whose cables lead to its neighbours. Both are written to the configuration file, if it is not there or is the
+    /// installed example.
+    #[arg(long, value_delimiter = ',', value_name = "INTERFACE,…")]
+    pub interfaces: Vec<String>,
     /// Stays in the foreground: the processes end with this command.
     #[arg(long)]
     pub foreground: bool,

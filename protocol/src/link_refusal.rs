@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// What is wrong at the other end of a cable, as its handshakes show it. It lasts until the link is up, its carrier goes, or nothing of the
-/// kind was found for as many paces as a link may be silent.
+/// kind was found for half as many paces as a link may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkRefusal {
     /// The cable leads back to this node: to this port of it, which is the link's own where a plug joins its two halves.

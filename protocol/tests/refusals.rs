@@ -177,7 +177,7 @@ fn what_is_not_found_any_more_is_over() {
     rack.fibre((0, 0), (0, 0));
     rack.run(3);
     rack.cut((0, 0));
-    rack.run(SILENT_PACES);
+    rack.run(SILENT_PACES / 2);
     assert_eq!(rack.refusal((0, 0)), Some(LinkRefusal::OwnPort(0)));
     rack.run(1);
     assert_eq!(rack.refusal((0, 0)), None);
@@ -360,7 +360,12 @@ fn a_cable_that_several_share_brings_no_link_up() {
     }
     rack.run(40);
     for end in [(0, 0), (0, 1), (1, 0)] {
-        assert_eq!(rack.told(end), [Some(LinkRefusal::Shared)], "{end:?}");
+        let told = rack.told(end);
+        // Which it hears first is its own, for some paces.
+        assert!(
+            told.len() <= 2 && told.last() == Some(&Some(LinkRefusal::Shared)),
+            "{end:?}: {told:?}"
+        );
     }
 }
 

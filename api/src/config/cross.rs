@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::Hash, ops::Range, path::Path};
 
 use toml::de::DeTable;
 
-use super::{Config, Idle, PortKind, dpdk_device, error::Problems};
+use super::{Config, Idle, PORTS_MAX, PortKind, dpdk_device, error::Problems};
 use crate::rule::Match;
 
 /// Notes every contradiction between parts of `config`, which was read from `document`.
@@ -43,6 +43,11 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
             );
             places.refuse("port", index, "lane", message);
         }
+    }
+    let most = config.port.len() - 1;
+    if most >= PORTS_MAX {
+        let message = format!("with this one there are more than {PORTS_MAX} ports");
+        places.refuse("port", most, "interface", message);
     }
     let names = config
         .port
@@ -181,9 +186,23 @@ struct Places<'p, 'd, 't> {
 
 impl Places<'_, '_, '_> {
     fn refuse(&mut self, list: &str, index: usize, key: &str, message: impl Into<String>) {
+        // Ports of `node.interfaces` stand behind the others.
+        if list == "port" && index >= self.length(list) {
+            let interfaces = (self.document.get("node"))
+                .and_then(|node| node.get_ref().as_table()?.get("interfaces"));
+            let span = interfaces.map_or(0..0, toml::Spanned::span);
+            return self.problems.add("node.interfaces", span, message);
+        }
         let span = self.span(list, index, key);
         self.problems
             .add(&format!("{list}[{index}].{key}"), span, message);
+    }
+
+    /// How many tables of this name the file has.
+    fn length(&self, list: &str) -> usize {
+        let list = self.document.get(list);
+        list.and_then(|list| list.get_ref().as_array())
+            .map_or(0, |list| list.len())
     }
 
     /// The value's place, or that of the nearest thing around it that is in the text.

@@ -10,6 +10,7 @@ mod dpdk;
 mod dpdk_device;
 mod error;
 mod faults;
+mod interfaces;
 mod journal;
 mod lane;
 mod link;
@@ -152,11 +153,19 @@ impl Config {
 
 /// Reads every section. What is wrong is noted by `table` and replaced by its default.
 fn read(table: &mut Table<'_, '_>) -> Config {
-    if !table.has("port") {
-        table.missing("port", "at least one `[[port]]`, with `name` and `kind`");
+    let (node, of_interfaces) = table
+        .table("node", |table| {
+            (NodeConfig::read(table), interfaces::read(table))
+        })
+        .unwrap_or_default();
+    if !table.has("port") && of_interfaces.is_empty() {
+        table.missing(
+            "port",
+            "at least one `[[port]]`, with `name` and `kind`, or `interfaces` in `[node]`",
+        );
     }
     let config = Config {
-        node: table.table("node", NodeConfig::read).unwrap_or_default(),
+        node,
         dataplane: table
             .table("dataplane", DataplaneConfig::read)
             .unwrap_or_default(),
@@ -168,6 +177,7 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .unwrap_or_default()
             .into_iter()
             .flatten()
+            .chain(of_interfaces)
             .collect(),
         dpdk: table.table("dpdk", DpdkConfig::read).unwrap_or_default(),
         link: table.table("link", LinkConfig::read).unwrap_or_default(),

@@ -16,13 +16,16 @@ pub(super) const CONTROL_SOCKET: &str = "control.sock";
 /// Longest path of a Unix socket, in bytes: `sockaddr_un.sun_path` without its terminating zero (unix(7)).
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 
+/// What may be a name of a node or a port.
+const NAME_RULE: &str = "1 to 32 letters (a-z, A-Z), digits, `-`, `_` and `.`";
+
 /// Longest group name (useradd(8)).
 const GROUP_BYTES_MAX: usize = 32;
 
 /// Identity and places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeConfig {
-    /// Name for people, 1 to 32 bytes of letters, digits, `-`, `_` and `.`.
+    /// Name for people, 1 to 32 bytes of letters, digits, `-`, `_` and `.`. Default: the host's name, if it is one.
     pub name: String,
     /// Directory for the sockets, absolute, at most 92 bytes. Made at start if missing. Default `/run/covalent`.
     pub runtime_dir: PathBuf,
@@ -33,7 +36,7 @@ pub struct NodeConfig {
 }
 
 impl Default for NodeConfig {
-    /// The default places, and no name: every node must be given one.
+    /// The default places, and no name: that of the host is asked for when a file is read.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -46,7 +49,10 @@ impl Default for NodeConfig {
 
 impl NodeConfig {
     pub(super) fn read(table: &mut Table<'_, '_>) -> Self {
-        let name = read_name(table, "the node's name");
+        let name = match table.has("name") {
+            true => read_name(table, "the node's name"),
+            false => host_name(table),
+        };
         let default = Self::default();
         let runtime_dir = table.path("runtime_dir").unwrap_or(default.runtime_dir);
         if let Err(message) = check_socket_path(&runtime_dir.join(DAEMON_SOCKET)) {
@@ -76,12 +82,28 @@ impl NodeConfig {
     }
 }
 
+/// The host's name, for a node without one.
+fn host_name(table: &mut Table<'_, '_>) -> String {
+    // Notes that the key is known.
+    table.text("name", NAME_RULE);
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    if let Err(problem) = name::check(&host) {
+        table.missing(
+            "name",
+            format_args!(
+                "the node's name: {NAME_RULE} (the host's name, {host:?}, cannot stand for it: {problem})"
+            ),
+        );
+    }
+    host.into_owned()
+}
+
 /// Reads the key `name`; `what` says whose it is.
 pub(super) fn read_name(table: &mut Table<'_, '_>, what: &str) -> String {
-    const RULE: &str = "1 to 32 letters (a-z, A-Z), digits, `-`, `_` and `.`";
-    let text = table.required_text("name", &format!("{what}: {RULE}"));
+    let text = table.required_text("name", &format!("{what}: {NAME_RULE}"));
     if let Some(Err(problem)) = text.map(name::check) {
-        table.refuse("name", format!("{problem}; expected {RULE}"));
+        table.refuse("name", format!("{problem}; expected {NAME_RULE}"));
     }
     text.unwrap_or_default().to_owned()
 }

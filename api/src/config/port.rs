@@ -157,6 +157,23 @@ enum Kind {
 }
 
 impl PortConfig {
+    /// A port on an interface, with its name and all defaults.
+    pub(super) fn of_interface(interface: String) -> Self {
+        Self {
+            name: interface.clone(),
+            lane: 0,
+            link: true,
+            kind: PortKind::AfXdp {
+                interface,
+                queues: 0,
+                ring_slots: RING_SLOTS_DEFAULT,
+                xdp: XdpMode::default(),
+                copy: CopyMode::default(),
+            },
+            faults: None,
+        }
+    }
+
     /// `None` if not even its kind is known.
     pub(super) fn read(table: &mut Table<'_, '_>) -> Option<Self> {
         let name = read_name(table, "the port's name");
@@ -252,20 +269,25 @@ fn read_interface(table: &mut Table<'_, '_>) -> String {
         "interface",
         "the name of a network interface, as `ip link` shows it",
     );
-    if let Some(name) = name
-        && (name.is_empty()
-            || name.len() > INTERFACE_BYTES_MAX
-            || matches!(name, "." | "..")
-            || name
-                .contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':')))
-    {
-        let message = format!(
-            "{name:?} cannot be a network interface; expected 1 to {INTERFACE_BYTES_MAX} bytes without spaces, `/` and `:`, \
-             as `ip link` shows it"
-        );
+    if let Some(Err(message)) = name.map(check_interface) {
         table.refuse("interface", message);
     }
     name.unwrap_or_default().to_owned()
+}
+
+/// Whether the kernel would let an interface be called so.
+pub(super) fn check_interface(name: &str) -> Result<(), String> {
+    if name.is_empty()
+        || name.len() > INTERFACE_BYTES_MAX
+        || matches!(name, "." | "..")
+        || name.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':'))
+    {
+        return Err(format!(
+            "{name:?} cannot be a network interface; expected 1 to {INTERFACE_BYTES_MAX} bytes without spaces, `/` and `:`, \
+             as `ip link` shows it"
+        ));
+    }
+    Ok(())
 }
 
 fn read_ring_slots(table: &mut Table<'_, '_>) -> u32 {

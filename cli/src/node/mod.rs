@@ -5,6 +5,7 @@ mod lock;
 mod record;
 mod systemd;
 mod up;
+mod written;
 
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
 
-use super::{PROGRAMS, Program, lock::NodeLock, record::Record, systemd};
+use super::{PROGRAMS, Program, lock::NodeLock, record::Record, systemd, written};
 use crate::{
     args::UpArgs,
     client::Client,
@@ -36,6 +36,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// # Errors
 /// The configuration's problems, or why a process did not come up, with the end of its log. What was started is ended again.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    if !args.interfaces.is_empty()
+        && written::write(&args.config.config, args.name.as_deref(), &args.interfaces)?
+    {
+        output::line(&format!("wrote {}", args.config.config.display()))?;
+    }
     let file = fs::canonicalize(&args.config.config).unwrap_or_else(|_| args.config.config.clone());
     let config = Config::load(&file)?;
     // A configuration is up when both of its processes are: one alone is completed below.

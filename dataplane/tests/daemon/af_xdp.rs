@@ -221,6 +221,46 @@ fn a_removed_interface_is_an_event_and_the_daemon_lives() {
     });
 }
 
+/// No port, no address, no neighbour is configured; the second node is called as its host.
+#[test]
+fn a_name_and_an_interface_are_all_that_two_nodes_need() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = |place: &str, name: &str, interface: &str| {
+            // Where a test may write is not what it is about.
+            let text = format!(
+                "[node]\n{name}interfaces = [\"{interface}\"]\nruntime_dir = \"{0}/{place}\"\nstate_dir = \"{0}/{place}-state\"\n",
+                dir.path().display()
+            );
+            let config = Config::parse(&text, "test").expect("a valid configuration");
+            let daemon = None;
+            Node { config, daemon }.start()
+        };
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("procfs");
+        // A host whose name cannot be a node's must be given one.
+        let unnamed = match covalent_api::name::check(host.trim()) {
+            Ok(()) => String::new(),
+            Err(_) => "name = \"b\"\n".to_owned(),
+        };
+        let a = node("a", "name = \"a\"\n", "near0");
+        let b = node("b", &unnamed, "far0");
+        for (node, port) in [(&a, "near0"), (&b, "far0")] {
+            await_link(node, "up");
+            assert_eq!(node.status().ports[0].name, port);
+            assert_eq!(node.guid() & 0xff, 0);
+        }
+        let link = a.status().links[0].clone();
+        assert_eq!(link.peer_name.as_deref(), Some(&b.config.node.name[..]));
+        assert_eq!(b.status().links[0].peer_name.as_deref(), Some("a"));
+        let mut owner = App::attach(&b.config.socket_path());
+        let (rkey, _memory) = owner.register("bank", 64);
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        let add = Verb::FetchAdd { delta: 1 };
+        let ended = verbs.run(b.guid(), Mode::TwoPhase, rkey, 0, add);
+        assert_eq!(ended.word(), 0);
+    });
+}
+
 #[test]
 fn two_daemons_on_one_interface_are_refused_with_the_name_of_the_program() {
     with_veth(|| {

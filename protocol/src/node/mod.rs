@@ -323,7 +323,7 @@ impl Node {
     pub fn on_tick(&mut self, host: &mut impl Host) {
         self.count_silence();
         for at in 0..self.links.len() {
-            let ended = self.links[at].wiring.tick(self.config.silent_paces_max);
+            let ended = self.links[at].wiring.tick(self.config.silent_paces_max / 2);
             self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
             link.handshake.tick();

@@ -28,14 +28,8 @@ impl Checker for Wiring {
                 at,
                 event: LinkEvent::Refused { why, .. },
             } if !scene.book.is_unsettled() => {
-                let true_word = match why {
-                    LinkRefusal::NoRoom => self.moved,
-                    LinkRefusal::OwnPort(_) => {
-                        let [one, other] = scene.cables[at.cable];
-                        one == other
-                    }
-                    _ => false,
-                };
+                let [one, other] = scene.cables[at.cable];
+                let true_word = one == other || *why == LinkRefusal::NoRoom && self.moved;
                 return forbid(!true_word, || {
                     format!("the link of {at} is refused, {why}, though it is cabled well")
                 });
