@@ -60,7 +60,8 @@ fn a_mesh_tells_what_happened_and_is_the_same_run_again() {
     let (output, told) = sim(&chosen);
     assert!(output.status.success(), "{told}");
     for part in [
-        "seed 3: chords:2, 8 nodes, 10 cables",
+        "--seed 3",
+        "chords:2, 8 nodes, 10 cables",
         "is up, epoch 1",
         "is cut",
         "failed: ",

@@ -1,17 +1,22 @@
 //! `covalent sim mesh`: a run of a mesh, or many.
 
 use std::{
+    fs,
     io::{self, IsTerminal},
     ops::{ControlFlow, Range},
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
-    mesh::{self, Mark, MeshFailure, MeshFaults, MeshMutant, MeshOptions, MeshReport, Trace},
+    mesh::{
+        self, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshMutant, MeshOptions,
+        MeshReport, ROUND_TRIP_UNITS, Title, Trace,
+    },
     shape::{Form, NODES_MAX, Shape, VALENCE_MAX},
     witness::Violation,
 };
@@ -40,6 +45,10 @@ use crate::{
     covalent sim mesh --shape torus:25x40 --faults cut --load none   a thousand nodes, cables that are cut\n  \
     covalent sim mesh --shape rack.txt --faults crash,partition      cables of a file, these faults\n  \
     covalent sim mesh --nodes 12 --seeds 0..1000                     many runs, with seeds per second\n  \
+    covalent sim mesh --nodes 12 --trace run.html                    a page with the graph and a time-line\n  \
+    covalent sim mesh --exhaustive three                             all 63 failure modes of a triangle\n  \
+    covalent sim mesh --exhaustive sixteen --case 7                  one case, event by event\n  \
+    covalent sim mesh --shape torus --grow 10,100,1000 --plot g.svg  how figures grow with the mesh\n  \
     covalent sim mesh --mutant hides-restarts --faults crash         built wrong, to see it found"
 )]
 pub struct MeshArgs {
@@ -76,7 +85,33 @@ pub struct MeshArgs {
     /// Round trips of a link in a pace.
     #[arg(long, value_name = "RT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(20..=10_000))]
     pub pace: u32,
-    /// Breaks something on purpose: retries-blindly, guesses-in-doubt or hides-restarts.
+    /// Runs every case of a list instead: three (a triangle, 63 ways to fail, at every moment) or sixteen (a 4×4 grid, every cable and node, alone and
+    /// in pairs).
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "seeds", "nodes", "shape", "faults", "churn", "every", "load", "jitter", "pace"])]
+    pub exhaustive: Option<Exhaustive>,
+    /// One case of the list, which is printed.
+    #[arg(long, value_name = "N", requires = "exhaustive")]
+    pub case: Option<u64>,
+    /// Writes what happened into this file, as a page with a time-line: of one run.
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["seeds", "grow"])]
+    pub trace: Option<PathBuf>,
+    /// The page has nothing from before, in round trips of a link.
+    #[arg(long, value_name = "RT", requires = "trace")]
+    pub from: Option<u32>,
+    /// The page has nothing from behind, in round trips of a link.
+    #[arg(long, value_name = "RT", requires = "trace")]
+    pub to: Option<u32>,
+    /// The page has the tree of this node alone, by its number.
+    #[arg(long, value_name = "NODE", requires = "trace")]
+    pub root: Option<u16>,
+    /// The same at each of these sizes, and how figures grow.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', conflicts_with_all = ["nodes", "seeds", "exhaustive"], value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64))]
+    pub grow: Vec<u16>,
+    /// Writes how they grow into this file.
+    #[arg(long, value_name = "FILE.svg", requires = "grow")]
+    pub plot: Option<PathBuf>,
+    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, takes-anybody, deaf-to-lost, never-says-again or
+    /// deaf-to-denied.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<MeshMutant>,
     /// How it is printed.
@@ -98,29 +133,135 @@ pub enum Load {
 struct Printed<'a> {
     /// The command that makes this run, or the one that failed, again.
     command: String,
-    report: Option<MeshReport>,
+    report: Option<&'a MeshReport>,
     violation: Option<&'a Violation>,
     elapsed_s: f64,
 }
 
+/// What happened in one run.
+type Outcome = (Result<MeshReport, Box<MeshFailure>>, Option<Trace>);
+
 /// Runs `covalent sim mesh`.
 ///
 /// # Errors
-/// There is no such shape; or nobody reads any more, or the command was asked to end.
+/// There is no such shape or case; a file cannot be written; or nobody reads any more, or the command was asked to end.
 pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let options = options(args);
-    let first = args.seeds.as_ref().map_or(args.seed, |seeds| seeds.0.start);
-    // A shape that cannot be is told before the first run.
-    let shape = mesh::shape(first, &options).context("there is no such mesh")?;
-    let held = match &args.seeds {
-        None => one(args, shape, &options)?,
-        Some(seeds) => many(args, seeds.0.clone(), &options, interrupt)?,
+    let held = match (args.exhaustive, &args.seeds) {
+        (Some(list), _) => listed(args, list, &options, interrupt)?,
+        _ if !args.grow.is_empty() => grown(args, &options, interrupt)?,
+        (None, Some(seeds)) => {
+            let seeds = seeds.0.clone();
+            // A shape that cannot be is told before the first run.
+            mesh::shape(seeds.start, &options).context("there is no such mesh")?;
+            let command = |seed| options.command(seed);
+            let all = |progress: &Progress<'_>| mesh::run_seeds(seeds.clone(), &options, progress);
+            let again = |seed, trace| {
+                let shape = mesh::shape(seed, &options)?;
+                let names = names(&shape);
+                Ok((mesh::run(seed, shape, &options, trace), names))
+            };
+            many(args, seeds.clone(), &command, &all, &again, interrupt)?
+        }
+        (None, None) => {
+            let shape = mesh::shape(args.seed, &options).context("there is no such mesh")?;
+            let outcome = |trace| mesh::run(args.seed, shape.clone(), &options, trace);
+            one(args, &shape, &options.command(args.seed), outcome)?
+        }
     };
     Ok(if held {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Runs the cases of a list, or one of them.
+fn listed(
+    args: &MeshArgs,
+    list: Exhaustive,
+    options: &MeshOptions,
+    interrupt: &Interrupt,
+) -> Result<bool> {
+    let shape = list.shape();
+    let cases = list.cases();
+    let command = |case| list.command(case, options);
+    if let Some(case) = args.case {
+        ensure!(
+            case < cases,
+            "there is no case {case} of {list}; cure: name one from 0 to {}",
+            cases - 1
+        );
+        let outcome = |trace| mesh::run_case(list, case, options, trace);
+        return one(args, &shape, &command(case), outcome);
+    }
+    let all = |progress: &Progress<'_>| mesh::run_cases(list, 0..cases, options, progress);
+    let again = |case, trace| Ok((mesh::run_case(list, case, options, trace), names(&shape)));
+    many(args, 0..cases, &command, &all, &again, interrupt)
+}
+
+/// Runs a seed at each size, and draws how figures grow.
+fn grown(args: &MeshArgs, options: &MeshOptions, interrupt: &Interrupt) -> Result<bool> {
+    let mut reports = Vec::new();
+    for &nodes in &args.grow {
+        let options = MeshOptions {
+            nodes: Some(usize::from(nodes)),
+            ..options.clone()
+        };
+        let shape = mesh::shape(args.seed, &options).context("there is no such mesh")?;
+        let (result, _) = mesh::run(args.seed, shape, &options, None);
+        match result {
+            Ok(report) => reports.push(report),
+            Err(failure) => {
+                output::line(&format!("Broken: {failure}"))?;
+                return Ok(false);
+            }
+        }
+        interrupt.sleep(Duration::ZERO)?;
+    }
+    match args.format {
+        Format::Json => output::json(&reports)?,
+        Format::Table => output::line(&growth_table(&reports))?,
+    }
+    if let Some(path) = &args.plot {
+        let svg = mesh::growth(&reports).map_err(|problem| anyhow!("{problem}"))?;
+        write(path, &svg)?;
+    }
+    Ok(true)
+}
+
+/// A figure in each line, a size in each column.
+fn growth_table(reports: &[MeshReport]) -> String {
+    let sizes: Vec<String> = reports
+        .iter()
+        .map(|report| report.nodes.to_string())
+        .collect();
+    let mut head = vec!["nodes"];
+    head.extend(sizes.iter().map(String::as_str));
+    let mut table = Theme::of_stdout().table(&head);
+    let columns: Vec<_> = reports.iter().map(MeshReport::figures).collect();
+    let lines = columns.first().map_or(0, Vec::len);
+    for line in 0..lines {
+        let what = Cell::new(columns[0][line].0);
+        let figures = columns
+            .iter()
+            .map(|column| Cell::new(&column[line].1).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(what).chain(figures));
+    }
+    table.to_string()
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| {
+        format!(
+            "{} cannot be written; cure: name a file in a folder that you may write to",
+            path.display()
+        )
+    })
+}
+
+fn names(shape: &Shape) -> Vec<String> {
+    (0..shape.nodes).map(|node| shape.node_name(node)).collect()
 }
 
 fn options(args: &MeshArgs) -> MeshOptions {
@@ -148,32 +289,52 @@ fn options(args: &MeshArgs) -> MeshOptions {
     }
 }
 
-/// Prints one run. Gives whether every invariant held.
-fn one(args: &MeshArgs, shape: Shape, options: &MeshOptions) -> Result<bool> {
-    let names: Vec<String> = (0..shape.nodes).map(|node| shape.node_name(node)).collect();
-    let head = format!(
-        "seed {}: {}, {} nodes, {} cables; faults: {}\n\n",
-        args.seed,
-        shape.name,
-        grouped(shape.nodes as u64),
-        grouped(shape.cables.len() as u64),
-        options.faults
-    );
+/// Prints one run, of a shape, that a command makes again. Gives whether every invariant held.
+fn one(
+    args: &MeshArgs,
+    shape: &Shape,
+    command: &str,
+    outcome: impl FnOnce(Option<Trace>) -> Outcome,
+) -> Result<bool> {
+    let units = |round_trips: u32| u64::from(round_trips) * ROUND_TRIP_UNITS;
+    let stretch = (args.from.is_some() || args.to.is_some())
+        .then(|| [args.from.map_or(0, units), args.to.map_or(u64::MAX, units)]);
+    if let Some(root) = args.root {
+        ensure!(
+            usize::from(root) < shape.nodes,
+            "there is no node {root}; cure: name one from 0 to {}",
+            shape.nodes - 1
+        );
+    }
     let start = Instant::now();
-    let (result, trace) = mesh::run(args.seed, shape, options, Some(Trace::default()));
+    let (result, trace) = outcome(Some(Trace::of(stretch, args.root)));
     let elapsed_s = start.elapsed().as_secs_f64();
-    let failure = result.as_ref().err();
+    let trace = trace.unwrap_or_default();
+    let violation = result.as_ref().err().map(|failure| &failure.violation);
+    if let Some(path) = &args.trace {
+        let title = Title {
+            command,
+            report: result.as_ref().ok(),
+            violation,
+        };
+        write(path, &mesh::page(&title, shape, &trace))?;
+    }
     match args.format {
         Format::Json => output::json(&Printed {
-            command: options.command(args.seed),
-            report: result.as_ref().ok().copied(),
-            violation: failure.map(|failure| &failure.violation),
+            command: command.to_owned(),
+            report: result.as_ref().ok(),
+            violation,
             elapsed_s,
         })?,
         Format::Table => {
-            let trace = trace.unwrap_or_default();
-            let mut text = head;
-            for mark in &trace.marks {
+            let mut text = format!(
+                "{command}\n{}, {} nodes, {} cables\n\n",
+                shape.name,
+                grouped(shape.nodes as u64),
+                grouped(shape.cables.len() as u64),
+            );
+            let names = names(shape);
+            for mark in trace.marks.iter().filter(|mark| is_printed(mark)) {
                 text += &line(mark, &names);
             }
             text += &match &result {
@@ -190,22 +351,26 @@ fn one(args: &MeshArgs, shape: Shape, options: &MeshOptions) -> Result<bool> {
     Ok(result.is_ok())
 }
 
-/// Runs many seeds. Gives whether every invariant held in all of them.
+/// What is called behind each run of many with the number of those done.
+type Progress<'a> = dyn Fn(u64) -> ControlFlow<()> + Sync + 'a;
+
+/// Runs many. Gives whether every invariant held in all of them.
 fn many(
     args: &MeshArgs,
-    seeds: Range<u64>,
-    options: &MeshOptions,
+    numbers: Range<u64>,
+    command: &dyn Fn(u64) -> String,
+    all: &dyn Fn(&Progress<'_>) -> Result<MeshReport, Box<MeshFailure>>,
+    again: &dyn Fn(u64, Option<Trace>) -> Result<(Outcome, Vec<String>)>,
     interrupt: &Interrupt,
 ) -> Result<bool> {
-    let count = seeds.end - seeds.start;
+    let count = numbers.end - numbers.start;
     let bar = if io::stderr().is_terminal() {
         ProgressBar::new(count).with_style(style())
     } else {
         ProgressBar::hidden()
     };
     let start = Instant::now();
-    let first = seeds.start;
-    let result = mesh::run_seeds(seeds, options, |done| {
+    let result = all(&|done| {
         bar.set_position(done);
         match interrupt.sleep(Duration::ZERO) {
             Ok(()) => ControlFlow::Continue(()),
@@ -218,41 +383,41 @@ fn many(
     let failure = result.as_ref().err();
     match args.format {
         Format::Json => output::json(&Printed {
-            command: options.command(failure.map_or(first, |failure| failure.seed)),
-            report: result.as_ref().ok().copied(),
+            command: command(failure.map_or(numbers.start, |failure| failure.seed)),
+            report: result.as_ref().ok(),
             violation: failure.map(|failure| &failure.violation),
             elapsed_s,
         })?,
         Format::Table => output::line(&match &result {
             Ok(report) => format!(
-                "{}\nEvery invariant held in {} runs, {:.1} s: {:.0} seeds/s.",
+                "{}\nEvery invariant held in {} runs, {:.1} s: {:.0} runs/s.",
                 table(report),
                 grouped(count),
                 elapsed_s,
                 count as f64 / elapsed_s
             ),
-            Err(failure) => broken(failure, options)?,
+            Err(failure) => {
+                let ((_, trace), names) = again(failure.seed, Some(Trace::default()))?;
+                let marks = trace.unwrap_or_default().marks;
+                let mut text = String::new();
+                for mark in &marks[marks.len().saturating_sub(LAST_LINES)..] {
+                    text += &line(mark, &names);
+                }
+                text + &format!("\nBroken: {failure}")
+            }
         })?,
     }
     Ok(result.is_ok())
 }
 
-/// A failure, with what happened before.
-fn broken(failure: &MeshFailure, options: &MeshOptions) -> Result<String> {
-    let shape = mesh::shape(failure.seed, options)?;
-    let names: Vec<String> = (0..shape.nodes).map(|node| shape.node_name(node)).collect();
-    let (_, trace) = mesh::run(failure.seed, shape, options, Some(Trace::default()));
-    let marks = trace.unwrap_or_default().marks;
-    let mut text = String::new();
-    for mark in &marks[marks.len().saturating_sub(LAST_LINES)..] {
-        text += &line(mark, &names);
-    }
-    Ok(text + &format!("\nBroken: {failure}"))
+/// What trees tell is too much to be printed, and is on the page.
+const fn is_printed(mark: &Mark) -> bool {
+    !matches!(mark.kind, MarkKind::Hangs)
 }
 
 /// A mark: when, in round trips, at which node, what.
 fn line(mark: &Mark, names: &[String]) -> String {
-    let at_rt = mark.at_units as f64 / mesh::ROUND_TRIP_UNITS as f64;
+    let at_rt = mark.at_units as f64 / ROUND_TRIP_UNITS as f64;
     let node = mark.node.map_or("", |node| &names[usize::from(node)]);
     format!("{at_rt:>9.1}  {node:>4}  {}\n", mark.text)
 }

@@ -13,6 +13,9 @@ use crate::{
     shape::{BadShape, Shape},
 };
 
+/// Most nodes of a mesh in which a run waits until every way is a shortest one: it takes as many paces as the mesh is wide.
+const SHORTENED_MAX: usize = 128;
+
 /// The shape of a seed: a random one is another for each.
 ///
 /// # Errors
@@ -31,6 +34,7 @@ pub fn run(
 ) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
     let mut rng = Rng::with_seed(seed);
     let plan = plan::churn(&shape, options, &mut rng);
+    let nodes = shape.nodes;
     let mut world = MeshWorld::new(shape, options, seed, trace);
     world.rest();
     world.set_load(options.load);
@@ -40,6 +44,9 @@ pub fn run(
     world.rest();
     world.mend_everything();
     world.rest();
+    if nodes <= SHORTENED_MAX {
+        world.shorten();
+    }
     world.finish()
 }
 

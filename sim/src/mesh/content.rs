@@ -2,8 +2,92 @@
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE,
+    tree::note::{NOTE_BYTES_MAX, Note},
     wire::{frame, message::Message, slice::Kind},
 };
+
+/// What is in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Which.
+    pub kind: FrameKind,
+    /// In how many records.
+    pub records: usize,
+    /// Adverts of a root.
+    pub adverts: u64,
+    /// Requests that the listener come nearer to a root.
+    pub seeks: u64,
+    /// Denials of such requests.
+    pub denials: u64,
+}
+
+impl Content {
+    /// What is in a frame that a node gave out.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Self {
+        let mut rest = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap_or_default();
+        let mut this = Self {
+            kind: FrameKind::Ball,
+            records: rest.len(),
+            adverts: 0,
+            seeks: 0,
+            denials: 0,
+        };
+        while !rest.is_empty()
+            && let Ok((message, behind)) = Message::split(rest)
+        {
+            let kind = match message.header.kind {
+                Kind::Init => FrameKind::Handshake,
+                Kind::Ball => FrameKind::Ball,
+                Kind::Resolve | Kind::Resolved | Kind::Relay | Kind::Relayed => FrameKind::Question,
+                Kind::Note => this.note(&message),
+                _ => FrameKind::Exchange,
+            };
+            this.kind = this.kind.max(kind);
+            rest = behind;
+        }
+        this
+    }
+
+    /// The roots that a frame has adverts of, by their GUIDs.
+    #[must_use]
+    pub fn adverts_of(frame: &[u8]) -> Vec<u64> {
+        let mut rest = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap_or_default();
+        let mut roots = Vec::new();
+        let mut space = [0; NOTE_BYTES_MAX];
+        while !rest.is_empty()
+            && let Ok((message, behind)) = Message::split(rest)
+        {
+            if message.header.kind == Kind::Note
+                && let Some(Ok(Note::Advert(items))) =
+                    message.copy_payload(&mut space).map(Note::read)
+            {
+                roots.extend(items.map(|item| item.root));
+            }
+            rest = behind;
+        }
+        roots
+    }
+
+    fn note(&mut self, message: &Message<'_>) -> FrameKind {
+        let mut space = [0; NOTE_BYTES_MAX];
+        match message.copy_payload(&mut space).map(Note::read) {
+            Some(Ok(Note::Seek(items))) => {
+                self.seeks += items.count() as u64;
+                FrameKind::Seek
+            }
+            Some(Ok(Note::Denied(roots))) => {
+                self.denials += roots.count() as u64;
+                FrameKind::Denied
+            }
+            Some(Ok(Note::Advert(items))) => {
+                self.adverts += items.count() as u64;
+                FrameKind::Advert
+            }
+            _ => FrameKind::Called,
+        }
+    }
+}
 
 /// What is in a frame. If several things are, the one that stands last here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,11 +100,28 @@ pub enum FrameKind {
     Exchange,
     /// Questions about exchanges of failed links, and their answers.
     Question,
+    /// What roots are called.
+    Called,
+    /// How near the speaker is to roots.
+    Advert,
+    /// That the speaker does not come nearer.
+    Denied,
+    /// That the listener come nearer.
+    Seek,
 }
 
 impl FrameKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ball, Self::Handshake, Self::Exchange, Self::Question];
+    pub const ALL: [Self; 8] = [
+        Self::Ball,
+        Self::Handshake,
+        Self::Exchange,
+        Self::Question,
+        Self::Called,
+        Self::Advert,
+        Self::Denied,
+        Self::Seek,
+    ];
 
     /// Its name, for people.
     #[must_use]
@@ -30,27 +131,10 @@ impl FrameKind {
             Self::Handshake => "handshake",
             Self::Exchange => "exchange",
             Self::Question => "question",
+            Self::Called => "called",
+            Self::Advert => "advert",
+            Self::Denied => "denied",
+            Self::Seek => "seek",
         }
-    }
-
-    /// What is in a frame that a node gave out, and in how many records.
-    #[must_use]
-    pub fn of(frame: &[u8]) -> (Self, usize) {
-        let records = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap_or_default();
-        let mut rest = records;
-        let mut kind = Self::Ball;
-        while let Ok((message, behind)) = Message::split(rest) {
-            kind = kind.max(match message.header.kind {
-                Kind::Init => Self::Handshake,
-                Kind::Ball => Self::Ball,
-                Kind::Resolve | Kind::Resolved | Kind::Relay | Kind::Relayed => Self::Question,
-                _ => Self::Exchange,
-            });
-            rest = behind;
-            if rest.is_empty() {
-                break;
-            }
-        }
-        (kind, records.len())
     }
 }

@@ -1,8 +1,11 @@
 //! Everything that happens, as checkers, figures and trace are shown it.
 
-use covalent_protocol::DownReason;
+use covalent_protocol::{
+    DownReason, NodeEvent,
+    tree::{Label, Standing},
+};
 
-use super::{book::Told, content::FrameKind, fault::MeshFault};
+use super::{book::Told, content::Content, fault::MeshFault};
 use crate::shape::Spot;
 
 /// Something happened.
@@ -27,11 +30,46 @@ pub enum MeshFact<'a> {
         /// The end from which.
         from: Spot,
         /// What is in the frame.
-        kind: FrameKind,
-        /// How many records.
-        records: usize,
+        content: Content,
         /// Units after which it arrives; `None` for what is lost at once.
         arrives_in: Option<u64>,
+    },
+    /// A node's way to a root leads over one of its cables now.
+    Hangs {
+        /// The node's end of the cable.
+        at: Spot,
+        /// The root.
+        root: u16,
+    },
+    /// A node's parent said that it knows no way any more, and the node looks for another.
+    Seeks {
+        /// The node.
+        node: u16,
+        /// The root.
+        root: u16,
+    },
+    /// A node knows no way to a root.
+    Lost {
+        /// The node.
+        node: u16,
+        /// The root.
+        root: u16,
+    },
+    /// A node told of something that no mesh of honest nodes within its bounds gives reason for: a second root with its GUID, or no room.
+    Complained {
+        /// The node.
+        node: u16,
+        /// What it told.
+        event: NodeEvent,
+    },
+    /// A tree, as each node sees it.
+    Tree {
+        /// The root.
+        root: u16,
+        /// By node. `None` for one that is off, or that never heard of the root.
+        views: &'a [Option<View>],
+        /// Whether everything has come to rest.
+        at_rest: bool,
     },
     /// A node asks a neighbour for something.
     Asked {
@@ -71,6 +109,8 @@ pub enum MeshFact<'a> {
     },
     /// A fault, or its end.
     Fault(&'a MeshFault),
+    /// Everything is whole, has come to rest, and ways are shortest: until a fault or an exchange nothing happens.
+    Idle,
     /// Everything came to rest, or did not.
     AtRest {
         /// Paces since the last fault.
@@ -84,11 +124,28 @@ pub enum MeshFact<'a> {
     },
 }
 
+/// Where a node stands in a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Where it stands.
+    pub standing: Standing,
+    /// The cable to its parent, if it has one.
+    pub parent: Option<u16>,
+    /// Cables to the root, as the node counts them.
+    pub hops: u16,
+    /// How near it is.
+    pub label: Label,
+    /// Ports to whom it passes on what comes from the root, one bit for each.
+    pub children: u32,
+}
+
 /// What a node counted, over all its links, since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The node.
     pub node: u16,
+    /// Entries in its tables of trees: each root that it knows, once and once for each of its ports.
+    pub tree_entries: u64,
     /// Exchanges that it started and that committed, by its links' counters.
     pub committed: u64,
     /// Exchanges of its peers that it executed, by its links' counters.

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use super::{options::MeshOptions, time::ROUND_TRIP_UNITS};
+use super::time::ROUND_TRIP_UNITS;
 use crate::witness::Violation;
 
 /// A run in which an invariant was broken.
 #[derive(Debug, Clone)]
 pub struct MeshFailure {
-    /// The seed that replays it.
+    /// The seed, or the number of the case.
     pub seed: u64,
-    /// What was chosen.
-    pub options: MeshOptions,
+    /// The command that makes it again.
+    pub replay: String,
     /// When, in units from the beginning.
     pub at_units: u64,
     /// What was broken.
@@ -22,12 +22,12 @@ impl fmt::Display for MeshFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {}\n  seed {}, {:.1} round trips; replay: {}",
+            "{}: {}\n  seed {}, after {:.1} round trips; replay: {}",
             self.violation.checker,
             self.violation.what,
             self.seed,
             self.at_units as f64 / ROUND_TRIP_UNITS as f64,
-            self.options.command(self.seed)
+            self.replay
         )
     }
 }

@@ -1,10 +1,11 @@
 //! What a run counts: round trips to settle, frames, and how things ended.
 
+use covalent_protocol::tree::Standing;
 use serde::Serialize;
 
 use super::{
     book::Told, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene,
-    time::ROUND_TRIP_UNITS,
+    spread::Spread, time::ROUND_TRIP_UNITS,
 };
 
 /// What was counted so far.
@@ -23,17 +24,73 @@ pub(super) struct Figures {
     faults: u64,
     /// Paces of the rest that took most of them.
     paces_to_rest: u32,
-    /// The first rest: when the last thing changed before it, and frames until it.
-    settled: Option<(u64, u64)>,
+    settled: Option<Settled>,
+    adverts: u64,
+    seeks: u64,
+    denials: u64,
+    lost: u64,
+    local: Spread,
+    other: Spread,
+    found_again: Spread,
+    lost_early: u64,
+    stretch: f64,
+    waves: u64,
+}
+
+/// The first rest.
+#[derive(Debug, Clone, Copy, Default)]
+struct Settled {
+    /// When the last thing changed before it.
+    units: u64,
+    /// Frames until it.
+    frames: u64,
+    /// Adverts until it.
+    adverts: u64,
+    /// Entries of all nodes in their tables of trees.
+    tree_entries: u64,
 }
 
 impl Figures {
     pub fn note(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) {
         match *fact {
-            MeshFact::Sent { kind, records, .. } => {
-                self.frames[kind as usize] += 1;
-                self.records += records as u64;
+            MeshFact::Sent { content, .. } => {
+                self.frames[content.kind as usize] += 1;
+                self.records += content.records as u64;
+                self.adverts += content.adverts;
+                self.seeks += content.seeks;
+                self.denials += content.denials;
             }
+            MeshFact::Hangs { .. } => {
+                if let Some(fall) = scene.risen() {
+                    let spread = if fall.bound_units.is_some() {
+                        self.lost_early += u64::from(fall.lost);
+                        &mut self.local
+                    } else if fall.lost {
+                        &mut self.found_again
+                    } else {
+                        &mut self.other
+                    };
+                    spread.add(scene.now_units - fall.at_units);
+                }
+            }
+            MeshFact::Tree {
+                views,
+                root,
+                at_rest: true,
+            } => {
+                let shortest = scene.truth().hops_to(usize::from(root));
+                for (view, shortest) in views.iter().zip(shortest) {
+                    if let Some(view) = view
+                        && view.standing == Standing::Hangs
+                        && shortest > 0
+                    {
+                        let stretch = f64::from(view.hops) / f64::from(shortest);
+                        self.stretch = self.stretch.max(stretch);
+                        self.waves = self.waves.max(view.label.wave());
+                    }
+                }
+            }
+            MeshFact::Lost { .. } => self.lost += 1,
             MeshFact::Up { .. } => self.ups += 1,
             MeshFact::Down { .. } => self.failures += 1,
             MeshFact::Asked { .. } => self.asked += 1,
@@ -45,26 +102,37 @@ impl Figures {
             MeshFact::Doubted { .. } => self.doubted += 1,
             MeshFact::Fault(MeshFault::Mend { .. } | MeshFault::Start { .. }) => {}
             MeshFact::Fault(_) => self.faults += 1,
-            MeshFact::AtRest { paces, .. } => {
+            MeshFact::AtRest { paces, counts, .. } => {
                 self.paces_to_rest = self.paces_to_rest.max(paces);
                 let frames = self.frames.iter().sum();
-                self.settled.get_or_insert((scene.changed_units(), frames));
+                self.settled.get_or_insert(Settled {
+                    units: scene.changed_units(),
+                    frames,
+                    adverts: self.adverts,
+                    tree_entries: counts.iter().map(|counts| counts.tree_entries).sum(),
+                });
             }
-            MeshFact::Executed { .. } => {}
+            MeshFact::Executed { .. }
+            | MeshFact::Tree { .. }
+            | MeshFact::Idle
+            | MeshFact::Seeks { .. }
+            | MeshFact::Complained { .. } => {}
         }
     }
 
     /// What they come to.
     pub fn report(&self, scene: &MeshScene, fingerprint: u64) -> MeshReport {
-        let (settled_units, settled_frames) = self.settled.unwrap_or_default();
+        let settled = self.settled.unwrap_or_default();
         let nodes = scene.shape.nodes as u64;
         MeshReport {
             runs: 1,
             nodes,
             cables: scene.shape.cables.len() as u64,
             diameter_hops: u64::from(scene.truth().diameter()),
-            settle_rt: settled_units as f64 / ROUND_TRIP_UNITS as f64,
-            settle_frames_per_node: settled_frames as f64 / nodes as f64,
+            settle_rt: settled.units as f64 / ROUND_TRIP_UNITS as f64,
+            settle_frames_per_node: settled.frames as f64 / nodes as f64,
+            settle_adverts_per_node: settled.adverts as f64 / nodes as f64,
+            tree_entries_per_node: settled.tree_entries as f64 / nodes as f64,
             paces_to_rest: u64::from(self.paces_to_rest),
             frames: self.frames.iter().sum(),
             records: self.records,
@@ -75,6 +143,16 @@ impl Figures {
             link_ups: self.ups,
             link_failures: self.failures,
             faults: self.faults,
+            adverts: self.adverts,
+            seeks: self.seeks,
+            denials: self.denials,
+            lost: self.lost,
+            repairs_local: self.local.clone(),
+            repairs_other: self.other.clone(),
+            found_again: self.found_again.clone(),
+            lost_early: self.lost_early,
+            stretch: self.stretch,
+            waves: self.waves,
             asked: self.asked,
             committed: self.committed,
             refused: self.refused,
@@ -86,7 +164,7 @@ impl Figures {
 }
 
 /// What a run did, or several together: then what is measured is the most of all, and what is counted the sum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MeshReport {
     /// Runs.
     pub runs: u64,
@@ -100,6 +178,10 @@ pub struct MeshReport {
     pub settle_rt: f64,
     /// Frames for each node until the mesh was seen at rest for the first time.
     pub settle_frames_per_node: f64,
+    /// Adverts for each node until then.
+    pub settle_adverts_per_node: f64,
+    /// Entries of each node in its tables of trees then, in the mean: each root, once and once for each of its ports.
+    pub tree_entries_per_node: f64,
     /// Paces from the last fault until rest.
     pub paces_to_rest: u64,
     /// Frames sent.
@@ -120,6 +202,26 @@ pub struct MeshReport {
     pub link_failures: u64,
     /// Faults, without repairs.
     pub faults: u64,
+    /// Adverts of a root to a neighbour.
+    pub adverts: u64,
+    /// Requests to a neighbour to come nearer to a root.
+    pub seeks: u64,
+    /// Denials of such requests.
+    pub denials: u64,
+    /// Times that a node told that there is no way to a root.
+    pub lost: u64,
+    /// From a parent's loss until a node hangs again, where a cable was cut, nothing else happened, and a neighbour hung that was not behind it.
+    pub repairs_local: Spread,
+    /// The same for all others who were not told lost.
+    pub repairs_other: Spread,
+    /// The same for those who were, until they found a way again.
+    pub found_again: Spread,
+    /// Of the local repairs, those of nodes that told meanwhile that there is no way.
+    pub lost_early: u64,
+    /// Longest way at any rest, over the shortest one that there is.
+    pub stretch: f64,
+    /// The latest wave of any root.
+    pub waves: u64,
     /// Exchanges asked for.
     pub asked: u64,
     /// Exchanges that committed.
@@ -145,6 +247,11 @@ impl MeshReport {
             diameter_hops: self.diameter_hops.max(other.diameter_hops),
             settle_rt: most(self.settle_rt, other.settle_rt),
             settle_frames_per_node: most(self.settle_frames_per_node, other.settle_frames_per_node),
+            settle_adverts_per_node: most(
+                self.settle_adverts_per_node,
+                other.settle_adverts_per_node,
+            ),
+            tree_entries_per_node: most(self.tree_entries_per_node, other.tree_entries_per_node),
             paces_to_rest: self.paces_to_rest.max(other.paces_to_rest),
             frames: self.frames + other.frames,
             records: self.records + other.records,
@@ -155,6 +262,16 @@ impl MeshReport {
             link_ups: self.link_ups + other.link_ups,
             link_failures: self.link_failures + other.link_failures,
             faults: self.faults + other.faults,
+            adverts: self.adverts + other.adverts,
+            seeks: self.seeks + other.seeks,
+            denials: self.denials + other.denials,
+            lost: self.lost + other.lost,
+            repairs_local: self.repairs_local.clone().and(&other.repairs_local),
+            repairs_other: self.repairs_other.clone().and(&other.repairs_other),
+            found_again: self.found_again.clone().and(&other.found_again),
+            lost_early: self.lost_early + other.lost_early,
+            stretch: most(self.stretch, other.stretch),
+            waves: self.waves.max(other.waves),
             asked: self.asked + other.asked,
             committed: self.committed + other.committed,
             refused: self.refused + other.refused,
@@ -182,8 +299,41 @@ impl MeshReport {
                 "frames for each node until the first rest",
                 format!("{:.1}", self.settle_frames_per_node),
             ),
+            (
+                "adverts for each node until then",
+                format!("{:.1}", self.settle_adverts_per_node),
+            ),
+            (
+                "entries of each node in its tables of trees",
+                format!("{:.1}", self.tree_entries_per_node),
+            ),
             count("paces from the last fault to rest", self.paces_to_rest),
             count("faults", self.faults),
+            (
+                "local repairs, in round trips",
+                self.repairs_local.to_string(),
+            ),
+            (
+                "other repairs, in round trips",
+                self.repairs_other.to_string(),
+            ),
+            (
+                "from lost to found again, in round trips",
+                self.found_again.to_string(),
+            ),
+            (
+                "longest way over the shortest",
+                format!("{:.2}", self.stretch),
+            ),
+            count(
+                "local repairs that were told lost meanwhile",
+                self.lost_early,
+            ),
+            count("latest wave", self.waves),
+            count("adverts", self.adverts),
+            count("seeks", self.seeks),
+            count("denials", self.denials),
+            count("told lost", self.lost),
             count("ends of links that came up", self.link_ups),
             count("ends of links that failed", self.link_failures),
             count("frames", self.frames),

@@ -8,27 +8,36 @@
 //! | `truth` | what the graph says |
 //! | `fact`, `content`, `book`, `scene`, `witness` | everything that happens, as checkers, figures and trace are shown it |
 //! | [`checkers`] | one for each invariant |
-//! | `mutant` | what is built wrong on purpose |
-//! | `figures`, `failure` | what a run comes to |
+//! | `mutant`, `lens` | what is built wrong on purpose, and how notes are heard then |
+//! | `figures`, `spread`, `failure` | what a run comes to |
 //! | `churn` | a run: settle, faults, rest, all mended, rest |
-//! | `trace` | what happened, kept for a page |
+//! | `exhaustive`, `three`, `sixteen` | every failure mode of a triangle; every failure of a 4×4 grid, alone and in pairs |
+//! | `trace`, `page/` | what happened, and the page with its time-line |
+//! | `chart` | how figures grow with the mesh |
 //!
 //! A round trip of a link takes [`ROUND_TRIP_UNITS`], and nothing else is a clock. The same seed and options on the same build are the
 //! same run, whether it is recorded or not.
 
 mod book;
+mod chart;
 pub mod checkers;
 mod churn;
 mod content;
+mod exhaustive;
 mod fact;
 mod failure;
 mod fault;
 mod figures;
+mod lens;
 mod mutant;
 mod options;
+mod page;
 mod plan;
 mod program;
 mod scene;
+mod sixteen;
+mod spread;
+mod three;
 mod time;
 mod trace;
 mod truth;
@@ -38,17 +47,21 @@ mod world;
 
 pub use self::{
     book::{Ask, Book, Told},
+    chart::growth,
     churn::{run, run_seeds, shape},
-    content::FrameKind,
-    fact::{Counts, MeshFact},
+    content::{Content, FrameKind},
+    exhaustive::{Exhaustive, run_case, run_cases},
+    fact::{Counts, MeshFact, View},
     failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
     mutant::MeshMutant,
     options::{FaultClass, MeshFaults, MeshOptions},
-    scene::MeshScene,
+    page::{Title, page},
+    scene::{Fall, MeshScene, Way},
+    spread::Spread,
     time::{FRAME_UNITS, ROUND_TRIP_UNITS},
-    trace::{Arrow, CableChange, Mark, MarkKind, Trace},
+    trace::{Arrow, CableChange, Mark, MarkKind, ParentChange, Trace},
     truth::{NO_WAY, Truth},
     world::MeshWorld,
 };

@@ -13,15 +13,35 @@ pub enum MeshMutant {
     GuessesInDoubt,
     /// A node starts again and does not say so: its incarnation is that of before.
     HidesRestarts,
+    /// What a node hears of a tree is shown with a nearer label than it has.
+    TakesAnybody,
+    /// A node does not hear that there is no way to a root.
+    DeafToLost,
+    /// A node does not hear what its neighbour said of a tree before.
+    NeverSaysAgain,
+    /// A node does not hear that a neighbour cannot come nearer.
+    DeafToDenied,
 }
 
 impl MeshMutant {
     /// All of them.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 7] = [
         Self::RetriesBlindly,
         Self::GuessesInDoubt,
         Self::HidesRestarts,
+        Self::TakesAnybody,
+        Self::DeafToLost,
+        Self::NeverSaysAgain,
+        Self::DeafToDenied,
     ];
+
+    /// Whether it is broken by a lens between cables and nodes.
+    pub(super) const fn is_lens(self) -> bool {
+        matches!(
+            self,
+            Self::TakesAnybody | Self::DeafToLost | Self::NeverSaysAgain | Self::DeafToDenied
+        )
+    }
 
     /// Its name on the command line.
     #[must_use]
@@ -30,6 +50,10 @@ impl MeshMutant {
             Self::RetriesBlindly => "retries-blindly",
             Self::GuessesInDoubt => "guesses-in-doubt",
             Self::HidesRestarts => "hides-restarts",
+            Self::TakesAnybody => "takes-anybody",
+            Self::DeafToLost => "deaf-to-lost",
+            Self::NeverSaysAgain => "never-says-again",
+            Self::DeafToDenied => "deaf-to-denied",
         }
     }
 }

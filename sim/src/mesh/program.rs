@@ -1,6 +1,8 @@
 //! The program around a node of a mesh: it counts, and lets the witness see everything.
 
-use covalent_protocol::{ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply};
+use covalent_protocol::{
+    ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, Refusal, Reply,
+};
 
 use super::{book::Told, fact::MeshFact, mutant::MeshMutant, witness::Witness};
 use crate::shape::Spot;
@@ -109,4 +111,35 @@ impl Host for Program<'_> {
             LinkEvent::Refused { .. } | LinkEvent::RefusalOver { .. } => {}
         }
     }
+
+    fn tree_event(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Hangs { root, port, .. } => {
+                let at = self.ports[usize::from(port)];
+                let root = node_of(root);
+                self.witness.see(&MeshFact::Hangs { at, root });
+            }
+            NodeEvent::Lost { root } => {
+                let (node, root) = (self.node, node_of(root));
+                self.witness.see(&MeshFact::Lost { node, root });
+            }
+            NodeEvent::Called { .. } => {}
+            NodeEvent::Twin | NodeEvent::Full { .. } | NodeEvent::NoBerth { .. } => {
+                self.witness.see(&MeshFact::Complained {
+                    node: self.node,
+                    event,
+                });
+            }
+        }
+    }
+}
+
+/// A node's GUID. The low byte is for its lanes.
+pub(super) const fn guid(node: usize) -> u64 {
+    (node as u64 + 1) << 8
+}
+
+/// The node with a GUID of [`guid`].
+pub(super) const fn node_of(guid: u64) -> u16 {
+    ((guid >> 8) - 1) as u16
 }

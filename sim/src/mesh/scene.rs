@@ -1,22 +1,59 @@
 //! How the mesh stands: what checkers may look at beside a fact. It is made of facts alone, and looks into no node.
 
+use std::collections::{HashMap, HashSet};
+
 use super::{
-    book::{Ask, Book},
+    book::{Ask, Book, Told},
     fact::MeshFact,
     fault::MeshFault,
+    time::ROUND_TRIP_UNITS,
     truth::Truth,
 };
 use crate::shape::{Shape, Spot};
+
+/// Round trips within which a node whose neighbours are not all its children hangs again, in a mesh that was not repaired before.
+const REPAIR_RT: u64 = 2;
+
+/// Round trips after which everybody has heard of a way that changed.
+const SETTLED_RT: u64 = 4;
+
+/// A node's way to a root, as it told of it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// It never heard of the root.
+    Unknown,
+    /// It leads over this cable.
+    Over(u16),
+    /// It led over a cable that failed, or to a neighbour that has none any more.
+    Fallen,
+    /// There is none.
+    Lost,
+}
+
+/// A node that lost its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fall {
+    /// When.
+    pub at_units: u64,
+    /// Units within which it must hang again: it has a neighbour that hangs and is not behind it, and nothing else is being repaired.
+    pub bound_units: Option<u64>,
+    /// It told that there is no way.
+    pub lost: bool,
+}
 
 /// How the mesh stands when a fact has happened.
 #[derive(Debug)]
 pub struct MeshScene {
     /// What is cabled to what.
     pub shape: Shape,
+    /// Units of a round trip of the slowest link.
+    pub slowest_rt_units: u64,
     /// Units since the beginning.
     pub now_units: u64,
     /// Everything asked for.
     pub book: Book,
+    /// The ends of cables at each node, by port.
+    ports: Vec<Vec<Spot>>,
     /// The epoch that each end of each cable holds while its link is up there.
     links: Vec<[Option<u32>; 2]>,
     /// Whether what is sent arrives, by cable and hearing end.
@@ -30,15 +67,43 @@ pub struct MeshScene {
     told: Vec<[u64; 2]>,
     /// What each node executed in its present life.
     executed: Vec<u64>,
+    /// Ways, by root and node.
+    ways: Vec<Way>,
+    /// Those that fell and do not hang again, by root and node.
+    falls: HashMap<(u16, u16), Fall>,
+    /// The fall that this fact ends.
+    risen: Option<Fall>,
+    /// How often somebody found another parent, by root: in all, and before the cable failed that [`Clean`] names.
+    repairs: Vec<u64>,
+    repairs_before: Vec<u64>,
+    /// What happened since the last rest.
+    clean: Clean,
+    /// Who hangs on another since that, by root and node.
+    moved: HashSet<(u16, u16)>,
+    /// When a way changed.
+    ways_changed_units: u64,
     /// When something changed that is to come to an end: a link, or an exchange.
     changed_units: u64,
 }
 
+/// What happened since the last rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Clean {
+    /// Nothing.
+    Settled,
+    /// This cable failed, and both ends saw it.
+    Failed(u16),
+    /// Anything else.
+    No,
+}
+
 impl MeshScene {
-    pub(super) fn new(shape: Shape) -> Self {
+    pub(super) fn new(shape: Shape, slowest_rt_units: u64) -> Self {
         let (nodes, cables) = (shape.nodes, shape.cables.len());
         Self {
+            ports: shape.ports(),
             shape,
+            slowest_rt_units,
             now_units: 0,
             book: Book::default(),
             links: vec![[None; 2]; cables],
@@ -48,6 +113,14 @@ impl MeshScene {
             on: vec![true; nodes],
             told: vec![[0; 2]; nodes],
             executed: vec![0; nodes],
+            ways: vec![Way::Unknown; nodes * nodes],
+            falls: HashMap::new(),
+            risen: None,
+            repairs: vec![0; nodes],
+            repairs_before: vec![0; nodes],
+            clean: Clean::No,
+            moved: HashSet::new(),
+            ways_changed_units: 0,
             changed_units: 0,
         }
     }
@@ -56,6 +129,12 @@ impl MeshScene {
     #[must_use]
     pub fn link(&self, cable: usize) -> [Option<u32>; 2] {
         self.links[cable]
+    }
+
+    /// The ends of cables at a node, by port.
+    #[must_use]
+    pub fn ports(&self, node: u16) -> &[Spot] {
+        &self.ports[usize::from(node)]
     }
 
     /// Whether a cable loses nothing, and nodes are on at both of its ends.
@@ -108,6 +187,39 @@ impl MeshScene {
         Truth::new(&self.shape, |node| self.on[node], whole)
     }
 
+    /// A node's way to a root, as it told of it last.
+    #[must_use]
+    pub fn way(&self, root: u16, node: u16) -> Way {
+        self.ways[self.way_at(root, node)]
+    }
+
+    fn way_at(&self, root: u16, node: u16) -> usize {
+        usize::from(root) * self.shape.nodes + usize::from(node)
+    }
+
+    /// The node at the other end of a cable of a node.
+    #[must_use]
+    pub fn other(&self, cable: u16, node: u16) -> u16 {
+        let [a, b] = self.shape.cables[usize::from(cable)];
+        if a == node { b } else { a }
+    }
+
+    /// A node's parent in a tree, if the link to it is up at both ends in one epoch: what it says along it is heard.
+    #[must_use]
+    pub fn live_parent(&self, root: u16, node: u16) -> Option<u16> {
+        let Way::Over(cable) = self.way(root, node) else {
+            return None;
+        };
+        let [a, b] = self.links[usize::from(cable)];
+        (a.is_some() && a == b).then(|| self.other(cable, node))
+    }
+
+    /// The fall that the last fact ended, if it did end one.
+    #[must_use]
+    pub const fn risen(&self) -> Option<&Fall> {
+        self.risen.as_ref()
+    }
+
     /// The node at an end of a cable.
     #[must_use]
     pub fn node_at(&self, at: Spot) -> u16 {
@@ -116,9 +228,34 @@ impl MeshScene {
 
     /// Takes in what happened.
     pub(super) fn note(&mut self, fact: &MeshFact<'_>) {
+        self.risen = None;
         match *fact {
             MeshFact::Up { at, epoch } => self.set_link(at, Some(epoch)),
-            MeshFact::Down { at, .. } => self.set_link(at, None),
+            MeshFact::Down { at, .. } => {
+                self.set_link(at, None);
+                self.fall(at);
+            }
+            MeshFact::Hangs { at, root } => {
+                let node = self.node_at(at);
+                let way = self.way_at(root, node);
+                self.ways[way] = Way::Over(at.cable);
+                self.risen = self.falls.remove(&(root, node));
+                self.repairs[usize::from(root)] += u64::from(self.risen.is_some());
+                self.changed_units = self.now_units;
+                self.ways_changed_units = self.now_units;
+                if matches!(self.clean, Clean::Failed(_)) {
+                    self.moved.insert((root, node));
+                }
+            }
+            MeshFact::Seeks { node, root } => self.fall_from(root, node, None),
+            MeshFact::Lost { node, root } => {
+                let way = self.way_at(root, node);
+                self.ways[way] = Way::Lost;
+                if let Some(fall) = self.falls.get_mut(&(root, node)) {
+                    fall.lost = true;
+                }
+                self.changed_units = self.now_units;
+            }
             MeshFact::Asked {
                 from,
                 to,
@@ -144,16 +281,26 @@ impl MeshScene {
             MeshFact::Told { token, by, how } => {
                 let told = &mut self.told[usize::from(by)];
                 match how {
-                    super::book::Told::Committed(_) => told[0] += 1,
-                    super::book::Told::Restarted => told[1] += 1,
-                    super::book::Told::Refused => {}
+                    Told::Committed(_) => told[0] += 1,
+                    Told::Restarted => told[1] += 1,
+                    Told::Refused => {}
                 }
                 self.book.change(token, |ask| ask.told = Some(how));
                 self.changed_units = self.now_units;
             }
             MeshFact::Doubted { token, .. } => self.book.change(token, |ask| ask.doubted = true),
             MeshFact::Fault(fault) => self.note_fault(fault),
-            MeshFact::Sent { .. } | MeshFact::AtRest { .. } => {}
+            MeshFact::AtRest {
+                unfinished: None, ..
+            } => {
+                self.falls.clear();
+                self.clean = Clean::Settled;
+            }
+            MeshFact::Sent { .. }
+            | MeshFact::AtRest { .. }
+            | MeshFact::Tree { .. }
+            | MeshFact::Idle
+            | MeshFact::Complained { .. } => {}
         }
     }
 
@@ -162,7 +309,95 @@ impl MeshScene {
         self.changed_units = self.now_units;
     }
 
+    /// The link of a node failed: whatever way led over it leads nowhere.
+    fn fall(&mut self, at: Spot) {
+        let node = self.node_at(at);
+        for root in 0..self.shape.nodes as u16 {
+            if self.way(root, node) != Way::Over(at.cable) {
+                continue;
+            }
+            let bound_units = self.is_local(root, node).then(|| {
+                (REPAIR_RT + self.repairs_before[usize::from(root)]) * self.slowest_rt_units
+            });
+            self.fall_from(root, node, bound_units);
+        }
+    }
+
+    fn fall_from(&mut self, root: u16, node: u16, bound_units: Option<u64>) {
+        let fall = Fall {
+            at_units: self.now_units,
+            bound_units,
+            lost: false,
+        };
+        self.falls.insert((root, node), fall);
+        let way = self.way_at(root, node);
+        self.ways[way] = Way::Fallen;
+    }
+
+    /// Whether a node that falls now has a neighbour that hangs as it did before the fault, and not behind this one.
+    fn is_local(&self, root: u16, node: u16) -> bool {
+        let Clean::Failed(failed) = self.clean else {
+            return false;
+        };
+        let hangs = |from: u16| {
+            let mut at = from;
+            for _ in 0..self.shape.nodes {
+                if at == root {
+                    return true;
+                }
+                match self.way(root, at) {
+                    Way::Over(cable)
+                        if at != node && cable != failed && !self.moved.contains(&(root, at)) =>
+                    {
+                        at = self.other(cable, at);
+                    }
+                    _ => return false,
+                }
+            }
+            false
+        };
+        let cables = self.ports(node).iter().map(|spot| spot.cable);
+        cables
+            .filter(|cable| {
+                let [a, b] = self.links[usize::from(*cable)];
+                a.is_some() && a == b && *cable != failed
+            })
+            .any(|cable| hangs(self.other(cable, node)))
+    }
+
+    /// A cut after rest that both ends see at once leaves the mesh as it was but for its cable. Any other fault, and the end of one, does
+    /// not.
+    fn note_clean(&mut self, fault: &MeshFault) {
+        self.moved.clear();
+        // What changed a moment ago may not have been heard by everybody.
+        let is_old = self.now_units - self.ways_changed_units >= SETTLED_RT * ROUND_TRIP_UNITS;
+        let clean = match &self.clean {
+            Clean::Settled if is_old => Clean::Settled,
+            _ => Clean::No,
+        };
+        self.clean = match (clean, *fault) {
+            (
+                Clean::Settled,
+                MeshFault::Cut {
+                    cable,
+                    towards: [true, true],
+                    noticed: [true, true],
+                },
+            ) => {
+                self.repairs_before.clone_from(&self.repairs);
+                Clean::Failed(cable)
+            }
+            _ => {
+                for fall in self.falls.values_mut() {
+                    fall.bound_units = None;
+                }
+                Clean::No
+            }
+        };
+    }
+
     fn note_fault(&mut self, fault: &MeshFault) {
+        self.note_clean(fault);
         match *fault {
             MeshFault::Cut { cable, towards, .. } => {
                 for (whole, cut) in self.whole[usize::from(cable)].iter_mut().zip(towards) {
@@ -180,6 +415,10 @@ impl MeshScene {
                 self.lives[node] += 1;
                 self.told[node] = [0; 2];
                 self.executed[node] = 0;
+                for root in 0..self.shape.nodes {
+                    self.ways[root * self.shape.nodes + node] = Way::Unknown;
+                    self.falls.remove(&(root as u16, node as u16));
+                }
                 for (cable, ends) in self.shape.cables.iter().enumerate() {
                     for (end, at) in ends.iter().enumerate() {
                         if usize::from(*at) == node {

@@ -33,6 +33,8 @@ pub(super) enum Event {
     Fault(u32),
     /// Somebody asks a neighbour for something.
     Ask,
+    /// Somebody looks at the tree of a root.
+    Look,
 }
 
 /// What is going to happen. Of two things at the same time the one that was scheduled first comes first.

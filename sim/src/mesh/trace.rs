@@ -1,10 +1,16 @@
 //! What happened, kept for a page.
 
-use super::{book::Told, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene};
+use super::{
+    book::Told,
+    content::FrameKind,
+    fact::MeshFact,
+    fault::MeshFault,
+    scene::{MeshScene, Way},
+};
 use crate::witness::Violation;
 
-/// Most marks and frames that are kept. A page with more is slow to open.
-const KEPT_MAX: usize = 20_000;
+/// Most marks that are kept, and most frames. A page with more is slow to open.
+const KEPT_MAX: usize = 10_000;
 
 /// What a mark is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +21,10 @@ pub enum MarkKind {
     Up,
     /// A link failed at a node.
     Down,
+    /// A node has another parent.
+    Hangs,
+    /// A node knows no way to a root.
+    Lost,
     /// A node was told how an exchange ended, otherwise than "committed".
     Ended,
     /// An invariant was broken.
@@ -29,6 +39,8 @@ impl MarkKind {
             Self::Fault => "fault",
             Self::Up => "up",
             Self::Down => "down",
+            Self::Hangs => "hangs",
+            Self::Lost => "lost",
             Self::Ended => "ended",
             Self::Violation => "violation",
         }
@@ -74,6 +86,17 @@ pub struct CableChange {
     pub ends_up: u8,
 }
 
+/// Whom a node hangs on from one moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParentChange {
+    /// When.
+    pub at_units: u64,
+    /// Who.
+    pub node: u16,
+    /// On whom; `None` for nobody.
+    pub parent: Option<u16>,
+}
+
 /// What happened.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
@@ -83,6 +106,10 @@ pub struct Trace {
     pub arrows: Vec<Arrow>,
     /// In the order of time.
     pub cables: Vec<CableChange>,
+    /// In the tree that is drawn, in the order of time.
+    pub parents: Vec<ParentChange>,
+    /// The root of the tree that is drawn, and whose marks alone are kept; without it the tree of node 0, and all marks.
+    pub root: Option<u16>,
     /// What was not kept because there was too much, or because it was not asked for.
     pub left_out: u64,
     /// Only what happens in this stretch is kept, in units, if one was asked for.
@@ -90,20 +117,21 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keeps only what happens in a stretch of time.
+    /// Keeps only what happens in a stretch of time, if one is named, and of trees only that of a root, if one is named.
     #[must_use]
-    pub fn of(stretch_units: [u64; 2]) -> Self {
+    pub fn of(stretch_units: Option<[u64; 2]>, root: Option<u16>) -> Self {
         Self {
-            stretch_units: Some(stretch_units),
+            stretch_units,
+            root,
             ..Self::default()
         }
     }
 
-    fn keeps(&mut self, at_units: u64) -> bool {
+    fn keeps(&mut self, at_units: u64, kept_so_far: usize) -> bool {
         let inside = self
             .stretch_units
             .is_none_or(|[from, to]| (from..=to).contains(&at_units));
-        let kept = inside && self.marks.len() + self.arrows.len() < KEPT_MAX;
+        let kept = inside && kept_so_far < KEPT_MAX;
         self.left_out += u64::from(!kept);
         kept
     }
@@ -121,12 +149,17 @@ impl Trace {
             MeshFact::Down { at, reason } => {
                 self.note_cable(usize::from(at.cable), scene);
                 let [node, other] = both(at, scene);
+                let root = self.root.unwrap_or(0);
+                if scene.way(root, node) == Way::Fallen {
+                    self.note_parent(root, node, None, scene);
+                }
                 let text = format!("the link to {} failed: {reason}", name(other));
                 (Some(node), MarkKind::Down, text)
             }
             MeshFact::Fault(fault) => {
                 let node = match *fault {
                     MeshFault::Crash { node, .. } => {
+                        self.note_parent(self.root.unwrap_or(0), node, None, scene);
                         for cable in 0..scene.shape.cables.len() {
                             if scene.shape.cables[cable].contains(&node) {
                                 self.note_cable(cable, scene);
@@ -156,14 +189,13 @@ impl Trace {
             }
             MeshFact::Sent {
                 from,
-                kind,
+                content,
                 arrives_in,
-                ..
             } => {
-                if kind > FrameKind::Ball && self.keeps(at_units) {
+                if content.kind > FrameKind::Ball && self.keeps(at_units, self.arrows.len()) {
                     let [from, to] = both(from, scene);
                     self.arrows.push(Arrow {
-                        kind,
+                        kind: content.kind,
                         from,
                         to,
                         sent_units: at_units,
@@ -172,14 +204,56 @@ impl Trace {
                 }
                 return;
             }
-            MeshFact::Asked { .. } | MeshFact::Executed { .. } | MeshFact::AtRest { .. } => return,
+            MeshFact::Hangs { at, root } => {
+                let [node, parent] = both(at, scene);
+                self.note_parent(root, node, Some(parent), scene);
+                if self.root.is_some_and(|chosen| chosen != root) {
+                    return;
+                }
+                let text = format!("hangs on {} in the tree of {}", name(parent), name(root));
+                (Some(node), MarkKind::Hangs, text)
+            }
+            MeshFact::Seeks { node, root } => {
+                self.note_parent(root, node, None, scene);
+                if self.root.is_some_and(|chosen| chosen != root) {
+                    return;
+                }
+                let text = format!("looks for another way to {}", name(root));
+                (Some(node), MarkKind::Lost, text)
+            }
+            MeshFact::Lost { node, root } => {
+                self.note_parent(root, node, None, scene);
+                if self.root.is_some_and(|chosen| chosen != root) {
+                    return;
+                }
+                let text = format!("knows no way to {}", name(root));
+                (Some(node), MarkKind::Lost, text)
+            }
+            MeshFact::Complained { node, event } => {
+                (Some(node), MarkKind::Lost, format!("tells {event:?}"))
+            }
+            MeshFact::Asked { .. }
+            | MeshFact::Executed { .. }
+            | MeshFact::AtRest { .. }
+            | MeshFact::Idle
+            | MeshFact::Tree { .. } => return,
         };
-        if self.keeps(at_units) {
+        if self.keeps(at_units, self.marks.len()) {
             self.marks.push(Mark {
                 at_units,
                 node,
                 kind,
                 text,
+            });
+        }
+    }
+
+    fn note_parent(&mut self, root: u16, node: u16, parent: Option<u16>, scene: &MeshScene) {
+        if root == self.root.unwrap_or(0) {
+            self.parents.push(ParentChange {
+                at_units: scene.now_units,
+                node,
+                parent,
             });
         }
     }

@@ -36,6 +36,11 @@ impl Cable {
         }
     }
 
+    /// Units of a round trip of its link.
+    pub const fn round_trip_units(&self) -> u64 {
+        2 * self.delay_units
+    }
+
     /// Takes a frame for the end `to`. Gives the units after which it arrives, if it does.
     pub fn send(&mut self, to: usize, frame: &[u8], rng: &mut Rng) -> Option<u64> {
         let lost = self.lost_thousandths > 0 && rng.u32(..1000) < self.lost_thousandths;
@@ -49,6 +54,11 @@ impl Cable {
     /// The frame that arrives at the end `to` now; `None` if it was lost on its way.
     pub fn take(&mut self, to: usize) -> Option<Vec<u8>> {
         self.under_way[to].pop_front().flatten()
+    }
+
+    /// Frames under way to either end.
+    pub fn under_way(&self) -> impl Iterator<Item = &[u8]> {
+        self.under_way.iter().flatten().flatten().map(Vec::as_slice)
     }
 
     /// Loses what is sent from now on towards the ends that are named, and what is under way to them.

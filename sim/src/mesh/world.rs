@@ -1,22 +1,26 @@
 //! Nodes, cables and time.
 
-use covalent_protocol::{FRAME_BYTES_MAX, LinkState, Mode, Name, Node, NodeConfig, SubmitError};
+use covalent_protocol::{
+    FRAME_BYTES_MAX, FabricConfig, LinkState, Mode, Name, Node, NodeConfig, SubmitError,
+};
 use fastrand::Rng;
 
 use super::{
     book::Told,
-    content::FrameKind,
-    fact::{Counts, MeshFact},
+    content::{Content, FrameKind},
+    fact::{Counts, MeshFact, View},
     failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
+    lens::Lens,
     mutant::MeshMutant,
     options::MeshOptions,
     plan,
-    program::{self, Afterwards, Program},
-    scene::MeshScene,
-    time::{Agenda, Event, ROUND_TRIP_UNITS},
+    program::{self, Afterwards, Program, guid},
+    scene::{MeshScene, Way},
+    time::{Agenda, Event, FRAME_UNITS, ROUND_TRIP_UNITS},
     trace::Trace,
+    truth::NO_WAY,
     wire::Cable,
     witness::Witness,
 };
@@ -24,8 +28,9 @@ use crate::shape::{Shape, Spot};
 
 /// Paces without a word after which a link is dead.
 const SILENT_PACES_MAX: u32 = 4;
-/// Round trips of another link after which a link that does not answer is dead.
-const EVENT_RATIO: u32 = 3;
+/// Round trips of other links, of all of them together, after which a link that does not answer is dead: more than eight links make
+/// while one is under way on the slowest cable.
+const EVENT_RATIO: u32 = 32;
 /// Exchanges that may be open on a link for each side.
 const SLOTS: u8 = 2;
 /// Exchanges of a node that may be under way at once.
@@ -36,6 +41,10 @@ const QUIET_UNITS: u64 = ROUND_TRIP_UNITS;
 const QUIET_MAX: u32 = 8;
 /// Units between two moments at which exchanges are asked for.
 const ASK_UNITS: u64 = 8;
+/// Units between two looks at the tree of a root.
+const LOOK_UNITS: u64 = ROUND_TRIP_UNITS;
+/// Paces in which everything stays as it is when everything has come to its end.
+const IDLE_PACES: u32 = 2;
 /// Of so many nodes one asks at such a moment.
 const ASKS_ONE_IN: usize = 16;
 /// Paces within which a mesh comes to rest behind the last fault: those after which a silent link is dead, and as many again
@@ -59,6 +68,8 @@ struct Station {
 pub struct MeshWorld {
     options: MeshOptions,
     seed: u64,
+    /// The command that makes this run again.
+    replay: String,
     rng: Rng,
     agenda: Agenda,
     stations: Vec<Station>,
@@ -66,6 +77,7 @@ pub struct MeshWorld {
     witness: Witness,
     plan: Vec<MeshFault>,
     asking: bool,
+    lens: Lens,
     buffer: Box<[u8; FRAME_BYTES_MAX]>,
 }
 
@@ -76,10 +88,12 @@ impl MeshWorld {
     pub fn new(shape: Shape, options: &MeshOptions, seed: u64, trace: Option<Trace>) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut wires = rng.fork();
+        let cables: Vec<Cable> = (shape.cables.iter())
+            .map(|_| Cable::new(options.jitter_percent, &mut wires))
+            .collect();
+        let slowest = cables.iter().map(Cable::round_trip_units).max();
         let mut world = Self {
-            cables: (shape.cables.iter())
-                .map(|_| Cable::new(options.jitter_percent, &mut wires))
-                .collect(),
+            cables,
             stations: (shape.ports().into_iter())
                 .map(|ports| Station {
                     node: None,
@@ -90,13 +104,15 @@ impl MeshWorld {
                     quiet_told: 0,
                 })
                 .collect(),
-            witness: Witness::new(shape, trace),
+            witness: Witness::new(shape, slowest.unwrap_or(ROUND_TRIP_UNITS), trace),
             options: options.clone(),
+            replay: options.command(seed),
             seed,
             rng,
             agenda: Agenda::default(),
             plan: Vec::new(),
             asking: false,
+            lens: Lens::default(),
             buffer: Box::new([0; FRAME_BYTES_MAX]),
         };
         for at in 0..world.stations.len() {
@@ -106,7 +122,14 @@ impl MeshWorld {
             let phase = world.rng.u64(..options.pace_units());
             world.agenda.add(phase, Event::Pace { node });
         }
+        world.agenda.add(LOOK_UNITS, Event::Look);
         world
+    }
+
+    /// The same, of a run that another command makes again.
+    pub(super) fn replayed_by(mut self, command: String) -> Self {
+        self.replay = command;
+        self
     }
 
     /// How the mesh stands.
@@ -135,7 +158,9 @@ impl MeshWorld {
             self.witness.scene.now_units = at;
             self.happen(event);
         }
-        self.witness.scene.now_units = units;
+        if !self.is_broken() {
+            self.witness.scene.now_units = units;
+        }
     }
 
     /// Lets a number of frames arrive, one after the other, or as many as arrive until a time.
@@ -172,16 +197,16 @@ impl MeshWorld {
         end
     }
 
-    /// Lets nobody ask any more, ends what cannot be rested behind (nodes that stand still, cables that lose some frames), and
-    /// waits until everything has come to its end.
+    /// Lets nobody ask any more, waits until nobody stands still, mends cables that lose some frames, behind which nothing can rest, and waits
+    /// until everything has come to its end.
     pub fn rest(&mut self) {
         if self.is_broken() {
             return;
         }
         self.set_load(false);
-        for station in &mut self.stations {
-            station.stalled_until = 0;
-        }
+        let stalls = self.stations.iter().map(|station| station.stalled_until);
+        let end = stalls.max().unwrap_or(0).max(self.now_units());
+        self.run_until(end);
         for cable in 0..self.cables.len() {
             if self.scene().is_lossy(cable) {
                 self.fault(MeshFault::Mend {
@@ -196,20 +221,117 @@ impl MeshWorld {
                 return;
             }
             paces += 1;
+            self.drain();
             let unfinished = self.unfinished();
             if unfinished.is_none() || paces == PACES_TO_REST {
                 break unfinished;
             }
         };
+        self.rested(paces, unfinished.as_deref());
+    }
+
+    /// Lets what is being said come to its end, for half a pace at most.
+    fn drain(&mut self) {
+        let end = self.now_units() + self.options.pace_units() / 2;
+        let is_said = |frame: &[u8]| Content::of(frame).kind > FrameKind::Ball;
+        while self.now_units() < end
+            && !self.is_broken()
+            && self.cables.iter().flat_map(Cable::under_way).any(is_said)
+        {
+            self.run_until(self.now_units() + FRAME_UNITS);
+        }
+    }
+
+    /// Waits until every way is a shortest one, which paces bring about, and then sees that nothing happens any more. Everything must be whole
+    /// and at rest.
+    pub fn shorten(&mut self) {
+        let paces_max = 2 * u32::from(self.scene().truth().diameter()) + PACES_TO_REST;
+        let mut paces = 0;
+        while !self.is_broken()
+            && let Some(longer) = self.longer_way()
+        {
+            if paces == paces_max {
+                self.rested(paces, Some(&longer));
+                return;
+            }
+            self.run_until(self.now_units() + self.options.pace_units());
+            self.drain();
+            paces += 1;
+        }
+        if !self.is_broken() {
+            // What was said last is heard.
+            self.run_until(self.now_units() + self.options.pace_units());
+            self.drain();
+            self.witness.see(&MeshFact::Idle);
+            let end = self.now_units() + u64::from(IDLE_PACES) * self.options.pace_units();
+            self.run_until(end);
+            for root in 0..self.stations.len() {
+                self.show_tree(root, true);
+            }
+        }
+    }
+
+    /// A way that is longer than need be, or that is counted wrong.
+    fn longer_way(&self) -> Option<String> {
+        let truth = self.scene().truth();
+        (0..self.stations.len()).find_map(|root| {
+            let shortest = truth.hops_to(root);
+            let views = self.views(root);
+            let mut both = views.iter().zip(shortest).enumerate();
+            both.find_map(|(node, (view, shortest))| {
+                let hops = view.as_ref()?.hops;
+                (shortest != NO_WAY && hops != shortest).then(|| {
+                    format!("{node} counts {hops} hops to {root}; the shortest way has {shortest}")
+                })
+            })
+        })
+    }
+
+    /// Where each node stands in the tree of a root.
+    fn views(&self, root: usize) -> Vec<Option<View>> {
+        let view = |station: &Station| {
+            let node = station.node.as_ref()?;
+            let tree = node.tree(guid(root))?;
+            let port = |berth| node.port_at(berth);
+            let bit = |berth| port(berth).map_or(0, |port| 1 << port);
+            Some(View {
+                standing: tree.standing,
+                parent: (tree.parent.and_then(port))
+                    .map(|port| station.ports[usize::from(port)].cable),
+                hops: tree.hops,
+                label: tree.label,
+                children: tree.children.iter().map(bit).fold(0, |all, bit| all | bit),
+            })
+        };
+        self.stations.iter().map(view).collect()
+    }
+
+    /// Shows the tree of a root.
+    fn show_tree(&mut self, root: usize, at_rest: bool) {
+        let views = self.views(root);
+        self.witness.see(&MeshFact::Tree {
+            root: root as u16,
+            views: &views,
+            at_rest,
+        });
+    }
+
+    /// Shows that everything has come to rest, or has not.
+    fn rested(&mut self, paces: u32, unfinished: Option<&str>) {
         let counts: Vec<Counts> = (0..self.stations.len())
             .filter_map(|at| self.counts(at))
             .collect();
         self.witness.see(&MeshFact::AtRest {
             paces,
             paces_max: PACES_TO_REST,
-            unfinished: unfinished.as_deref(),
+            unfinished,
             counts: &counts,
         });
+        if unfinished.is_none() {
+            for root in 0..self.stations.len() {
+                self.show_tree(root, true);
+            }
+        }
     }
 
     /// Makes every cable whole and starts every node.
@@ -314,7 +436,7 @@ impl MeshWorld {
             }
             Some(violation) => Err(Box::new(MeshFailure {
                 seed: self.seed,
-                options: self.options,
+                replay: self.replay,
                 at_units: self.witness.scene.now_units,
                 violation: violation.clone(),
             })),
@@ -334,6 +456,11 @@ impl MeshWorld {
                     self.with(at, |node, program| node.on_tick(program));
                     self.expect_quiet(at);
                 }
+            }
+            Event::Look => {
+                let root = self.rng.usize(..self.stations.len());
+                self.show_tree(root, false);
+                self.agenda.add(self.now_units() + LOOK_UNITS, event);
             }
             Event::Quiet { node } => self.quiet(usize::from(node)),
             Event::Fault(number) => self.fault(self.plan[number as usize]),
@@ -356,14 +483,39 @@ impl MeshWorld {
             self.agenda.add(self.stations[at].stalled_until, event);
             return;
         }
-        let Some(frame) = self.cables[usize::from(cable)].take(usize::from(end)) else {
+        let Some(mut frame) = self.cables[usize::from(cable)].take(usize::from(end)) else {
             return;
         };
+        if let Some(mutant) = self.options.mutant.filter(|mutant| mutant.is_lens())
+            && let Some(node) = &self.stations[at].node
+        {
+            let spot = Spot { cable, end };
+            if self.scene().link(usize::from(cable))[usize::from(end)].is_none() {
+                self.lens.forget(spot);
+            }
+            self.lens.show(mutant, spot, guid(at), node, &mut frame);
+        }
         let port = self.port_of(at, cable, end);
         self.stations[at].heard_at = self.now_units();
         self.stations[at].quiet_told = 0;
         self.with(at, |node, program| node.on_frame(port, &frame, program));
+        self.show_seekers(at, &frame);
         self.expect_quiet(at);
+    }
+
+    /// A node tells when it has another parent and when it has given up, and not that it looks for one because its parent said that it has
+    /// no way any more.
+    fn show_seekers(&mut self, at: usize, frame: &[u8]) {
+        for guid in Content::adverts_of(frame) {
+            let (node, root) = (at as u16, program::node_of(guid));
+            let Some(here) = &self.stations[at].node else {
+                return;
+            };
+            let hung = matches!(self.scene().way(root, node), Way::Over(_));
+            if hung && here.tree(guid).is_some_and(|tree| tree.parent.is_none()) {
+                self.witness.see(&MeshFact::Seeks { node, root });
+            }
+        }
     }
 
     fn expect_quiet(&mut self, at: usize) {
@@ -423,6 +575,10 @@ impl MeshWorld {
             transactions_max: TRANSACTIONS_MAX,
             event_ratio: EVENT_RATIO,
             message_bytes_max: 64,
+            fabric: Some(FabricConfig {
+                roots: true,
+                roots_max: self.stations.len() as u16,
+            }),
             ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
         });
         let ports = self.stations[at].ports.clone();
@@ -507,14 +663,13 @@ impl MeshWorld {
     fn send(&mut self, from: Spot, len: usize) {
         let frame = &self.buffer[..len];
         let to = 1 - from.end;
-        let (kind, records) = FrameKind::of(frame);
+        let content = Content::of(frame);
         let cable = &mut self.cables[usize::from(from.cable)];
         let arrives_in = cable.send(usize::from(to), frame, &mut self.rng);
         self.witness.mix(u64::from(from.cable) << 32 | len as u64);
         self.witness.see(&MeshFact::Sent {
             from,
-            kind,
-            records,
+            content,
             arrives_in,
         });
         if let Some(units) = arrives_in {
@@ -531,6 +686,7 @@ impl MeshWorld {
         let node = self.stations[at].node.as_ref()?;
         let mut counts = Counts {
             node: at as u16,
+            tree_entries: (node.trees().count() * (1 + self.stations[at].ports.len())) as u64,
             ..Counts::default()
         };
         for link in node.links() {
@@ -568,6 +724,11 @@ impl MeshWorld {
                 return Some(format!("exchange {token} of {from} with {to} is open"));
             }
         }
+        if let Some((root, node)) = self.unsettled_way() {
+            let way = scene.way(root, node);
+            let [root, node] = [root, node].map(name);
+            return Some(format!("{node} in the tree of {root}: {way:?}"));
+        }
         for (at, station) in self.stations.iter().enumerate() {
             let Some(node) = &station.node else { continue };
             let busy = node
@@ -583,9 +744,25 @@ impl MeshWorld {
         }
         None
     }
-}
 
-/// A node's GUID. The low byte is for its lanes.
-const fn guid(node: usize) -> u64 {
-    (node as u64 + 1) << 8
+    /// A root and a node that does not hang in its tree though it is connected, or that is cut off and does not know.
+    fn unsettled_way(&self) -> Option<(u16, u16)> {
+        let scene = self.scene();
+        let truth = scene.truth();
+        (0..self.stations.len()).find_map(|at| {
+            let root = at as u16;
+            let hops = truth.hops_to(at);
+            let mut nodes = (0..).zip(hops);
+            let unsettled = nodes.find(|&(node, hops)| {
+                node != root
+                    && scene.is_on(usize::from(node))
+                    && match scene.way(root, node) {
+                        Way::Over(_) => hops == NO_WAY || scene.live_parent(root, node).is_none(),
+                        Way::Fallen => true,
+                        Way::Lost | Way::Unknown => hops != NO_WAY,
+                    }
+            });
+            unsettled.map(|(node, _)| (root, node))
+        })
+    }
 }

@@ -3,8 +3,8 @@
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
-/// Within a stated number of paces of the last fault the links are as the cables allow, and what was asked for over a cable that
-/// carries has ended.
+/// Within a stated number of paces of the last fault the links are as the cables allow, and trees lead to every root that is
+/// connected, and what was asked for over a cable that carries has ended. Ways are shortest soon after.
 #[derive(Debug)]
 pub(super) struct Convergence;
 

@@ -1,9 +1,15 @@
 //! One checker for each invariant of a mesh. Each sees every fact of every run.
 
+mod acyclic;
 mod agreement;
 mod books;
 mod convergence;
 mod once;
+mod one_parent;
+mod order;
+mod quiet;
+mod reaches;
+mod repairs;
 
 use std::fmt::Debug;
 
@@ -27,6 +33,12 @@ pub trait MeshChecker: Debug {
 /// All of them.
 pub(super) fn all() -> Vec<Box<dyn MeshChecker>> {
     vec![
+        Box::new(acyclic::Acyclic),
+        Box::<order::Order>::default(),
+        Box::new(one_parent::OneParent),
+        Box::<reaches::Reaches>::default(),
+        Box::new(repairs::Repairs),
+        Box::<quiet::Quiet>::default(),
         Box::<once::Once>::default(),
         Box::new(agreement::Agreement),
         Box::new(books::Books),

@@ -1,0 +1,137 @@
+//! Runs that leave nothing to a seed: every case of a list.
+
+use std::{fmt, ops::ControlFlow, ops::Range, str::FromStr};
+
+use super::{
+    failure::MeshFailure, figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace,
+    world::MeshWorld,
+};
+use crate::{options::UnknownName, seeds::on_every_core, shape::Shape};
+
+/// Round trips in a pace. No repair waits for one, but to see that what is silent is dead takes some.
+const PACE_RT: u32 = 20;
+
+/// Which list of cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exhaustive {
+    /// Each of the 63 ways in which the cables of a triangle can fail together, at every moment that matters.
+    Three,
+    /// Each cable and each node of a 4×4 grid, alone and in pairs.
+    Sixteen,
+}
+
+impl Exhaustive {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Three, Self::Sixteen];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Three => "three",
+            Self::Sixteen => "sixteen",
+        }
+    }
+
+    /// How many cases there are.
+    #[must_use]
+    pub fn cases(self) -> u64 {
+        match self {
+            Self::Three => three::cases(),
+            Self::Sixteen => sixteen::cases(),
+        }
+    }
+
+    /// How many of them, the first ones, are of one failure alone, or of the 63 ways at rest.
+    #[must_use]
+    pub fn first_cases(self) -> u64 {
+        match self {
+            Self::Three => three::first_cases(),
+            Self::Sixteen => sixteen::first_cases(),
+        }
+    }
+
+    /// What all of them are cabled as.
+    #[must_use]
+    pub fn shape(self) -> Shape {
+        match self {
+            Self::Three => Shape::ring(3),
+            Self::Sixteen => Shape::grid(4, 4),
+        }
+    }
+
+    /// The command that makes a case again.
+    #[must_use]
+    pub fn command(self, case: u64, options: &MeshOptions) -> String {
+        let mut command = format!("covalent sim mesh --exhaustive {self} --case {case}");
+        if let Some(mutant) = options.mutant {
+            command += &format!(" --mutant {mutant}");
+        }
+        command
+    }
+}
+
+/// Runs one case to its end: what happens is the list's, then everything comes to rest, is mended, and comes to rest again. With a `trace`,
+/// what happens is kept in it.
+pub fn run_case(
+    list: Exhaustive,
+    case: u64,
+    options: &MeshOptions,
+    trace: Option<Trace>,
+) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
+    let options = &MeshOptions {
+        pace_rt: PACE_RT,
+        ..options.clone()
+    };
+    let mut world =
+        MeshWorld::new(list.shape(), options, case, trace).replayed_by(list.command(case, options));
+    match list {
+        Exhaustive::Three => three::happen(case, &mut world),
+        Exhaustive::Sixteen => sixteen::happen(case, &mut world),
+    }
+    world.rest();
+    world.mend_everything();
+    world.rest();
+    world.finish()
+}
+
+/// Runs cases, and gives what they did together. `progress` is called after each with the number of those done, and may break off: then those
+/// done are what counts.
+///
+/// # Errors
+/// The lowest case that failed.
+pub fn run_cases(
+    list: Exhaustive,
+    cases: Range<u64>,
+    options: &MeshOptions,
+    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
+) -> Result<MeshReport, Box<MeshFailure>> {
+    let one = |case| run_case(list, case, options, None).0;
+    on_every_core(
+        cases,
+        one,
+        MeshReport::add,
+        |failure| failure.seed,
+        progress,
+    )
+}
+
+impl FromStr for Exhaustive {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|list| list.as_str() == text)
+            .ok_or_else(|| {
+                let names = Self::ALL.map(Self::as_str).to_vec();
+                UnknownName::new("list of cases", text.to_owned(), names)
+            })
+    }
+}
+
+impl fmt::Display for Exhaustive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,125 @@
+//! A lens between a cable and a node: what a neighbour says of trees is heard otherwise. For mutants alone.
+
+use std::collections::HashMap;
+
+use covalent_protocol::{
+    DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Node,
+    tree::{
+        Label,
+        note::{Item, NOTE_BYTES_MAX, Note, Writer},
+    },
+    wire::{
+        ETHERNET_HEADER_BYTES,
+        frame::{self, FrameWriter},
+        message::{self, Message},
+        slice::Kind,
+    },
+};
+
+use super::mutant::MeshMutant;
+use crate::shape::Spot;
+
+/// What is heard at each end of each cable.
+#[derive(Debug, Default)]
+pub(super) struct Lens {
+    /// What was said last of each root, by who hears it.
+    said: HashMap<(Spot, u64), Item>,
+}
+
+impl Lens {
+    /// A link came up or failed: what was said over it is said anew.
+    pub fn forget(&mut self, at: Spot) {
+        self.said.retain(|(spot, _), _| *spot != at);
+    }
+
+    /// The frame as a node hears it. What is to vanish is said of the hearer's own root instead, of which nobody can tell it anything: so
+    /// lengths and records stay.
+    pub fn show(
+        &mut self,
+        mutant: MeshMutant,
+        at: Spot,
+        own: u64,
+        node: &Node,
+        bytes: &mut Vec<u8>,
+    ) {
+        let Ok(records) = frame::parse(bytes, DEFAULT_ETHERTYPE) else {
+            return;
+        };
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let Some(mut writer) = FrameWriter::new(&mut buffer) else {
+            return;
+        };
+        let mut rest = records;
+        while !rest.is_empty()
+            && let Ok((message, behind)) = Message::split(rest)
+        {
+            let mut space = vec![0; message.payload_bytes()];
+            let payload = message.copy_payload(&mut space).unwrap_or_default();
+            let mut shown = [0; NOTE_BYTES_MAX];
+            let payload = match message.header.kind {
+                Kind::Note => match self.note(mutant, at, own, node, payload, &mut shown) {
+                    Some(len) => &shown[..len],
+                    None => payload,
+                },
+                _ => payload,
+            };
+            message::write(&message.header, payload, &mut writer);
+            rest = behind;
+        }
+        let (to, from) = bytes[..ETHERNET_HEADER_BYTES].split_at(6);
+        if let (Some(to), Some(from)) = (to.first_chunk(), from.first_chunk()) {
+            let len = writer.finish(*to, *from, DEFAULT_ETHERTYPE);
+            *bytes = buffer[..len].to_vec();
+        }
+    }
+
+    /// A note as it is heard, if otherwise than it was said; its length stays.
+    fn note(
+        &mut self,
+        mutant: MeshMutant,
+        at: Spot,
+        own: u64,
+        node: &Node,
+        payload: &[u8],
+        shown: &mut [u8; NOTE_BYTES_MAX],
+    ) -> Option<usize> {
+        let nothing = Item {
+            label: Label::of_root(1),
+            ..Item::bound(own, Label::of_root(1))
+        };
+        match (mutant, Note::read(payload).ok()?) {
+            (MeshMutant::DeafToDenied, Note::Denied(roots)) => {
+                let mut writer = Writer::denied(&mut shown[..payload.len()]);
+                roots.for_each(|_| writer.root(own));
+                writer.finish()
+            }
+            (_, Note::Advert(items)) => {
+                let mut writer = Writer::advert(&mut shown[..payload.len()]);
+                for item in items {
+                    let last = self.said.insert((at, item.root), item);
+                    let vanishes = match mutant {
+                        MeshMutant::DeafToLost => !item.hangs,
+                        MeshMutant::NeverSaysAgain => last == Some(item),
+                        _ => false,
+                    };
+                    let label = node.tree(item.root).map(|tree| tree.label);
+                    let nearer = label
+                        .filter(|_| mutant == MeshMutant::TakesAnybody && item.hangs)
+                        .filter(|label| label.rank() > 1 && label.is_credible())
+                        .map(|label| Label::new(label.wave(), label.rank() / 2));
+                    writer.item(match nearer {
+                        _ if vanishes => nothing,
+                        Some(label) => Item {
+                            label,
+                            child: false,
+                            ..item
+                        },
+                        None => item,
+                    });
+                }
+                writer.finish()
+            }
+            _ => None,
+        }
+    }
+}
