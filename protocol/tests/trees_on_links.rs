@@ -244,7 +244,7 @@ impl Rack {
     fn downs(&self, at: usize) -> Vec<DownReason> {
         let reason = |event: &LinkEvent| match event {
             LinkEvent::Down { reason, .. } => Some(*reason),
-            LinkEvent::Up { .. } => None,
+            _ => None,
         };
         self.hosts[at].links.iter().filter_map(reason).collect()
     }
