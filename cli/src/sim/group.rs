@@ -60,7 +60,7 @@ pub struct GroupArgs {
     /// Nodes, each with one member.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub nodes: Option<u8>,
-    /// What is cabled to what: line, ring, chords:N, full, grid[:WxH], torus[:WxH], random[:DEGREE], or a file with a cable in each line.
+    /// What is cabled to what: line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or a file with a cable in each line.
     #[arg(long, value_name = "SHAPE")]
     pub shape: Option<Form>,
     /// Classes of faults, with commas between, each of which occurs rarely or often.

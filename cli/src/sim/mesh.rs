@@ -61,7 +61,7 @@ pub struct MeshArgs {
     /// Nodes; 12, if the shape does not say how many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64))]
     pub nodes: Option<u16>,
-    /// What is cabled to what: line, ring, chords:N, full, grid[:WxH], torus[:WxH], random[:DEGREE], or a file with a cable in each line.
+    /// What is cabled to what: line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or a file with a cable in each line.
     #[arg(long, value_name = "SHAPE", default_value = "random")]
     pub shape: Form,
     /// Most cables at a node.
