@@ -385,7 +385,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 11);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 12);
     }
 
     #[test]

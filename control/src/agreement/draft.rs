@@ -122,9 +122,8 @@ mod tests {
         );
         std::fs::write(&path, "[node]\nnaem = 3\n").unwrap();
         let problems = read(&path).err().unwrap();
-        assert!(
-            problems[0].contains("node.toml:2:") && problems[0].contains("`node.naem`"),
-            "{problems:?}"
-        );
+        let is_it =
+            |problem: &&String| problem.contains("node.toml:2:") && problem.contains("`node.naem`");
+        assert_eq!(problems.iter().filter(is_it).count(), 1, "{problems:?}");
     }
 }
