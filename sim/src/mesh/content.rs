@@ -84,6 +84,8 @@ impl Content {
                 self.adverts += items.count() as u64;
                 FrameKind::Advert
             }
+            // It goes with each pace beside the ball, and says nothing new.
+            Some(Ok(Note::Digest(_))) => FrameKind::Ball,
             _ => FrameKind::Called,
         }
     }
@@ -92,7 +94,7 @@ impl Content {
 /// What is in a frame. If several things are, the one that stands last here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameKind {
-    /// Nothing but balls.
+    /// Nothing but balls, and digests beside them.
     Ball,
     /// A handshake.
     Handshake,
