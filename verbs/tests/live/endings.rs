@@ -152,6 +152,7 @@ fn a_subscriber_sees_events_and_the_daemons_end() {
         .unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     nodes.stop("b");
+    assert!(next(&mut client).contains("Stopping"));
     is_gone(client.next_event(Some(soon())));
     is_gone(client.status());
 }
