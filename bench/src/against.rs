@@ -71,6 +71,14 @@ const NAMES: &[(&str, &str)] = &[
         "INCR of Redis, one request of a connection under way",
     ),
     ("redis-pipelined", "the same with 64 under way"),
+    (
+        "redis-stream",
+        "XADD to a stream of Redis with two replicas, 64 under way",
+    ),
+    (
+        "etcd",
+        "writes to three members of etcd, by its own benchmark",
+    ),
     ("records", "records that nobody looks at: the port's limit"),
     ("covalent-port", "ours: frames into an application's pipe"),
     ("covalent-pipe", "ours: a pipe with its session"),
@@ -94,6 +102,15 @@ const NAMES: &[(&str, &str)] = &[
     (
         "covalent-add",
         "ours: additions of an application at another node",
+    ),
+    (
+        "covalent-multicast",
+        "ours: messages in one order to all members of a group, all sending",
+    ),
+    ("covalent-multicast-one", "the same, one of them sending"),
+    (
+        "covalent-multicast-lone",
+        "the same, one message under way at a time",
     ),
     (
         "covalent-lane-add",

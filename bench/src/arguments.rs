@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    against::Against, latency::Latency, loss::Loss, perftest::Perftest, rate::Rate,
-    repeats::Repeats,
+    against::Against, latency::Latency, loss::Loss, multicast::Multicast, perftest::Perftest,
+    rate::Rate, repeats::Repeats,
 };
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
@@ -22,6 +22,7 @@ use crate::{
         sudo covalent-bench rate --against af_packet,dpdk-af_xdp --results bench/results\n  \
         sudo covalent-bench streams --against dpdk-memif,ring --tests echo,one-way\n  \
         sudo covalent-bench atomics --against redis --repeats-max 100 --spread-max 0.02\n  \
+        sudo covalent-bench multicast --against etcd,redis-stream --members 4\n  \
         sudo covalent-bench failover --against tcp --format json\n  \
         covalent-bench page bench/results/streams-1700000000000.json"
 )]
@@ -42,6 +43,8 @@ pub enum Action {
     Streams(Streams),
     /// Atomic additions a second to a counter at another node: at least 5 times the rate of Redis' INCR, pipelined (as root).
     Atomics(Atomics),
+    /// Messages that all members of a group deliver in one order: at least 1 M deliveries a second in a group of 4, and 10 times the writes of etcd (as root).
+    Multicast(Multicast),
     /// Links that are cut under load: p99 below 1 ms from the cut to the first completion over the other link; beside TCP on a cable that is cut (as root).
     Failover(Failover),
     /// Round trips and recovery beside TCP on one cable that loses frames and is cut (as root).
@@ -56,6 +59,9 @@ pub enum Action {
     Idle(Wire),
     /// Writes docs/performance.md and its plots from a result of `streams` and the last ones of the other measurements beside it.
     Page(Page),
+    /// One of the members that `multicast` starts; what it is told comes by its standard input.
+    #[command(hide = true)]
+    Member,
     /// One of the processes that `streams` and `latency` start.
     #[command(hide = true)]
     Role {

@@ -21,11 +21,13 @@ mod latency;
 mod link_end;
 mod loss;
 mod messenger;
+mod multicast;
 mod node;
 mod perftest;
 mod plot_files;
 mod rate;
 mod repeats;
+mod servers;
 mod stage;
 mod stop;
 mod streams;
@@ -100,6 +102,11 @@ fn run(action: &Action) -> Result<bool> {
             prepare_wire(&options.wire)?;
             atomics::measure(options)
         }
+        Action::Multicast(options) => {
+            prepare_root(&options.output)?;
+            multicast::measure(options)
+        }
+        Action::Member => multicast::member().map(|()| true),
         Action::Page(page) => streams::write_page(page).map(|()| true),
         Action::Role { socket } => streams::play(socket).map(|()| true),
     }

@@ -30,8 +30,10 @@ pub struct Plan<'a> {
     pub idle: &'a str,
     /// Core of its one lane; `None` lets it float.
     pub core: Option<usize>,
-    /// Interfaces, each a port of the same name; without any the node is alone.
+    /// Interfaces, each a port of the same name; without any, and without cables, the node is alone.
     pub interfaces: &'a [&'a str],
+    /// Cables in memory: each a port, and where its two ends meet.
+    pub cables: &'a [(String, PathBuf)],
     /// Whether the ports run the link protocol.
     pub link: bool,
     /// Descriptors in each ring.
@@ -64,11 +66,21 @@ impl Plan<'_> {
         let faults = if *faulty { "[port.faults]\n" } else { "" };
         let place = place.display();
         // A daemon wants a port; on a cable that nobody else joins nothing happens.
-        let cable = if self.interfaces.is_empty() {
+        let lonely = if self.interfaces.is_empty() && self.cables.is_empty() {
             format!("[[port]]\nname = \"none\"\nkind = \"cable\"\npath = \"{place}/cable.sock\"\n")
         } else {
             String::new()
         };
+        let cables: String = self
+            .cables
+            .iter()
+            .map(|(name, path)| {
+                let path = path.display();
+                format!(
+                    "[[port]]\nname = \"{name}\"\nlink = {link}\nkind = \"cable\"\npath = \"{path}\"\n{faults}"
+                )
+            })
+            .collect();
         let ports: String = self
             .interfaces
             .iter()
@@ -81,7 +93,7 @@ impl Plan<'_> {
             .collect();
         format!(
             "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
-             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}{cable}"
+             [dataplane]\nidle = \"{idle}\"\n[link]\n{settings}[[lane]]\n{core}{ports}{cables}{lonely}"
         )
     }
 }
@@ -256,6 +268,7 @@ mod tests {
             idle: "poll",
             core: Some(1),
             interfaces: &["a0", "a1"],
+            cables: &[],
             link: true,
             ring_slots: 512,
             link_settings: &[("slots", 255), ("event_ratio", 8)],
@@ -281,11 +294,20 @@ mod tests {
         let config = covalent_api::config::Config::parse(&alone.toml(Path::new("/tmp/x")), "plan")
             .expect("a good file");
         assert_eq!(config.port.len(), 1);
+        let cables = [("c1".to_owned(), PathBuf::from("/tmp/x/c1.sock"))];
+        let cabled = Plan {
+            cables: &cables,
+            ..alone
+        };
+        let config = covalent_api::config::Config::parse(&cabled.toml(Path::new("/tmp/x")), "plan")
+            .expect("a good file");
+        assert_eq!((config.port.len(), &*config.port[0].name), (1, "c1"));
         let floating = Plan {
             core: None,
             interfaces: &["a0"],
+            cables: &[],
             faulty: false,
-            ..alone
+            ..cabled
         };
         assert!(
             covalent_api::config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")

@@ -34,6 +34,13 @@ impl Namespace {
             .unwrap_or_else(|_| bail!("the thread that makes a network namespace failed"))
     }
 
+    /// One whose loopback interface is up.
+    pub fn with_loopback() -> Result<Self> {
+        let namespace = Self::new()?;
+        namespace.within(|| ip(&["link", "set", "lo", "up"]))?;
+        Ok(namespace)
+    }
+
     /// The calling thread's.
     pub fn current() -> Result<Self> {
         let file =

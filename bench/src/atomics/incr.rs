@@ -4,8 +4,15 @@ use std::{net::SocketAddr, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{process::Running, results::SideName, server::Server};
-use crate::{arguments::Wire, beside::join, cores::Cores, latency::server_at, stage::Stage};
+use super::results::SideName;
+use crate::{
+    arguments::Wire,
+    beside::join,
+    cores::Cores,
+    latency::server_at,
+    servers::{Running, redis::Server},
+    stage::Stage,
+};
 
 const PORT: u16 = 6379;
 
@@ -90,7 +97,7 @@ impl Load {
             self.pipeline, self.connections
         );
         let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let client = Running::client(&stage.a, cores.near, "redis-benchmark", &arguments)?;
+        let client = Running::client(&stage.a, Some(cores.near), "redis-benchmark", &arguments)?;
         let command = client.command.clone();
         let text = client.wait(PATIENCE)?;
         let rate = requests_per_second(&text)
@@ -108,7 +115,8 @@ fn value(stage: &Stage, cores: Cores) -> Result<u64> {
     let server = server_at();
     let arguments = format!("-h {server} -p {PORT} GET counter:__rand_int__");
     let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-    let text = Running::client(&stage.a, cores.near, "redis-cli", &arguments)?.wait(PATIENCE)?;
+    let text =
+        Running::client(&stage.a, Some(cores.near), "redis-cli", &arguments)?.wait(PATIENCE)?;
     text.trim()
         .parse()
         .with_context(|| format!("the key is {text:?}"))

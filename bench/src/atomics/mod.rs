@@ -15,19 +15,17 @@ mod goals;
 mod in_lane;
 mod incr;
 mod ours;
-mod process;
 mod results;
 mod section;
-mod server;
 mod table;
 
 use anyhow::{Context, Result};
 
+pub use self::section::section;
 use self::{
     incr::Load,
     results::{Figures, Results, Setup, SideName},
 };
-pub use self::{process::version, section::section, server::Server};
 use crate::{
     against::{self, Candidate},
     arguments::Atomics,
@@ -36,6 +34,7 @@ use crate::{
     kept::{Kept, now_unix_ms},
     latency::give_addresses,
     node::find_daemon,
+    servers::redis,
     stage::Stage,
     streams::without_places,
     summary::Summary,
@@ -55,7 +54,7 @@ pub fn measure(options: &Atomics) -> Result<bool> {
     let mut rows = chosen(&options.against.against)?;
     let asks_redis = rows.iter().any(|row| matches!(row.way, Way::Redis(_)));
     let redis = if asks_redis {
-        process::version()?
+        redis::version()?
     } else {
         String::new()
     };

@@ -57,6 +57,7 @@ pub fn slice(stage: &Stage, cores: Cores, arguments: &Wire, daemon: &Path) -> Re
             idle: "poll",
             core: Some(core),
             interfaces: &[interface],
+            cables: &[],
             link: true,
             ring_slots: arguments.ring_slots,
             link_settings: &[("slots", SLOTS as u32)],

@@ -193,6 +193,7 @@ fn start(stage: &Stage, cores: Cores, arguments: &Failover, daemon: &Path) -> Re
             idle: "poll",
             core: Some(core),
             interfaces,
+            cables: &[],
             link: true,
             ring_slots: arguments.ring_slots,
             link_settings: &settings,

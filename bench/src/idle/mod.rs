@@ -39,6 +39,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             idle: "adaptive",
             core: None,
             interfaces,
+            cables: &[],
             link: true,
             ring_slots: arguments.ring_slots,
             link_settings: &[],

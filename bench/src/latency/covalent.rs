@@ -180,6 +180,7 @@ impl Side {
             idle: "poll",
             core: Some(core),
             interfaces,
+            cables: &[],
             link: true,
             ring_slots: scene.ring_slots,
             link_settings: &[],

@@ -141,6 +141,7 @@ fn start(scene: &Scene<'_>) -> Result<Node> {
         idle: "poll",
         core: Some(scene.cores.far),
         interfaces: &["b0"],
+        cables: &[],
         link: true,
         ring_slots: scene.ring_slots,
         link_settings: &[],

@@ -21,9 +21,9 @@ use super::{
     sockets::{give_addresses, server_at},
 };
 use crate::{
-    atomics::{self, Server},
     beside::join,
     cores::pin,
+    servers::redis::{self, Server},
     streams::Description,
 };
 
@@ -84,7 +84,7 @@ impl Peer for Redis {
     }
 
     fn prepare(&mut self, scene: &Scene<'_>) -> Result<Description> {
-        let version = atomics::version()?;
+        let version = redis::version()?;
         give_addresses(scene.stage()?)?;
         let command = with_server(scene, |server| Ok(server.command()))?;
         let under_way = match self.under_way_max {

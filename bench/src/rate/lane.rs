@@ -38,6 +38,7 @@ pub fn slice(turn: &Turn<'_>) -> Result<(Slice, Running)> {
         idle: "poll",
         core: Some(turn.cores.far),
         interfaces: &["b0"],
+        cables: &[],
         link: false,
         ring_slots: turn.ring_slots,
         link_settings: &[],

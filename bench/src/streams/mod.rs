@@ -48,7 +48,7 @@ use crate::{
 use case::{Case, Test};
 use contestant::{Contestant, Ours, Outcome};
 use part::Side;
-use progress::Progress;
+pub use progress::Progress;
 use results::{Figure, Results, Setup};
 use sweeps::Sweeps;
 use testpmd::{Join, TestpmdPair};
@@ -173,6 +173,7 @@ pub fn write_page(page: &Page) -> Result<()> {
         + &crate::latency::section(&page.results, &page.out)?
         + &crate::exchanges::section(&page.results)?
         + &crate::atomics::section(&page.results)?
+        + &crate::multicast::section(&page.results)?
         + &crate::failover::section(&page.results)?
         + &crate::loss::section(&page.results, &page.out)?
         + &crate::perftest::section(&page.results)?

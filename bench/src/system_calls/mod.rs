@@ -50,6 +50,7 @@ pub fn measure(arguments: &Wire) -> Result<bool> {
             idle: "poll",
             core: Some(core),
             interfaces: &[interface],
+            cables: &[],
             link: true,
             ring_slots: arguments.ring_slots,
             link_settings: &[],

@@ -1,11 +1,11 @@
-//! Processes of Redis, each pinned to a core and in a namespace.
+//! Processes of others, each in a namespace, pinned to a core where it should be.
 
 use std::{
     fs::File,
     io::{self, Read},
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -20,31 +20,6 @@ use crate::{cores::pin, ends_with_this::ends_with_this, stage::Namespace, stop};
 /// How long one may take to end once it is asked to.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// Names of the server's program. In Debian it is one with the checker of its files: the package `redis-tools` has it under that name
-/// alone, without a service that starts by itself, and what it is depends on the name that it is called by.
-const SERVERS: [&str; 2] = ["redis-server", "redis-check-rdb"];
-
-/// The name that makes the program a server.
-const AS_SERVER: &str = "redis-server";
-
-/// The version of the server, in its own words.
-pub fn version() -> Result<String> {
-    for program in SERVERS {
-        let answer = Command::new(program)
-            .arg0(AS_SERVER)
-            .arg("--version")
-            .output();
-        match answer {
-            Ok(answer) => return Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("starting {program}")),
-        }
-    }
-    bail!(
-        "there is no redis-server: install the Debian package redis-tools (scripts/install-packages bench)"
-    )
-}
-
 /// A running process. It ends with this value.
 ///
 /// It belongs to the thread that starts it, which is pinned to its core from then on and must not end before it.
@@ -56,72 +31,88 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the server with what it writes going to `log`.
+    /// Starts `program`, called `name`, with what it writes going to `log`; `None` if there is no such program.
     pub fn server(
         namespace: &Namespace,
-        core: usize,
+        core: Option<usize>,
+        (program, name): (&Path, &str),
         arguments: &[String],
         log: &Path,
-    ) -> Result<Self> {
-        for program in SERVERS {
-            let mut command = Command::new(program);
-            command
-                .arg0(AS_SERVER)
-                .args(arguments)
-                .stdin(Stdio::null())
-                .stdout(File::create(log).context("making a log")?)
-                .stderr(Stdio::null());
-            match Self::start(namespace, core, command)? {
-                Some(child) => {
-                    return Ok(Self {
-                        child,
-                        command: format!("{AS_SERVER} {}", arguments.join(" ")),
-                    });
-                }
-                None => continue,
-            }
-        }
-        bail!("there is no redis-server: install the Debian package redis-tools")
+    ) -> Result<Option<Self>> {
+        let mut command = Command::new(program);
+        command
+            .arg0(name)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(File::create(log).context("making a log")?)
+            .stderr(Stdio::null());
+        let child = Self::start(namespace, core, command)?;
+        Ok(child.map(|child| Self {
+            child,
+            command: format!("{name} {}", arguments.join(" ")),
+        }))
     }
 
     /// Starts `program`, whose output is read by [`Running::wait`].
     pub fn client(
         namespace: &Namespace,
-        core: usize,
-        program: &str,
+        core: Option<usize>,
+        program: impl AsRef<Path>,
         arguments: &[String],
     ) -> Result<Self> {
+        let program = program.as_ref();
         let mut command = Command::new(program);
         command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let child = Self::start(namespace, core, command)?.with_context(|| {
-            format!("there is no {program}: install the Debian package redis-tools")
-        })?;
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        let name = name.to_string_lossy();
+        let child = Self::start(namespace, core, command)?
+            .with_context(|| format!("there is no {name}: run scripts/install-packages bench"))?;
         Ok(Self {
             child,
-            command: format!("{program} {}", arguments.join(" ")),
+            command: format!("{name} {}", arguments.join(" ")),
         })
     }
 
     /// `None` if there is no such program.
-    fn start(namespace: &Namespace, core: usize, mut command: Command) -> Result<Option<Child>> {
+    fn start(
+        namespace: &Namespace,
+        core: Option<usize>,
+        mut command: Command,
+    ) -> Result<Option<Child>> {
         // Inherited by the process.
-        pin(core)?;
+        core.map_or(Ok(()), pin)?;
         // A Ctrl-C on the terminal is for the measurement, which then ends its processes in order.
         command.process_group(0);
         ends_with_this(&mut command);
         namespace.within(|| match command.spawn() {
             Ok(child) => Ok(Some(child)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).context("starting a process of Redis"),
+            Err(error) => Err(error).context("starting a process"),
         })
     }
 
     /// Waits until it ends by itself, and gives what it wrote. A few lines, which a pipe holds.
-    pub fn wait(mut self, patience: Duration) -> Result<String> {
+    ///
+    /// # Errors
+    /// It does not end within `patience`, or it failed.
+    pub fn wait(self, patience: Duration) -> Result<String> {
+        let command = self.command.clone();
+        let (status, text) = self.wait_for_end(patience)?;
+        if !status.success() {
+            bail!("`{command}` failed ({status}): {text}");
+        }
+        Ok(text)
+    }
+
+    /// As [`Running::wait`] for one that says by its status what it thinks of what it wrote.
+    ///
+    /// # Errors
+    /// It does not end within `patience`.
+    pub fn wait_for_end(mut self, patience: Duration) -> Result<(ExitStatus, String)> {
         let deadline = Instant::now() + patience;
         let status = loop {
             if let Some(status) = self.child.try_wait().context("asking after a process")? {
@@ -137,10 +128,7 @@ impl Running {
             out.read_to_string(&mut text)
                 .context("reading what a process wrote")?;
         }
-        if !status.success() {
-            bail!("`{}` failed ({status}): {text}", self.command);
-        }
-        Ok(text)
+        Ok((status, text))
     }
 }
 

@@ -1,0 +1,246 @@
+//! A member, as a process of its own.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::Hasher,
+    io::{self, BufRead, Write},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use covalent_verbs::{Device, Group, GroupEvent, GroupOptions, Life, Verbs};
+use nix::time::{ClockId, clock_gettime};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::task::{Begin, Reached, Task, Told, Way};
+
+/// Verbs under way at most: what a group of eight asks for.
+const DEPTH: u32 = 128;
+
+const GROUP: &str = "bench";
+
+/// Messages between two looks at what came.
+const MESSAGES_AT_A_TIME: usize = 64;
+
+/// The last word of each sender has this many bytes more than its messages.
+const LAST_IS_LONGER_BYTES: usize = 1;
+
+/// Does what it is told by the standard input, and tells it by the standard output.
+///
+/// # Errors
+/// The group stopped, a message was lost or changed, or the measurement went away.
+pub fn member() -> Result<()> {
+    let task: Task = heard()?;
+    let device = Device::attach(&task.socket, "bench-member").context("attaching to covalentd")?;
+    let mut verbs = device
+        .verbs_with_depth(DEPTH)
+        .context("opening a verb queue")?;
+    let options = GroupOptions::new().members_max(task.members);
+    let seat = device
+        .group_seat(GROUP, options)
+        .context("taking a seat in the group")?;
+    say(&Reached::from(seat.contact()))?;
+    let begin: Begin = heard()?;
+    let contacts: Vec<_> = begin
+        .contacts
+        .iter()
+        .map(|&contact| contact.into())
+        .collect();
+    let group = seat.begin(&contacts).context("beginning the group")?;
+    let mut member = Member::new(&task, &begin, group);
+    member.run(&mut verbs)?;
+    say(&member.told())?;
+    // The others may still want something of this one: it stays until the measurement lets it go.
+    let mut rest = String::new();
+    while member.group.poll(&mut verbs)?.is_some() {}
+    io::stdin()
+        .lock()
+        .read_line(&mut rest)
+        .context("waiting for the end")?;
+    Ok(())
+}
+
+struct Member<'d> {
+    group: Group<'d>,
+    sends: bool,
+    lone: bool,
+    senders: u8,
+    window_ns: [u64; 2],
+    /// The message that is sent next; its first word is its number.
+    message: Vec<u8>,
+    sent: u64,
+    said_last: bool,
+    delivered: u64,
+    counted: u64,
+    last_words: u8,
+    hasher: DefaultHasher,
+    /// When the message under way was sent.
+    under_way_since_ns: Option<u64>,
+    round_trips_ns: Vec<u64>,
+}
+
+impl<'d> Member<'d> {
+    fn new(task: &Task, begin: &Begin, group: Group<'d>) -> Self {
+        Self {
+            group,
+            sends: task.way == Way::All || task.member == 0,
+            lone: task.way == Way::Lone,
+            senders: if task.way == Way::All {
+                task.members
+            } else {
+                1
+            },
+            window_ns: begin.window_ns,
+            message: vec![0x5a; task.bytes as usize],
+            sent: 0,
+            said_last: false,
+            delivered: 0,
+            counted: 0,
+            last_words: 0,
+            hasher: DefaultHasher::new(),
+            under_way_since_ns: None,
+            round_trips_ns: Vec::new(),
+        }
+    }
+
+    /// Until every sender's last word is delivered.
+    fn run(&mut self, verbs: &mut Verbs<'_>) -> Result<()> {
+        let mut now_ns = now_ns()?;
+        while self.last_words < self.senders {
+            let mut idle = !self.send(now_ns)?;
+            for _ in 0..MESSAGES_AT_A_TIME * usize::from(self.senders) {
+                if !self.take(verbs, now_ns, false)? {
+                    break;
+                }
+                idle = false;
+            }
+            if idle && self.last_words < self.senders {
+                self.take(verbs, now_ns, true)?;
+            }
+            now_ns = self::now_ns()?;
+        }
+        Ok(())
+    }
+
+    /// Whether something was sent.
+    fn send(&mut self, now_ns: u64) -> Result<bool> {
+        if !self.sends || self.said_last || (self.lone && self.under_way_since_ns.is_some()) {
+            return Ok(false);
+        }
+        if now_ns >= self.window_ns[1] {
+            let last = vec![0xa5; self.message.len() + LAST_IS_LONGER_BYTES];
+            self.said_last = self.multicast(&last)?;
+            return Ok(self.said_last);
+        }
+        let at_a_time = if self.lone { 1 } else { MESSAGES_AT_A_TIME };
+        let before = self.sent;
+        for _ in 0..at_a_time {
+            let mut message = std::mem::take(&mut self.message);
+            message[..8].copy_from_slice(&(self.sent + 1).to_le_bytes());
+            let taken = self.multicast(&message);
+            self.message = message;
+            if !taken? {
+                break;
+            }
+            self.sent += 1;
+            self.under_way_since_ns = Some(now_ns);
+        }
+        Ok(self.sent > before)
+    }
+
+    /// Whether there was room.
+    fn multicast(&mut self, message: &[u8]) -> Result<bool> {
+        match self.group.multicast(message) {
+            Ok(_) => Ok(true),
+            Err(covalent_verbs::Error::GroupFull { .. }) => Ok(false),
+            Err(error) => Err(error).context("multicasting"),
+        }
+    }
+
+    /// Takes an event, waiting for it if `patient`; whether there was one.
+    fn take(&mut self, verbs: &mut Verbs<'_>, now_ns: u64, patient: bool) -> Result<bool> {
+        let own = self.group.life();
+        let event = if patient {
+            Some(self.group.next(verbs).context("waiting for the group")?)
+        } else {
+            self.group.poll(verbs).context("asking the group")?
+        };
+        match event {
+            None => return Ok(false),
+            Some(GroupEvent::Delivered {
+                sender,
+                sequence,
+                data,
+                ..
+            }) => {
+                note(&mut self.hasher, sender.life, sequence, data);
+                if data.len() > self.message.len() {
+                    self.last_words += 1;
+                    return Ok(true);
+                }
+                let number = data.first_chunk().copied().map(u64::from_le_bytes);
+                ensure!(
+                    number == Some(sequence) && data.len() == self.message.len(),
+                    "message {sequence} of {:?} came changed",
+                    sender.life
+                );
+                self.delivered += 1;
+                let [begin, end] = self.window_ns;
+                let counts = (begin..end).contains(&now_ns);
+                self.counted += u64::from(counts);
+                if sender.life == own && self.lone {
+                    let since = self.under_way_since_ns.take().unwrap_or(now_ns);
+                    if counts {
+                        self.round_trips_ns
+                            .push(self::now_ns()?.saturating_sub(since));
+                    }
+                }
+            }
+            Some(GroupEvent::Stopped { why, .. }) => bail!("the group stopped: {why:?}"),
+            Some(GroupEvent::Left) => bail!("this member left"),
+            Some(_) => {}
+        }
+        Ok(true)
+    }
+
+    fn told(&mut self) -> Told {
+        Told {
+            counted: self.counted,
+            delivered: self.delivered,
+            hash: self.hasher.finish(),
+            batches: self.group.counters().batches,
+            sent: self.sent,
+            round_trips_ns: std::mem::take(&mut self.round_trips_ns),
+        }
+    }
+}
+
+/// What all members must agree on: the order, and each message's beginning, which tells its number.
+fn note(hasher: &mut DefaultHasher, sender: Life, sequence: u64, data: &[u8]) {
+    hasher.write_u64(sender.0);
+    hasher.write_u64(sequence);
+    hasher.write(&data[..8]);
+}
+
+/// The machine's monotonic clock, which is the same for all processes.
+pub fn now_ns() -> Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).context("asking for the time")?;
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec()).unwrap_or(0);
+    Ok(seconds * 1_000_000_000 + rest)
+}
+
+fn heard<T: DeserializeOwned>() -> Result<T> {
+    let mut line = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .context("reading what to do")?;
+    serde_json::from_str(&line).context("this is started by `covalent-bench multicast`")
+}
+
+fn say(what: &impl Serialize) -> Result<()> {
+    let line = serde_json::to_string(what).context("writing JSON")?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").context("telling")?;
+    out.flush().context("telling")
+}

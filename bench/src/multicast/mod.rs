@@ -1,0 +1,200 @@
+//! Messages that all members of a group deliver in one order, beside what else puts writes into one order on several nodes.
+//!
+//! ```text
+//!   member ◄─► covalentd      four of each; a cable in memory between every two daemons            [ours]
+//!   etcdctl check perf ◄─ loopback ─► three members of etcd                                         [etcd]
+//!   redis-benchmark ◄─ loopback ─► redis-server ─ loopback ─► two replicas                          [redis-stream]
+//! ```
+//! No process is pinned: four nodes share what cores there are, and so do the peers' processes.
+
+mod goals;
+mod member;
+mod options;
+mod ours;
+mod results;
+mod section;
+mod stream;
+mod table;
+mod task;
+
+use anyhow::{Context, Result};
+
+pub use self::{member::member, options::Multicast, section::section};
+use self::{
+    results::{Figures, Results, Setup, Side},
+    task::Way,
+};
+use crate::{
+    against::{self, Candidate},
+    host::Host,
+    kept::{Kept, now_unix_ms},
+    node::find_daemon,
+    servers::{etcd, redis},
+    stage::Namespace,
+    stop,
+    streams::{Progress, without_places},
+    summary::Summary,
+    watch::Watch,
+};
+
+/// Measures all sides in turn and tells them. Whether every goal is met.
+pub fn measure(options: &Multicast) -> Result<bool> {
+    let daemon = find_daemon(options.covalentd.as_deref())?;
+    let mut rows = chosen(options)?;
+    let programs = rows
+        .iter()
+        .any(|row| row.side == Side::Etcd)
+        .then(etcd::Programs::find)
+        .transpose()?;
+    let redis = rows
+        .iter()
+        .any(|row| matches!(row.side, Side::RedisStream { .. }))
+        .then(redis::version)
+        .transpose()?;
+    let began_unix_ms = now_unix_ms();
+    let (host, watch) = (Host::look(), Watch::begin()?);
+    let namespace = Namespace::with_loopback()?;
+    let progress = Progress::new(rows.len() as u64 * u64::from(options.repeats.least));
+    let mut rounds = 0;
+    while options.repeats.goes_on(rounds, medians(&rows).iter()) {
+        rounds += 1;
+        for row in &mut rows {
+            stop::check()?;
+            progress.step(&format!("round {rounds}: {}", row.side.words()));
+            match (row.side, &programs) {
+                (Side::Covalent { way, bytes }, _) => {
+                    let slice = ours::slice(options, &daemon, way, bytes)?;
+                    row.take(slice.messages_per_s, slice.commands);
+                    row.deliveries.push(slice.deliveries_per_s);
+                    row.batch.push(slice.messages_per_batch);
+                    row.round_trips.extend(slice.round_trips_ns);
+                }
+                (Side::Etcd, Some(programs)) => {
+                    let cluster = etcd::Cluster::start(programs, &namespace)?;
+                    let (rate, command) = cluster.writes_per_second()?;
+                    let mut commands = cluster.commands();
+                    commands.push(command);
+                    row.take(rate, commands);
+                }
+                (Side::Etcd, None) => {}
+                (Side::RedisStream { bytes }, _) => {
+                    let (rate, commands) = stream::slice(&namespace, bytes, options.slice())?;
+                    row.take(rate, commands);
+                }
+            }
+        }
+    }
+    progress.done();
+    let sides = rows.iter().map(Row::figures).collect::<Result<Vec<_>>>()?;
+    let mut results = Results {
+        name: Results::NAME.to_owned(),
+        began_unix_ms,
+        host: host.seen_by(watch)?,
+        setup: Setup {
+            rounds,
+            spread_max: options.repeats.spread_max,
+            slice_ms: u64::try_from(options.slice().as_millis()).unwrap_or(u64::MAX),
+            members: options.members,
+            idle: options.idle.to_string(),
+            etcd: programs.map(|programs| programs.version),
+            redis,
+        },
+        sides,
+        goals: Vec::new(),
+    };
+    results.goals = goals::judge(&results);
+    results.tell(&options.output)?;
+    Ok(results.goals.iter().all(|verdict| verdict.met) && results.settled().is_within())
+}
+
+/// One side, and what it was measured at.
+struct Row {
+    side: Side,
+    messages: Vec<f64>,
+    deliveries: Vec<f64>,
+    batch: Vec<f64>,
+    round_trips: Vec<u64>,
+    commands: Vec<String>,
+}
+
+/// Those whom `--against` names, and ours, in the order in which they take turns.
+fn chosen(options: &Multicast) -> Result<Vec<Row>> {
+    let ours = |way| {
+        let sizes = options.sizes.iter();
+        sizes
+            .map(|&bytes| Side::Covalent { way, bytes })
+            .collect::<Vec<_>>()
+    };
+    let streams = options.sizes.iter();
+    let all: [(&'static str, Vec<Side>); 5] = [
+        ("covalent-multicast", ours(Way::All)),
+        ("covalent-multicast-one", ours(Way::One)),
+        ("covalent-multicast-lone", ours(Way::Lone)),
+        ("etcd", vec![Side::Etcd]),
+        (
+            "redis-stream",
+            streams.map(|&bytes| Side::RedisStream { bytes }).collect(),
+        ),
+    ];
+    let candidates: Vec<Candidate> = all
+        .iter()
+        .map(|(name, _)| Candidate {
+            name,
+            is_ours: name.starts_with("covalent-"),
+        })
+        .collect();
+    let names = against::chosen(&options.against.against, Results::NAME, &candidates)?;
+    Ok(all
+        .into_iter()
+        .filter(|(name, _)| names.contains(name))
+        .flat_map(|(_, sides)| sides)
+        .map(Row::new)
+        .collect())
+}
+
+fn medians(rows: &[Row]) -> Vec<Summary> {
+    rows.iter()
+        .filter_map(|row| Summary::of(row.messages.clone()))
+        .collect()
+}
+
+impl Row {
+    const fn new(side: Side) -> Self {
+        Self {
+            side,
+            messages: Vec::new(),
+            deliveries: Vec::new(),
+            batch: Vec::new(),
+            round_trips: Vec::new(),
+            commands: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, messages_per_s: f64, commands: Vec<String>) {
+        self.messages.push(messages_per_s);
+        self.commands = commands
+            .iter()
+            .map(|command| without_places(command))
+            .collect();
+    }
+
+    fn figures(&self) -> Result<Figures> {
+        let mut sorted = self.round_trips.clone();
+        sorted.sort_unstable();
+        let at = |part: f64| {
+            let index = (sorted.len() as f64 * part) as usize;
+            sorted
+                .get(index.min(sorted.len().saturating_sub(1)))
+                .map(|&ns| ns as f64 / 1e3)
+        };
+        Ok(Figures {
+            side: self.side,
+            messages_per_s: Summary::of(self.messages.clone()).context("nothing was measured")?,
+            deliveries_per_s: Summary::of(self.deliveries.clone()),
+            messages_per_batch: Summary::of(self.batch.clone()).map(|batch| batch.median),
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            commands: self.commands.clone(),
+        })
+    }
+}

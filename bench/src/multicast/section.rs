@@ -1,0 +1,112 @@
+//! The section of the page about performance.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::Result;
+
+use super::{
+    results::Results,
+    stream::{CONNECTIONS, PIPELINE},
+};
+use crate::{kept::Kept as _, streams::told_command};
+
+/// The section from the last result beside `results`; it says so where there is none.
+pub fn section(results: &Path) -> Result<String> {
+    Ok(text(Results::last_beside(results)?.as_ref()))
+}
+
+fn text(results: Option<&Results>) -> String {
+    let mut out = "\n## Multicast in one order, beside etcd and a stream of Redis\n\n".to_owned();
+    // Writing to a string cannot fail, here and below.
+    let Some(results) = results else {
+        let _ = writeln!(
+            out,
+            "Not measured: `covalent-bench multicast --results bench/results` does, as root."
+        );
+        return out;
+    };
+    let setup = &results.setup;
+    let _ = writeln!(
+        out,
+        "A group of {} members, each a process with a daemon of its own, every two daemons joined by a cable in memory. A message is delivered when all\n\
+         members have it; all delivered the same ones in the same order, which is checked in each slice. *Messages* are those put into the order, *deliveries* what all\n\
+         members together took. Beside it, on the loopback interface: three members of etcd with their data in memory and `--unsafe-no-fsync`, asked by\n\
+         `etcdctl check perf`, whose writes have 1,280 bytes and are in a log that outlives processes, as ours are not; and a stream of Redis with two replicas,\n\
+         `redis-benchmark -P {PIPELINE} -c {CONNECTIONS}`, whose replicas follow without anybody waiting for them: it is told and not judged. All sides took\n\
+         turns {} times, {} ms each, etcd for a minute; medians (least to most), per second. Microseconds are from a message to its delivery at its sender.\n\n\
+         | | messages/s | deliveries/s | messages in a batch | p50 us | p99 us |\n|---|---:|---:|---:|---:|---:|",
+        setup.members, setup.rounds, setup.slice_ms
+    );
+    let number = |figure: Option<f64>, digits: usize| {
+        figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.digits$}"))
+    };
+    for side in &results.sides {
+        let rate = &side.messages_per_s;
+        let deliveries = side.deliveries_per_s.as_ref().map(|rate| rate.median);
+        let _ = writeln!(
+            out,
+            "| {} | {:.0} ({:.0}–{:.0}) | {} | {} | {} | {} |",
+            side.side.words(),
+            rate.median,
+            rate.min,
+            rate.max,
+            number(deliveries, 0),
+            number(side.messages_per_batch, 1),
+            number(side.p50_us, 0),
+            number(side.p99_us, 0),
+        );
+    }
+    let _ = writeln!(out, "\n| goal | | ratio |\n|---|---|---:|");
+    for verdict in &results.goals {
+        let met = if verdict.met { "met" } else { "**missed**" };
+        let _ = writeln!(out, "| {} | {met} | {:.2} |", verdict.target, verdict.ratio);
+    }
+    let host = &results.host;
+    let none = || "not measured".to_owned();
+    let _ = writeln!(
+        out,
+        "\n| | |\n|---|---|\n\
+         | mode | {} |\n\
+         | etcd | {} |\n\
+         | Redis | {} |\n\
+         | medians | {} |\n\
+         | machine | {} |\n\
+         | measured | `{}` |",
+        setup.words(),
+        setup.etcd.clone().unwrap_or_else(none),
+        setup.redis.clone().unwrap_or_else(none),
+        results.settled().words(),
+        host.words(),
+        told_command(&host.command)
+    );
+    for side in &results.sides {
+        for command in &side.commands {
+            let _ = writeln!(out, "| {} | `{command}` |", side.side.words());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::example, *};
+
+    #[test]
+    fn the_section_tells_rates_ratios_and_goals() {
+        let section = text(Some(&example::results()));
+        for words in [
+            "\n## Multicast in one order, beside etcd and a stream of Redis\n",
+            "| group, all send, 64 B | 200000 (180000–220000) | 800000 | 12.5 | – | – |",
+            "| etcd, 3 members, 1280 B | 2500 (2250–2750) | – | – | – | – |",
+            "of all members together | **missed** | 0.80 |",
+            "times its rate | met | 20.00 |",
+        ] {
+            assert!(section.contains(words), "{words:?} is not in\n{section}");
+        }
+    }
+
+    #[test]
+    fn without_a_result_the_section_says_how_to_get_one() {
+        assert!(text(None).contains("Not measured: `covalent-bench multicast"));
+    }
+}

@@ -1,0 +1,87 @@
+//! What the measurement and a member tell each other, a line of JSON each: a task, the member's contact, all contacts, what came of it.
+
+use std::path::PathBuf;
+
+use covalent_verbs::{Contact, Life};
+use serde::{Deserialize, Serialize};
+
+/// Who sends, and how much at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// All members, as much as is taken.
+    All,
+    /// The first one alone, as much as is taken.
+    One,
+    /// The first one alone, the next message when the last one came back.
+    Lone,
+}
+
+/// What a member is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// Its daemon.
+    pub socket: PathBuf,
+    /// Members in all.
+    pub members: u8,
+    /// Which of them it is.
+    pub member: u8,
+    /// Who sends.
+    pub way: Way,
+    /// Bytes of a message.
+    pub bytes: u32,
+}
+
+/// A [`Contact`] on a line.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Reached {
+    guid: u64,
+    life: u64,
+    rkey: u32,
+}
+
+impl From<Contact> for Reached {
+    fn from(contact: Contact) -> Self {
+        Self {
+            guid: contact.guid,
+            life: contact.life.0,
+            rkey: contact.rkey,
+        }
+    }
+}
+
+impl From<Reached> for Contact {
+    fn from(reached: Reached) -> Self {
+        Self {
+            guid: reached.guid,
+            life: Life(reached.life),
+            rkey: reached.rkey,
+        }
+    }
+}
+
+/// The last word to a member before it begins.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Begin {
+    /// All members.
+    pub contacts: Vec<Reached>,
+    /// When counting begins and ends, in nanoseconds of the machine's monotonic clock.
+    pub window_ns: [u64; 2],
+}
+
+/// What a member did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Messages that it delivered while it counted.
+    pub counted: u64,
+    /// Messages that it delivered in all.
+    pub delivered: u64,
+    /// Of all of them, in order: sender, number, and the bytes.
+    pub hash: u64,
+    /// Batches that it sent with messages.
+    pub batches: u64,
+    /// Messages that it sent.
+    pub sent: u64,
+    /// From a message to its delivery here, in nanoseconds: of [`Way::Lone`] alone.
+    pub round_trips_ns: Vec<u64>,
+}
