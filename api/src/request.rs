@@ -91,6 +91,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         durable: bool,
     },
+    /// Takes back a region or receive queue of this session: verbs that come for its key are refused from now on, and its name is free. Its
+    /// memory stays charged to the session, as that of a closed pipe does. Refused for a durable region, which its user deletes.
+    WithdrawRegion {
+        /// Its key.
+        rkey: u32,
+    },
     /// Deletes a durable region: what it holds is gone, and its name and its room in the journal are free. Answered once that is on disk. Only the user
     /// whose region it is, the daemon's own user and root may. Refused while another session has it registered; in the session that has, it is
     /// an ordinary region from then on.

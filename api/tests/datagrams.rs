@@ -91,6 +91,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 }
             }
         ),
+        any::<u32>().prop_map(|rkey| Request::WithdrawRegion { rkey }),
         text.prop_map(|name| Request::DeleteRegion { name }),
         Just(Request::Agreement),
         any::<u64>().prop_map(|from_bytes| Request::AgreedText { from_bytes }),

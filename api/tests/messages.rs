@@ -48,6 +48,7 @@ fn requests_survive() {
             rights: Rights::ALL,
             durable: false,
         },
+        Request::WithdrawRegion { rkey: 7 },
         Request::DeleteRegion { name: "r".into() },
         Request::Status,
         Request::Subscribe,

@@ -29,7 +29,7 @@ use crate::{
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
-    group::{GroupOptions, GroupSeat},
+    group::{Group, GroupOptions, GroupSeat},
     queue::Verbs,
     receive::ReceiveQueue,
     region::{Region, RegionOptions},
@@ -403,6 +403,15 @@ impl Device {
         Ok((rkey, memory))
     }
 
+    /// Takes back what was registered: verbs for it are refused from now on, and its name is free. Called when its object is dropped: nobody is left to be
+    /// told of an error.
+    pub(crate) fn withdraw(&self, rkey: u32) {
+        let mut client = self.client.borrow_mut();
+        if !client.is_gone() {
+            let _ = client.done(&Request::WithdrawRegion { rkey }, "take a region back");
+        }
+    }
+
     /// Registers a queue that messages can be sent to from this and other nodes, under a name that is unique on the node (1 to 32 bytes). It
     /// stays registered until the device is dropped. Messages that wait have `capacity_bytes` together: a multiple of 8,
     /// [`RECEIVE_QUEUE_BYTES_MIN`](crate::RECEIVE_QUEUE_BYTES_MIN) to 1 GiB less 128 bytes; each takes 32 bytes more than its length, up to the next multiple of 8. It is one of the session's 64 regions.
@@ -439,12 +448,21 @@ impl Device {
         Verbs::open(self, depth)
     }
 
-    /// Takes a seat in the group `name`, 1 to 30 ASCII letters, digits, `-`, `_` and `.`: a receive queue `g.NAME` for its messages, which stays registered until
-    /// the device is dropped. The group's verbs go through the device's [verb queue](Device::verbs), beside the application's own.
+    /// Begins a stay in the group `name`, 1 to 30 ASCII letters, digits, `-`, `_` and `.`: joins it where it runs, or founds it with others if
+    /// [`GroupOptions::founders`] says so. Returns at once; the first [`GroupEvent::View`](crate::GroupEvent::View) tells that it is in. Who belongs to the group is found by the name of
+    /// its members' receive queues, `g.NAME`, first at the node's neighbours. The group's verbs go through the device's [verb queue](Device::verbs), beside the application's own.
     ///
     /// # Errors
-    /// [`Error::Refused`] when an application of this node has a seat in the group already (the name is taken), [`Error::Invalid`] for a name or
-    /// options that cannot be; and as [`Device::receive_queue`].
+    /// [`Error::Refused`] when an application of this node is in the group already (the name is taken), [`Error::Invalid`] for a name or
+    /// options that cannot be, and for more than [`GROUPS_MAX`](crate::GROUPS_MAX) groups; and as [`Device::receive_queue`].
+    pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group<'_>> {
+        GroupSeat::take(self, name, options)?.join()
+    }
+
+    /// Takes a seat in the group `name`, which all its members begin together, each knowing the others: [`GroupSeat::begin`]. Otherwise as [`Device::group`].
+    ///
+    /// # Errors
+    /// As [`Device::group`].
     pub fn group_seat(&self, name: &str, options: GroupOptions) -> Result<GroupSeat<'_>> {
         GroupSeat::take(self, name, options)
     }

@@ -82,6 +82,14 @@ pub enum Error {
         /// Its name.
         group: String,
     },
+    /// Nobody waits for this piece of a group's state: the view ended, or the last piece was given.
+    #[error(
+        "group `{group}`: nobody waits for this piece of state any more; give the state anew when it is wanted again"
+    )]
+    StateUnwanted {
+        /// Its name.
+        group: String,
+    },
     /// A verb was not executed.
     #[error("the verb was not executed: {0}")]
     VerbRefused(Refusal),

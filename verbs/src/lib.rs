@@ -78,7 +78,7 @@ pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
 pub use covalent_protocol::group::{
     Contact, Contacts, GroupCounters, GroupStanding, Life, MEMBERS_MAX, MULTICAST_BYTES_MAX,
-    Members, Stop, View,
+    Members, STATE_BYTES_MAX, Stop, View,
 };
 pub use device::{Device, PipeId, SPIN};
 pub use error::{Error, Result, SendRefusal};

@@ -112,6 +112,23 @@ impl Verbs<'_> {
         Ok(())
     }
 
+    /// Puts a look for a name into the pipe.
+    pub(crate) fn put_lookup(
+        &mut self,
+        owner: Owner,
+        target: u64,
+        name: &str,
+        user_data: u64,
+    ) -> Result<()> {
+        let request = codec::Request {
+            rkey: 0,
+            offset: 0,
+            verb: codec::Verb::Lookup { name },
+        };
+        self.put_as(owner, target, &request, Mode::OnePhase, user_data)?;
+        Ok(())
+    }
+
     /// Puts a watch for the path to a node into the pipe: it ends once the node is not what `known_up` says.
     pub(crate) fn put_watch(
         &mut self,

@@ -78,6 +78,13 @@ pub enum Command {
     },
     /// Takes in a region.
     Register(Box<NewRegion>),
+    /// Forgets a region.
+    Withdraw {
+        /// The session.
+        session: u64,
+        /// The region's key.
+        rkey: u32,
+    },
     /// Deletes a durable region, also what the journal has of it. Answered once that is on disk.
     DeleteRegion {
         /// Its name.
@@ -239,7 +246,7 @@ pub enum Answer {
     Done,
     /// To [`Command::DeleteRegion`]: the lane has the region no more, and whether its journal has shows at the next start, for this reason.
     InDoubt(String),
-    /// To [`Command::Detach`] and [`Command::ClosePipe`].
+    /// To [`Command::Detach`], [`Command::ClosePipe`] and [`Command::Withdraw`].
     Released(Box<Released>),
     /// To [`Command::Judge`], [`Command::Take`] and [`Command::Settle`], if it went well: what the lane holds now.
     Held(Box<LaneHeld>),

@@ -9,7 +9,7 @@ use covalent_api::{
 
 use super::{
     Lane,
-    command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Report},
+    command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Released, Report},
     core::Core,
     pacer::Pacer,
     port_slot::BindRefusal,
@@ -71,6 +71,7 @@ impl Lane {
                 tuning,
             } => self.tune(session, pipe, tuning)?,
             Command::Register(new) => self.register(*new)?,
+            Command::Withdraw { session, rkey } => return self.withdraw(session, rkey).map(Some),
             Command::DeleteRegion { name } => {
                 self.delete_region(ticket, &name)?;
                 return Ok(None);
@@ -247,7 +248,29 @@ impl Lane {
         engine.insert(new, slot)?;
         durable
             .serve(&name, uid, is_bounded, size_bytes, session, rkey)
-            .inspect_err(|_| engine.withdraw(rkey))
+            .inspect_err(|_| drop(engine.withdraw(rkey)))
+    }
+
+    /// Forgets a region: verbs that show its key are refused from now on, and those in two phases that were admitted find it gone.
+    ///
+    /// # Errors
+    /// It is not there, or is durable; nothing is changed.
+    fn withdraw(&mut self, session: u64, rkey: u32) -> Result<Answer, String> {
+        self.core.session_slot(session)?;
+        let Core {
+            durable, engine, ..
+        } = &mut self.core;
+        if durable.as_ref().is_some_and(|durable| durable.serves(rkey)) {
+            return Err(
+                "the region is durable, and lasts until it is deleted: delete it, or end the session"
+                    .to_owned(),
+            );
+        }
+        let memory = engine.withdraw(rkey).ok_or("the region is gone")?;
+        Ok(Answer::Released(Box::new(Released {
+            regions: vec![memory],
+            ..Released::default()
+        })))
     }
 
     /// Begins to delete a durable region.

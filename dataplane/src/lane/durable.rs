@@ -320,6 +320,11 @@ impl Durable {
     }
 
     /// What is open on this region appends nothing any more.
+    /// Whether a durable region is served under this key.
+    pub fn serves(&self, rkey: u32) -> bool {
+        self.rkeys.contains_key(&rkey)
+    }
+
     fn serve_no_more(&mut self, rkey: u32) {
         if let Some(shown) = self.rkeys.remove(&rkey) {
             self.kept = self.kept.less(shown.kept);

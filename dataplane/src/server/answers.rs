@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     lane::command::{Answer, Released},
-    session::{SessionEnd, mappings::PIPE_MAPPINGS},
+    session::{
+        SessionEnd,
+        mappings::{PIPE_MAPPINGS, REGION_MAPPINGS},
+    },
 };
 
 /// Who waits for an answer, and what is to be done with it.
@@ -102,6 +105,15 @@ pub enum Change {
         /// Whether it is durable.
         durable: bool,
     },
+    /// A region was taken back.
+    Withdrawn {
+        /// The session.
+        session: u64,
+        /// Its key.
+        rkey: u32,
+        /// Its size.
+        size_bytes: u64,
+    },
     /// A durable region was deleted.
     Deleted {
         /// Its name.
@@ -168,19 +180,28 @@ impl Server {
         }
     }
 
-    /// A lane has let a pipe go: the client hears of it when its memory is freed.
+    /// A lane has let a pipe or a region go: the client hears of it when its memory is freed.
     fn closed(&mut self, client: u64, change: Change, released: Released, reply: Box<Reply>) {
-        if let Change::Closed { session, number } = change {
-            let pipe = self
-                .sessions
-                .get(&session)
-                .and_then(|record| record.pipes.get(&number));
-            let bytes = pipe.map_or(0, |pipe| pipe.capacity_bytes);
-            self.apply(change);
-            let job = Job::Release(memory_worker::Released::new(PIPE_MAPPINGS, released));
-            let after = After::Tell(reply);
-            self.send_on_errand(session, Some(client), bytes, job, after);
-        }
+        let (session, bytes, mappings) = match &change {
+            Change::Closed { session, number } => {
+                let pipe = self
+                    .sessions
+                    .get(session)
+                    .and_then(|record| record.pipes.get(number));
+                let bytes = pipe.map_or(0, |pipe| pipe.capacity_bytes);
+                (*session, bytes, PIPE_MAPPINGS)
+            }
+            Change::Withdrawn {
+                session,
+                size_bytes,
+                ..
+            } => (*session, *size_bytes, REGION_MAPPINGS),
+            _ => return,
+        };
+        self.apply(change);
+        let job = Job::Release(memory_worker::Released::new(mappings, released));
+        let after = After::Tell(reply);
+        self.send_on_errand(session, Some(client), bytes, job, after);
     }
 
     /// A lane has let a session go. It ends when its memory is freed.
@@ -258,6 +279,16 @@ impl Server {
                 }
             }
             Change::Unbound { session, number } => self.forget_binding(session, number),
+            Change::Withdrawn {
+                session,
+                rkey,
+                size_bytes,
+            } => {
+                if let Some(record) = self.sessions.get_mut(&session) {
+                    record.forget_region(rkey);
+                    record.quota.close_region(size_bytes);
+                }
+            }
         }
         None
     }
@@ -276,7 +307,10 @@ impl Server {
     /// Takes back what was noted for a command that was refused, or never given. Memory that was handed out stays charged.
     pub(super) fn undo(&mut self, change: Change) {
         match change {
-            Change::None | Change::Closed { .. } | Change::Unbound { .. } => {}
+            Change::None
+            | Change::Closed { .. }
+            | Change::Unbound { .. }
+            | Change::Withdrawn { .. } => {}
             Change::Attached { session } => {
                 let client = self
                     .sessions

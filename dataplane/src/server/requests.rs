@@ -126,6 +126,7 @@ impl Server {
                 durable,
             } => self.register(client, name, size_bytes, rights, durable),
             Request::Mapped => self.mapped(client),
+            Request::WithdrawRegion { rkey } => self.withdraw_region(client, rkey),
             Request::DeleteRegion { name } => self.delete_region(client, name),
             Request::Agreement
             | Request::AgreedText { .. }
@@ -511,6 +512,28 @@ impl Server {
         };
         let (job, after) = (Job::MakeRegion(size_bytes), After::Register(planned));
         self.send_on_errand(session, Some(client), size_bytes, job, after);
+        Ok(())
+    }
+
+    fn withdraw_region(&mut self, client: u64, rkey: u32) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let record = self
+            .sessions
+            .get(&session)
+            .ok_or_else(|| no_session(session))?;
+        let of_key = |region: &&RegionStatus| region.rkey == rkey;
+        let region =
+            record.regions.iter().find(of_key).ok_or_else(|| {
+                format!("there is no region with key {rkey:#x} in session {session}")
+            })?;
+        let (lane, size_bytes) = (record.lane, region.size_bytes);
+        let change = Change::Withdrawn {
+            session,
+            rkey,
+            size_bytes,
+        };
+        let command = Command::Withdraw { session, rkey };
+        self.ask(client, lane, command, Reply::Done, Vec::new(), change);
         Ok(())
     }
 

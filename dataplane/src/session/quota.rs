@@ -133,6 +133,12 @@ impl Quota {
         Ok(())
     }
 
+    /// Takes back a region that was handed out: its memory stays charged, and its mappings until they are there no more.
+    pub fn close_region(&mut self, size_bytes: u64) {
+        self.regions -= 1;
+        self.closed_bytes += size_bytes;
+    }
+
     /// Gives back a region that was not handed out.
     pub fn give_region(&mut self, size_bytes: u64) {
         self.regions -= 1;

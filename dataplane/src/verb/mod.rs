@@ -47,9 +47,9 @@ impl VerbEngine {
             .map_err(|error| format!("region `{name}`: {error}"))
     }
 
-    /// Forgets one region that was taken in just now.
-    pub fn withdraw(&mut self, rkey: u32) {
-        self.0.remove(rkey);
+    /// Forgets one region and hands its memory back.
+    pub fn withdraw(&mut self, rkey: u32) -> Option<RegionMemory> {
+        self.0.remove(rkey).map(|shared| shared.memory)
     }
 
     /// Forgets the regions of `session` and hands their memory back.

@@ -316,7 +316,9 @@ fn a_durable_region_waits_for_its_owner() {
         let mut app = App::attach(&b.config.socket_path());
         let why = app.client.refused(&as_is);
         assert!(why.contains("register it as one"), "{why}");
-        let (_, memory) = app.register_durable("bank", REGION_BYTES);
+        let (rkey, memory) = app.register_durable("bank", REGION_BYTES);
+        let why = app.client.refused(&Request::WithdrawRegion { rkey });
+        assert!(why.contains("delete it"), "{why}");
         let mut bytes = [0; 1024];
         memory.read(256, &mut bytes).expect("it lies within");
         assert_eq!(bytes[..256], [0; 256]);

@@ -179,6 +179,15 @@ fn impossible_requests_are_refused_with_their_reason() {
             .refused(&register("bank", 64))
             .contains(&format!("session {}", app.session))
     );
+    let key = node.status().regions[0].rkey;
+    let withdraw = Request::WithdrawRegion { rkey: key };
+    assert!(other.client.refused(&withdraw).contains("no region"));
+    client.done(&withdraw);
+    assert!(client.refused(&withdraw).contains("no region"));
+    assert!(node.status().regions.is_empty());
+    other.client.ask(&register("bank", 64));
+    other.client.done(&Request::Mapped);
+    assert_ne!(node.status().regions[0].rkey, key, "no key is given twice");
     assert!(
         other
             .client

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use covalent_protocol::{Refusal, group::End};
+use covalent_protocol::{
+    Refusal,
+    group::{End, GroupStanding},
+};
 
 use super::{Group, errands::Errand};
 use crate::{
@@ -25,16 +28,25 @@ impl Group<'_> {
             self.next_tick = now + self.options.pace;
             self.machine.on_tick();
         }
+        let looking = self.machine.standing() == GroupStanding::Seeking && self.look(verbs, now)?;
+        let said = self.say(verbs)?;
         let watching = self.watch(verbs, now)?;
-        if self.say(verbs)? || watching {
+        if said || looking || watching {
             verbs.ring()?;
+        }
+        if self.is_over() {
+            // Whoever still takes this stay for a member learns from the refusal.
+            self.queue = None;
         }
         Ok(())
     }
 
     fn receive(&mut self) -> Result<()> {
         for _ in 0..MESSAGES_AT_A_TIME {
-            let Some(message) = self.queue.recv()? else {
+            let Some(queue) = &mut self.queue else {
+                return self.device.check_alive_sometimes();
+            };
+            let Some(message) = queue.recv()? else {
                 break;
             };
             // What is no envelope was counted by the machine; anybody may have sent it.
@@ -53,6 +65,9 @@ impl Group<'_> {
                         self.machine.on_path(guid, false);
                     }
                     self.machine.on_end(ticket, end_of(&outcome));
+                }
+                (Some(Errand::Look { guid }), Ended::Verb(outcome)) => {
+                    self.looked(guid, &outcome);
                 }
                 (Some(Errand::Watch { guid }), Ended::Path { up }) => {
                     self.paths.told(guid, up);
@@ -84,6 +99,27 @@ impl Group<'_> {
         Ok(begun)
     }
 
+    /// The path to a node to which something is said is watched. Of strangers, who can be many, only as many as there can be members.
+    fn watch_node(&mut self, guid: u64) {
+        let members = self.machine.view().map(|view| &view.members[..]);
+        let is_member = members
+            .unwrap_or_default()
+            .iter()
+            .any(|member| member.guid == guid);
+        if is_member || self.paths.len() < usize::from(self.options.members_max) {
+            self.paths.add(guid);
+        }
+    }
+
+    /// Nothing comes or goes any more.
+    fn is_over(&self) -> bool {
+        match self.machine.standing() {
+            GroupStanding::Stopped => !self.machine.has_news(),
+            GroupStanding::Left => self.told.has_left(),
+            _ => false,
+        }
+    }
+
     /// Puts what the machine has to say into the pipe.
     fn say(&mut self, verbs: &mut Verbs<'_>) -> Result<bool> {
         let mut said = false;
@@ -91,6 +127,7 @@ impl Group<'_> {
             && let Some(parcel) = self.machine.poll_send(&mut self.envelope)
         {
             let (to, ticket) = (parcel.to, parcel.ticket);
+            self.watch_node(to.guid);
             let user_data = self.errands.insert(Errand::Envelope {
                 ticket,
                 guid: to.guid,

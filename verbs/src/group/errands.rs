@@ -12,6 +12,11 @@ pub(super) enum Errand {
         /// To which node.
         guid: u64,
     },
+    /// A look for a member.
+    Look {
+        /// On which node.
+        guid: u64,
+    },
     /// A watch for the path to a node.
     Watch {
         /// Which node.

@@ -97,6 +97,11 @@ impl Told {
         true
     }
 
+    /// Whether the last one was that it left.
+    pub(super) const fn has_left(&self) -> bool {
+        matches!(self.kind, Some(Kind::Left))
+    }
+
     /// The event that was taken last.
     pub(super) fn event(&self) -> Option<Event<'_>> {
         Some(match self.kind? {

@@ -3,63 +3,79 @@
 mod drive;
 mod errands;
 mod event;
+mod look;
 mod options;
 mod paths;
+mod queue;
 mod seat;
 
 use std::{fmt, ptr, time::Instant};
 
+use covalent_api::guid::Guid;
 use covalent_protocol::{
     Name,
     group::{
         Contact, Group as Machine, GroupCounters, GroupStanding, Life, MULTICAST_BYTES_MAX,
-        MulticastError, View,
+        MulticastError, STATE_BYTES_MAX, View,
     },
     verb::SEND_BYTES_MAX,
 };
 
-use self::{errands::Errands, event::Told, paths::WatchedPaths};
+use self::{errands::Errands, event::Told, look::Looks, paths::WatchedPaths, queue::StayQueue};
 pub use self::{options::GroupOptions, seat::GroupSeat};
 use crate::{
     device::{Device, Stage},
     error::{Error, Result},
     queue::Verbs,
-    receive::ReceiveQueue,
 };
 
 pub use covalent_protocol::group::Event as GroupEvent;
+#[cfg(doc)]
+use covalent_protocol::group::Stop;
 
 /// Groups of one device at a time.
 pub const GROUPS_MAX: usize = 7;
 
-/// A member of a group: multicasts that all members deliver in one order, and views, which tell who the members are.
+/// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are.
 ///
-/// It begins with the contacts of all its members ([`Device::group_seat`]). Members that die, leave or are cut off are left out by a change of view; new ones cannot
-/// join yet. All links among the members must be direct.
+/// It looks for the group by name and joins it, or founds it with others ([`Device::group`], [`GroupOptions::founders`]); or it begins with
+/// all its members known ([`Device::group_seat`]). Members that die, leave or are cut off are left out by a change of view.
 ///
 /// What was delivered anywhere is delivered by all who stay, in the same order, and each message once. Who is cut off with less than half of a view's members, or with half of them and
-/// not the oldest (the first one in the view), stops and says so.
+/// not the oldest (the first one in the view), stops and says so. When it reaches the others again it is told that they went on without it
+/// ([`Stop::Excluded`]): [`Group::rejoin`].
 ///
+/// # The application's state
+/// Who joins has none. The oldest member is told so, [`GroupEvent::StateWanted`], before the first message of that view: it
+/// gives its state of this very moment in pieces ([`Group::give_state`]), and may go on taking events between them. The other gets them as [`GroupEvent::State`], then
+/// every message from the beginning of that view on. What it multicasts before is delivered like everything else.
+/// [`GroupEvent::StateVoid`] voids the pieces that came: they come anew. A group whose members all have nothing to give is [`GroupOptions::stateless`].
+///
+/// # Threads
 /// For its device's thread. Nothing happens but inside [`Group::poll`] and [`Group::next`]: an application that does not call them often
-/// holds the whole group up, and nobody puts it out for that but [`Group::suspect`]. When it is dropped the others go on counting on it, until its device is
-/// dropped or its process ends: then they find its queue gone. [`Group::leave`] is the polite end.
+/// holds the whole group up, and nobody puts it out for that but [`Group::suspect`]. When it is dropped, or its process ends, the others find its receive queue gone and leave it
+/// out. [`Group::leave`] is the polite end.
 ///
 /// # Examples
 /// ```no_run
-/// use covalent_verbs::{Contact, Device, GroupEvent, GroupOptions};
+/// use covalent_verbs::{Device, GroupEvent, GroupOptions};
 ///
-/// # fn tell_the_others(own: Contact) -> Vec<Contact> { vec![own] }
 /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
 /// let mut verbs = device.verbs()?;
-/// let seat = device.group_seat("orders", GroupOptions::new())?;
-/// // By a file, a message, whatever there is: each member's contact to all.
-/// let contacts = tell_the_others(seat.contact());
-/// let mut group = seat.begin(&contacts)?;
+/// // The first three found the group; who comes later joins.
+/// let mut group = device.group("orders", GroupOptions::new().founders(3))?;
 /// group.multicast(b"hello")?;
+/// let mut orders = Vec::new();
 /// loop {
 ///     match group.next(&mut verbs)? {
 ///         GroupEvent::View(view) => println!("view {}: {} members", view.number, view.members.len()),
-///         GroupEvent::Delivered { data, .. } => println!("{}", String::from_utf8_lossy(data)),
+///         GroupEvent::Delivered { data, .. } => orders.extend_from_slice(data),
+///         GroupEvent::StateWanted { to } => {
+///             // All that fits into one piece; more of it as room comes.
+///             group.give_state(to.life, &orders, true)?;
+///         }
+///         GroupEvent::State { data, .. } => orders.extend_from_slice(data),
+///         GroupEvent::StateVoid => orders.clear(),
 ///         GroupEvent::Stopped { .. } | GroupEvent::Left => break,
 ///         _ => {}
 ///     }
@@ -71,12 +87,15 @@ pub struct Group<'d> {
     /// By which completions are told apart.
     number: u32,
     name: Name,
+    queue_name: String,
     options: GroupOptions,
-    queue: ReceiveQueue<'d>,
+    /// `None` once the stay is over.
+    queue: Option<StayQueue<'d>>,
     machine: Box<Machine>,
     life: Life,
     errands: Errands,
     paths: WatchedPaths,
+    looks: Looks,
     /// No watch is put under way before.
     watch_again: Instant,
     next_tick: Instant,
@@ -150,6 +169,42 @@ impl Group<'_> {
         } else {
             Ok(None)
         }
+    }
+
+    /// Gives a piece of the application's state to who wants it ([`GroupEvent::StateWanted`]): 1 to [`STATE_BYTES_MAX`] bytes, 0 are possible for the last one.
+    /// Does not block; the next [`Group::poll`] or [`Group::next`] sends it.
+    ///
+    /// All pieces are of the state as it was when it was wanted, whatever was delivered since.
+    ///
+    /// # Errors
+    /// [`Error::GroupFull`]: two pieces are on their way; take events, then go on. [`Error::StateUnwanted`]: the view ended, or the last piece was given; forget what is
+    /// left. [`Error::Invalid`] for none or too many bytes.
+    pub fn give_state(&mut self, to: Life, bytes: &[u8], last: bool) -> Result<()> {
+        self.machine
+            .give_state(to, bytes, last)
+            .map_err(|error| self.refused(error, bytes.len()))
+    }
+
+    /// Looks for the group on this node too. Neighbours are always looked at, and who is found names whom it knows.
+    pub fn look_at(&mut self, node: Guid) {
+        if node != self.device.address() {
+            self.looks.name(node.bits());
+        }
+    }
+
+    /// Begins a new stay in place of this one, which was left out or is given up: with another life, nothing of the application's state, and a
+    /// [`GroupEvent::Fate`] that tells what became of this stay's multicasts. Who was in a group only joins it again, and founds none.
+    ///
+    /// # Errors
+    /// As [`Device::group`].
+    pub fn rejoin(self) -> Result<Self> {
+        let (device, name) = (self.device, self.name);
+        let mut options = self.options.former(self.life);
+        if self.machine.view().is_some() {
+            options = options.founders(0);
+        }
+        drop(self);
+        GroupSeat::take_named(device, name, options)?.join()
     }
 
     /// Judges that a member holds everybody up: it is put out, by a change of view like any other. Without a quorum nothing comes of it.
@@ -265,11 +320,10 @@ impl Group<'_> {
         match error {
             MulticastError::Full => Error::GroupFull { group },
             MulticastError::Stopped => Error::GroupStopped { group },
-            MulticastError::TooLong | MulticastError::Empty | MulticastError::NotWanted => {
-                Error::Invalid(format!(
-                    "{len} bytes for group `{group}`: expected 1 to {MULTICAST_BYTES_MAX}"
-                ))
-            }
+            MulticastError::NotWanted => Error::StateUnwanted { group },
+            MulticastError::TooLong | MulticastError::Empty => Error::Invalid(format!(
+                "{len} bytes for group `{group}`: expected 1 to {MULTICAST_BYTES_MAX} of a message, 1 to {STATE_BYTES_MAX} of a piece of state"
+            )),
         }
     }
 }

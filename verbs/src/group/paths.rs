@@ -18,18 +18,29 @@ pub(super) struct WatchedPaths {
 }
 
 impl WatchedPaths {
-    /// Watches these nodes. At first nothing says that one is not reached.
-    pub(super) fn new(guids: impl Iterator<Item = u64>) -> Self {
-        let watched = |guid| Watched {
-            guid,
-            known_up: true,
-            under_way: false,
-        };
-        let nodes: Vec<Watched> = guids.map(watched).collect();
+    /// Watches nothing yet. At first nothing says that a node is not reached.
+    pub(super) const fn new() -> Self {
         Self {
-            idle: nodes.len(),
-            nodes,
+            nodes: Vec::new(),
+            idle: 0,
         }
+    }
+
+    /// Watches one more node, if it is none of them.
+    pub(super) fn add(&mut self, guid: u64) {
+        if self.of(guid).is_none() {
+            self.nodes.push(Watched {
+                guid,
+                known_up: true,
+                under_way: false,
+            });
+            self.idle += 1;
+        }
+    }
+
+    /// How many they are.
+    pub(super) const fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The next node whose watch is to be put under way, and what is known of it.
@@ -80,7 +91,10 @@ mod tests {
 
     #[test]
     fn a_node_has_one_watch_under_way_and_it_knows_what_was_told() {
-        let mut paths = WatchedPaths::new([7].into_iter());
+        let mut paths = WatchedPaths::new();
+        paths.add(7);
+        paths.add(7);
+        assert_eq!(paths.len(), 1);
         assert_eq!(paths.next_idle(), Some((7, true)));
         paths.begin(7);
         assert_eq!(paths.next_idle(), None);

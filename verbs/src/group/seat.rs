@@ -8,44 +8,48 @@ use std::{
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, Group as Machine, GroupConfig, Life, Members, View},
+    group::{Contact, Contacts, Group as Machine, Life, Members, View},
     verb::SEND_BYTES_MAX,
 };
 
-use super::{GROUPS_MAX, Group, GroupOptions, errands::Errands, event::Told, paths::WatchedPaths};
+use super::{
+    GROUPS_MAX, Group, GroupOptions,
+    errands::Errands,
+    event::Told,
+    look::Looks,
+    paths::WatchedPaths,
+    queue::{StayQueue, group_name, queue_name},
+};
 use crate::{
     device::Device,
     error::{Error, Result},
-    receive::ReceiveQueue,
 };
-
-/// What stands before a group's name in that of its members' receive queues.
-const QUEUE_PREFIX: &str = "g.";
 
 /// A seat in a group that has not begun. It has a receive queue, and a [contact](GroupSeat::contact) that the other members need: applications tell each
 /// other theirs in whatever way they like, as with keys of memory, then each calls [`GroupSeat::begin`] with all of them.
 ///
-/// For its device's thread. Dropped, it leaves its name taken until the device is dropped.
+/// For its device's thread. Dropped, it gives the queue up.
 pub struct GroupSeat<'d> {
     device: &'d Device,
     name: Name,
     options: GroupOptions,
-    queue: ReceiveQueue<'d>,
+    queue: StayQueue<'d>,
     contact: Contact,
 }
 
 impl<'d> GroupSeat<'d> {
     pub(crate) fn take(device: &'d Device, name: &str, options: GroupOptions) -> Result<Self> {
         options.check()?;
-        let longest = Name::BYTES_MAX - QUEUE_PREFIX.len();
-        let checked = Name::new(name).ok().filter(|_| name.len() <= longest);
-        let name = checked.ok_or_else(|| {
-            Error::Invalid(format!(
-                "group name `{name}`: expected 1 to {longest} ASCII letters, digits, `-`, `_` and `.`"
-            ))
-        })?;
-        let queue_name = format!("{QUEUE_PREFIX}{name}");
-        let queue = device.receive_queue(&queue_name, options.queue_bytes())?;
+        Self::take_named(device, group_name(name)?, options)
+    }
+
+    /// As [`GroupSeat::take`], with what was checked before.
+    pub(super) fn take_named(
+        device: &'d Device,
+        name: Name,
+        options: GroupOptions,
+    ) -> Result<Self> {
+        let queue = StayQueue::open(device, &queue_name(name), options.queue_bytes())?;
         let contact = Contact {
             guid: device.address().bits(),
             life: new_life(),
@@ -66,52 +70,57 @@ impl<'d> GroupSeat<'d> {
         self.contact
     }
 
-    /// Begins the group, with the contacts of all its members in any order, the own one among them. All members must give the same ones: who gives others is
-    /// in another group, and hears nothing of this one. View 1 is the first event.
+    /// Begins the group, with the contacts of all its members in any order, the own one among them. All members must give the same ones, and the same options: who gives
+    /// others is in another group, and hears nothing of this one. View 1 is the first event. Others join later ([`Device::group`]).
     ///
     /// # Errors
     /// [`Error::Invalid`] when the own contact is not among them, two are on one node, there are more than
     /// [`GroupOptions::members_max()`], or [`GROUPS_MAX`] groups of this device have begun.
     pub fn begin(self, members: &[Contact]) -> Result<Group<'d>> {
+        let view = first_view(self.name, &self.options, self.contact, members)
+            .map_err(|why| Error::Invalid(format!("members of group `{}`: {why}", self.name)))?;
+        let config = self.options.config(self.name, self.contact);
+        let machine = Machine::with_view(config, view).ok_or_else(|| {
+            Error::Invalid(format!(
+                "members of group `{}`: this one is not among them",
+                self.name
+            ))
+        })?;
+        self.sit(machine)
+    }
+
+    /// Looks for the group, to join or to found it.
+    pub(crate) fn join(self) -> Result<Group<'d>> {
+        let machine = Machine::new(self.options.config(self.name, self.contact));
+        self.sit(machine)
+    }
+
+    fn sit(self, machine: Machine) -> Result<Group<'d>> {
         let Self {
             device,
             name,
             options,
             queue,
-            contact: me,
+            contact,
         } = self;
-        let view = first_view(name, &options, me, members)
-            .map_err(|why| Error::Invalid(format!("members of group `{name}`: {why}")))?;
-        let config = GroupConfig {
-            name,
-            me,
-            former: None,
-            founders: 0,
-            members_max: options.members_max,
-            stateless: false,
-        };
-        let machine = Machine::with_view(config, view).ok_or_else(|| {
-            Error::Invalid(format!(
-                "members of group `{name}`: this one is not among them"
-            ))
-        })?;
         let number = device.enrol_group(GROUPS_MAX).ok_or_else(|| {
             Error::Invalid(format!(
                 "group `{name}`: {GROUPS_MAX} groups of this device have begun, the most; drop one of them, or attach another device"
             ))
         })?;
         let now = Instant::now();
-        let others = view.members.iter().map(|member| member.guid);
         Ok(Group {
             device,
             number,
             name,
+            queue_name: queue_name(name),
             options,
-            queue,
-            life: me.life,
+            queue: Some(queue),
+            life: contact.life,
             machine: Box::new(machine),
             errands: Errands::default(),
-            paths: WatchedPaths::new(others.filter(|&guid| guid != me.guid)),
+            paths: WatchedPaths::new(),
+            looks: Looks::new(now),
             watch_again: now,
             next_tick: now,
             envelope: Box::new([0; SEND_BYTES_MAX]),

@@ -1,0 +1,56 @@
+//! The receive queue of a stay: given up with it, so that whoever still takes the stay for a member is refused.
+
+use covalent_protocol::Name;
+
+use crate::{
+    device::Device,
+    error::{Error, Result},
+    receive::{Message, ReceiveQueue},
+};
+
+/// What stands before a group's name in that of its members' receive queues.
+const QUEUE_PREFIX: &str = "g.";
+
+/// The receive queue of one stay.
+pub(super) struct StayQueue<'d> {
+    device: &'d Device,
+    queue: ReceiveQueue<'d>,
+}
+
+impl<'d> StayQueue<'d> {
+    pub(super) fn open(device: &'d Device, name: &str, capacity_bytes: u64) -> Result<Self> {
+        let queue = device.receive_queue(name, capacity_bytes)?;
+        Ok(Self { device, queue })
+    }
+
+    pub(super) const fn rkey(&self) -> u32 {
+        self.queue.rkey()
+    }
+
+    pub(super) fn recv(&mut self) -> Result<Option<Message<'_>>> {
+        self.queue.recv()
+    }
+}
+
+impl Drop for StayQueue<'_> {
+    fn drop(&mut self) {
+        self.device.withdraw(self.queue.rkey());
+    }
+}
+
+/// The name that a group's members' receive queues have.
+pub(super) fn queue_name(name: Name) -> String {
+    format!("{QUEUE_PREFIX}{name}")
+}
+
+/// # Errors
+/// [`Error::Invalid`] for what is no name of a group.
+pub(super) fn group_name(name: &str) -> Result<Name> {
+    let longest = Name::BYTES_MAX - QUEUE_PREFIX.len();
+    let checked = Name::new(name).ok().filter(|_| name.len() <= longest);
+    checked.ok_or_else(|| {
+        Error::Invalid(format!(
+            "group name `{name}`: expected 1 to {longest} ASCII letters, digits, `-`, `_` and `.`"
+        ))
+    })
+}
