@@ -9,5 +9,6 @@ pub mod bank;
 pub mod device;
 pub mod latency;
 pub mod output;
+mod random;
 pub mod replay;
 pub mod stop;

@@ -4,6 +4,8 @@ use std::{
     collections::hash_map::DefaultHasher,
     hash::Hasher,
     io::{self, BufRead, Write},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,6 +19,12 @@ use super::task::{Begin, Reached, Task, Told, Way};
 const DEPTH: u32 = 128;
 
 const GROUP: &str = "bench";
+
+/// How long a member that has not heard everything waits for the next event.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a member that is done asks whether it may go.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Messages between two looks at what came.
 const MESSAGES_AT_A_TIME: usize = 64;
@@ -49,13 +57,15 @@ pub fn member() -> Result<()> {
     let mut member = Member::new(&task, &begin, group);
     member.run(&mut verbs)?;
     say(&member.told())?;
-    // The others may still want something of this one: it stays until the measurement lets it go.
-    let mut rest = String::new();
-    while member.group.poll(&mut verbs)?.is_some() {}
-    io::stdin()
-        .lock()
-        .read_line(&mut rest)
-        .context("waiting for the end")?;
+    // The others deliver their last messages when they hear that this one has them: it stays until the measurement lets it go.
+    let let_go = thread::spawn(|| io::stdin().lock().read_line(&mut String::new()));
+    while !let_go.is_finished() {
+        let deadline = Instant::now() + LOOK_AGAIN;
+        match member.group.next_deadline(&mut verbs, deadline) {
+            Ok(_) | Err(covalent_verbs::Error::Deadline { .. }) => {}
+            Err(error) => return Err(error).context("staying in the group"),
+        }
+    }
     Ok(())
 }
 
@@ -159,8 +169,18 @@ impl<'d> Member<'d> {
     /// Takes an event, waiting for it if `patient`; whether there was one.
     fn take(&mut self, verbs: &mut Verbs<'_>, now_ns: u64, patient: bool) -> Result<bool> {
         let own = self.group.life();
+        // A look at who holds it up, for the complaint.
+        let slow = self.group.holds_up();
+        let counters = self.group.counters().clone();
         let event = if patient {
-            Some(self.group.next(verbs).context("waiting for the group")?)
+            let deadline = Instant::now() + PATIENCE;
+            let event = self.group.next_deadline(verbs, deadline);
+            Some(event.with_context(|| {
+                format!(
+                    "{} messages sent, {} delivered, {} last words; {slow:?} holds the group up; {counters:?}",
+                    self.sent, self.delivered, self.last_words
+                )
+            })?)
         } else {
             self.group.poll(verbs).context("asking the group")?
         };
