@@ -87,6 +87,9 @@ impl Neighbours {
             | EventKind::LinkRefusalOver { .. }
             | EventKind::Carrier { .. }
             | EventKind::PortAbsent { .. }
+            | EventKind::NodeReachable { .. }
+            | EventKind::NodeUnreachable { .. }
+            | EventKind::FabricProblem { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
             | EventKind::JournalFailed { .. }

@@ -55,7 +55,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 12] = [
+const EVENTS: [&str; 15] = [
     "link_up",
     "link_down",
     "carrier",
@@ -68,6 +68,9 @@ const EVENTS: [&str; 12] = [
     "configured",
     "not_configured",
     "stopping",
+    "node_reachable",
+    "node_unreachable",
+    "fabric_problem",
 ];
 
 /// How control and the daemon came to agree, or did not.
@@ -220,6 +223,9 @@ impl OwnMetrics {
             EventKind::Configured { .. } => 9,
             EventKind::NotConfigured { .. } => 10,
             EventKind::Stopping => 11,
+            EventKind::NodeReachable { .. } => 12,
+            EventKind::NodeUnreachable { .. } => 13,
+            EventKind::FabricProblem { .. } => 14,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

@@ -14,6 +14,7 @@ mod commands;
 mod core;
 mod durable;
 mod failover;
+mod far_nodes;
 mod gather;
 mod idle;
 pub mod new_port;
@@ -47,7 +48,7 @@ use covalent_api::{
     name,
 };
 use covalent_protocol::{
-    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
+    AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
     agreement::{Held, Slot},
     verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
 };
@@ -62,6 +63,7 @@ use self::{
     core::Core,
     durable::Durable,
     failover::Failovers,
+    far_nodes::FarNodes,
     gather::Gather,
     idle::Idler,
     new_port::NewPort,
@@ -179,6 +181,7 @@ impl Lane {
             name,
             link,
             window_records,
+            joins_lanes,
             port,
         } in ports
         {
@@ -190,8 +193,11 @@ impl Lane {
                 if let Some(records) = window_records {
                     node.set_window(number, records);
                 }
+                node.set_measured(number, !joins_lanes);
             }
-            slots.push(PortSlot::new(number, port, link, &settings.policy)?);
+            let mut slot = PortSlot::new(number, port, link, &settings.policy)?;
+            slot.joins_lanes = joins_lanes;
+            slots.push(slot);
         }
         let now = Instant::now();
         let core = Core {
@@ -216,6 +222,7 @@ impl Lane {
             failovers,
             outbox: Outbox::new(reports),
             port_names,
+            far_nodes: FarNodes::new(lane),
             now,
             paced: std::collections::BinaryHeap::new(),
         };
@@ -296,6 +303,7 @@ impl Lane {
             durable.submit();
         }
         work += self.tick();
+        self.tell_far_nodes();
         work += self.send_links();
         self.core.publish();
         self.flush();
@@ -406,7 +414,11 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
-        fabric: None,
+        // The other lanes are reached over lane 0, or by a neighbour of their own.
+        fabric: config.fabric.enabled.then_some(FabricConfig {
+            roots: lane == 0,
+            roots_max: config.fabric.roots_max,
+        }),
     })
 }
 

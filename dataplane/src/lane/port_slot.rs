@@ -23,6 +23,8 @@ pub struct PortSlot {
     pub port: Box<dyn Port>,
     /// Whether it runs the link protocol.
     pub link: bool,
+    /// Whether it is an end of a cable between two lanes.
+    pub joins_lanes: bool,
     /// Which frames belong to which pipe.
     pub flow: Bindings,
     /// The carrier as last told to the link.
@@ -75,6 +77,7 @@ impl PortSlot {
             index,
             port,
             link,
+            joins_lanes: false,
             flow,
             // Down until the first look, so that a carrier that is there is told like one that comes.
             carrier: false,

@@ -49,6 +49,8 @@ impl Lane {
                 .links()
                 .map(|link| self.link_status(&link))
                 .collect(),
+            fabric: self.fabric_status(),
+            nodes: self.far_node_status(),
             verbs: VerbStatus {
                 submitted: self.core.submitted,
                 completed: self.core.completed,

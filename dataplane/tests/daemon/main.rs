@@ -20,6 +20,7 @@ mod idle;
 mod journal_failure;
 mod large;
 mod malformed;
+mod mesh;
 mod misses;
 mod paths;
 mod reclaim;
