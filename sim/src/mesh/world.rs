@@ -578,6 +578,8 @@ impl MeshWorld {
             fabric: Some(FabricConfig {
                 roots: true,
                 roots_max: self.stations.len() as u16,
+                paths: 4,
+                transits: 8,
             }),
             ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
         });
