@@ -948,3 +948,37 @@ fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
         known: known.join(", "),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_nodes_and_their_lanes_are_found_by_name() {
+        let node = |bits: u64, name: Option<&str>| FarNodeStatus {
+            guid: Guid::new(bits).unwrap(),
+            name: name.map(ToOwned::to_owned),
+            standing: "reached".to_owned(),
+            hops: Some(2),
+            port: Some("p0".to_owned()),
+        };
+        let nodes = [
+            node(0x100, Some("c")),
+            node(0x200, Some("rack.7")),
+            node(0x300, None),
+        ];
+        for (name, bits) in [
+            ("c", Some(0x100)),
+            ("c.1", Some(0x101)),
+            ("rack.7", Some(0x200)),
+            ("rack.7.2", Some(0x202)),
+            ("c.0", None),
+            ("c.256", None),
+            ("c.x", None),
+            ("rack", None),
+            ("", None),
+        ] {
+            assert_eq!(far_node(name, &nodes).map(Guid::bits), bits, "{name}");
+        }
+    }
+}

@@ -27,6 +27,13 @@ impl Node {
             })
     }
 
+    /// The links of all virtual ports, whether or not there is a path on them: their counters count on from path to path.
+    pub fn path_links(&self) -> impl Iterator<Item = LinkView<'_>> {
+        self.links[..self.path_links]
+            .iter()
+            .map(|link| self.view(link))
+    }
+
     /// Paths of others that lead through this node, or are to.
     #[must_use]
     pub fn transits(&self) -> usize {
