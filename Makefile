@@ -128,6 +128,8 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, and a bank over links that are cut (60); every failure of small meshes, and churn in one of 1,000 nodes
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
+	@$(CARGO) build --release --locked --bin covalent-control
+	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- rack --nocapture
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent
 	@target/release/covalent sim mesh --exhaustive three

@@ -34,6 +34,9 @@ pub struct NodeStatus {
     /// The other nodes that are known, by their GUIDs. One that cannot be reached any more is forgotten after five seconds at the default pace.
     #[serde(default)]
     pub nodes: Vec<FarNodeStatus>,
+    /// Paths that end here or were asked for, by lane.
+    #[serde(default)]
+    pub paths: Vec<PathStatus>,
     /// Pipes of every session.
     pub pipes: Vec<PipeStatus>,
     /// Registered regions.
@@ -320,6 +323,36 @@ pub struct FabricStatus {
     pub shortened: u64,
     /// Times that this node began its tree anew.
     pub waves: u64,
+    /// What happened to paths on all lanes, by what: `opened` and `refused` are those that were asked for here, `accepted` those that others
+    /// asked for and that end here, `joined` and `declined` those of others that were to lead through this node.
+    #[serde(default)]
+    pub paths: Causes,
+    /// Paths of others that lead through this node now.
+    #[serde(default)]
+    pub transits: u64,
+    /// Records of others that were passed on.
+    #[serde(default)]
+    pub passed_records: u64,
+    /// Records of others that were dropped because their path was over. What they told of is resolved by the two ends.
+    #[serde(default)]
+    pub dropped_records: u64,
+}
+
+/// A path to a node beyond the neighbours that ends here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// The lane at which it ends.
+    pub lane: u32,
+    /// The address of the lane at the other end.
+    pub far: Guid,
+    /// The name of the node there, once it is known.
+    pub far_name: Option<String>,
+    /// Whether this node asked for it.
+    pub opener: bool,
+    /// `down` while it is being reserved, then `init`, `up`.
+    pub state: String,
+    /// Slots with an open transaction that this side started.
+    pub open_transactions: u32,
 }
 
 /// Another node, however many cables away.

@@ -58,6 +58,8 @@ fn documented() -> Config {
         fabric: FabricConfig {
             enabled: true,
             roots_max: 1024,
+            paths: 16,
+            transits: 64,
         },
         journal: JournalConfig {
             directory: None,
@@ -262,6 +264,8 @@ fn every_kind() -> Config {
         fabric: FabricConfig {
             enabled: false,
             roots_max: 2,
+            paths: 0,
+            transits: 1024,
         },
         journal: JournalConfig {
             directory: Some("/tmp/j".into()),

@@ -15,8 +15,8 @@ pub struct Moment {
     pub clock: u64,
 }
 
-/// What a frame may add to the clock, and more.
-const FRAME_EVENTS_MAX: u64 = 64;
+/// What a frame may add to the clock, and more: its records, and those of the frames of paths that it bears.
+const FRAME_EVENTS_MAX: u64 = 128;
 
 /// See the module. It never goes back: at its end, which no honest network comes to, it stands still.
 #[derive(Debug, Clone, Copy, Default)]

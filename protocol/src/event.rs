@@ -122,11 +122,15 @@ pub enum DownReason {
     Unanswered,
     /// The peer broke the protocol under a valid CRC.
     Violation,
+    /// A hop of the path to the peer failed, or a node on it gave it up.
+    PathBroken,
+    /// The path to the peer was given back: nothing was under way on it for a while, or a cable leads there.
+    PathIdle,
 }
 
 impl DownReason {
     /// Every reason, in the order of [`crate::FailureCounters::iter`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::CarrierLost,
         Self::SequenceGap,
         Self::ReflectionMismatch,
@@ -139,6 +143,8 @@ impl DownReason {
         Self::PeerMoved,
         Self::Unanswered,
         Self::Violation,
+        Self::PathBroken,
+        Self::PathIdle,
     ];
 
     /// Stable snake_case name, for counters and logs.
@@ -157,6 +163,8 @@ impl DownReason {
             Self::PeerMoved => "peer_moved",
             Self::Unanswered => "unanswered",
             Self::Violation => "violation",
+            Self::PathBroken => "path_broken",
+            Self::PathIdle => "path_idle",
         }
     }
 }
@@ -176,6 +184,8 @@ impl fmt::Display for DownReason {
             Self::PeerMoved => "peer moved",
             Self::Unanswered => "exchange unanswered",
             Self::Violation => "protocol violation",
+            Self::PathBroken => "path broken",
+            Self::PathIdle => "path not needed",
         })
     }
 }

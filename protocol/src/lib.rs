@@ -19,6 +19,7 @@
 //! | [`region`] | regions, and verbs executed on them |
 //! | [`agreement`] | how control and the dataplane come to hold one configuration |
 //! | [`tree`] | who is where beyond the neighbours |
+//! | [`channel`] | the way over several hops that is reserved for a path |
 //! | [`group`] | one member of a group: views, and multicasts in one order |
 //!
 //! # Guarantees
@@ -34,6 +35,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod agreement;
+pub mod channel;
 mod clock;
 mod counters;
 mod event;
@@ -65,8 +67,8 @@ pub use link_refusal::LinkRefusal;
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PeerView,
-    SubmitError, WayView,
+    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PATH_PORTS,
+    PathView, PeerView, SubmitError, WayView,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

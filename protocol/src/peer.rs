@@ -26,6 +26,12 @@ pub(crate) struct Peer {
     pub orphans: u32,
     /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
     pub latches_lost: bool,
+    /// Whether a link to it ever was up. Before that its incarnation and its name are not known.
+    pub met: bool,
+    /// No path to it is asked for before the next pace, or before a tree changes.
+    pub path_held: bool,
+    /// Paths to it that came to nothing, since the last one that was good for something.
+    pub paths_in_vain: u8,
     former: [Option<u64>; FORMER_MAX],
     former_next: usize,
 }
@@ -43,9 +49,31 @@ impl Peer {
             undone: List::new(),
             orphans: 0,
             latches_lost,
+            met: true,
+            path_held: false,
+            paths_in_vain: 0,
             former: [None; FORMER_MAX],
             former_next: 0,
         }
+    }
+
+    /// One to whom no link was ever up: an address beyond the neighbours.
+    pub const fn unmet(guid: u64, name: Name, latches_lost: bool) -> Self {
+        Self {
+            met: false,
+            ..Self::new(guid, 0, name, latches_lost)
+        }
+    }
+
+    /// A link to it is about to be up for the first time.
+    pub const fn meet(&mut self, incarnation: u64) {
+        self.met = true;
+        self.incarnation = incarnation;
+    }
+
+    /// Whether something waits for a link to it.
+    pub const fn waits(&self) -> bool {
+        !(self.queue.is_empty() && self.unresolved.is_empty() && self.undone.is_empty())
     }
 
     /// It lives anew. A life that was there before is another node with the same GUID: what was remembered of it then

@@ -7,8 +7,8 @@ use std::{
 };
 
 use covalent_protocol::{
-    ExchangeId, Execution, FRAME_BYTES_MAX, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode, Name, Node,
-    NodeConfig, Outcome, Refusal, Reply,
+    ExchangeId, Execution, FRAME_BYTES_MAX, FabricConfig, Host, LinkEvent, MAX_PAYLOAD_BYTES, Mode,
+    Name, Node, NodeConfig, Outcome, Refusal, Reply,
     group::{Contact, End, Event, Group, GroupConfig, Life},
     region::{Engine, Registration, Rights, Words},
     tree::{Berths, Trees, TreesConfig, note::NOTE_BYTES_MAX},
@@ -385,4 +385,124 @@ fn members_of_a_group_allocate_nothing_once_they_are_made() {
     assert_eq!(rack.allocates(300), 0);
     assert_eq!(members(&rack.groups[1]), 3);
     assert_eq!(rack.groups[1].view().unwrap().voters.len(), 3);
+}
+
+/// Three nodes in a line, whose ends talk over a path.
+struct Line {
+    nodes: [Node; 3],
+    hosts: [Sink; 3],
+    buffer: [u8; FRAME_BYTES_MAX],
+}
+
+impl Line {
+    /// Node and port of both ends of each cable.
+    const CABLES: [[(usize, u16); 2]; 2] = [[(0, 0), (1, 0)], [(1, 1), (2, 0)]];
+
+    fn carry_everything(&mut self) {
+        loop {
+            let mut moved = false;
+            for [a, b] in Self::CABLES {
+                for (from, to) in [(a, b), (b, a)] {
+                    while let Some(len) = self.nodes[from.0].poll_transmit(from.1, &mut self.buffer)
+                    {
+                        let frame = &self.buffer[..len];
+                        self.nodes[to.0].on_frame(to.1, frame, &mut self.hosts[to.0]);
+                        moved = true;
+                    }
+                }
+            }
+            for (node, host) in self.nodes.iter_mut().zip(&self.hosts) {
+                if !moved {
+                    node.on_durable(host.executed);
+                }
+            }
+            if !moved
+                && !Self::CABLES
+                    .as_flattened()
+                    .iter()
+                    .any(|end| self.nodes[end.0].has_work(end.1))
+            {
+                return;
+            }
+        }
+    }
+
+    fn carrier(&mut self, cable: usize, up: bool) {
+        for (at, port) in Self::CABLES[cable] {
+            self.nodes[at].on_carrier(port, up, &mut self.hosts[at]);
+        }
+    }
+
+    /// Exchanges both ways, during which a cable fails; then so many paces that the path is given back.
+    fn round(&mut self, fails: usize) {
+        for token in 0..30 {
+            let mode = [Mode::OnePhase, Mode::TwoPhase][token as usize % 2];
+            let payload = [token as u8 + 6; MAX_PAYLOAD_BYTES];
+            for (from, to) in [(0, 3 << 8), (2, 1 << 8)] {
+                let payload = &payload[..1 + token as usize * 140];
+                self.nodes[from].submit(to, mode, payload, token).unwrap();
+            }
+        }
+        for _ in 0..3 {
+            for (from, port) in [(0, 0), (2, 0), (1, 0), (1, 1)] {
+                if let Some(len) = self.nodes[from].poll_transmit(port, &mut self.buffer) {
+                    let cable = Self::CABLES
+                        .iter()
+                        .flatten()
+                        .position(|end| *end == (from, port));
+                    let (at, port) = Self::CABLES.as_flattened()[cable.unwrap() ^ 1];
+                    self.nodes[at].on_frame(port, &self.buffer[..len], &mut self.hosts[at]);
+                }
+            }
+        }
+        self.carrier(fails, false);
+        self.carrier(fails, true);
+        self.carry_everything();
+        for _ in 0..60 {
+            for (node, host) in self.nodes.iter_mut().zip(&mut self.hosts) {
+                node.on_tick(host);
+            }
+            self.carry_everything();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_allocated_by_paths() {
+    let mut line = Line {
+        nodes: [1, 2, 3].map(|number| {
+            let name = Name::new("node").unwrap();
+            let mut node = Node::new(NodeConfig {
+                fabric: Some(FabricConfig {
+                    paths: 3,
+                    transits: 3,
+                    ..FabricConfig::default()
+                }),
+                ..NodeConfig::new(number << 8, number, name)
+            });
+            for port in 0..2 {
+                node.add_link(port, [2, 0, 0, 0, number as u8, port as u8])
+                    .unwrap();
+            }
+            node
+        }),
+        hosts: Default::default(),
+        buffer: [0; FRAME_BYTES_MAX],
+    };
+    for cable in 0..2 {
+        line.carrier(cable, true);
+    }
+    line.carry_everything();
+    line.round(0);
+    let warm = ALLOCATIONS.with(Cell::get);
+    for round in 0..6 {
+        line.round(round % 2);
+        let allocations = ALLOCATIONS.with(Cell::get) - warm;
+        assert_eq!(allocations, 0, "in round {round}");
+    }
+    for at in [0, 2] {
+        assert_eq!(line.hosts[at].completed, 7 * 30);
+        assert_eq!(line.nodes[at].channels(), 0);
+    }
+    assert!(line.nodes[1].channel_counters().joined >= 7);
 }

@@ -7,8 +7,11 @@ use std::{
 };
 
 use covalent_api::{
+    config::LANES_MAX,
+    guid::Guid,
+    name::of_lane,
     request::{PipeKind, Rights},
-    status::LinkStatus,
+    status::{FarNodeStatus, LinkStatus, NodeStatus},
 };
 use covalent_pipe::{app, region::REGION_BYTES_MAX};
 use covalent_protocol::{
@@ -239,12 +242,14 @@ impl<'d> Verbs<'d> {
             Target::Guid(guid) => Ok(guid.bits()),
             Target::Name(name) if name == own_name => Ok(0),
             Target::Name(name) => {
-                let links = self.device.status_until(deadline)?.links;
+                let status = self.device.status_until(deadline)?;
                 let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
-                match links.iter().find(is_wanted).and_then(|link| link.peer) {
-                    Some(guid) => Ok(guid.bits()),
-                    None => Err(unknown_node(name, &own_name, &links)),
-                }
+                let neighbour = status.links.iter().find(is_wanted);
+                neighbour
+                    .and_then(|link| link.peer)
+                    .or_else(|| far_node(name, &status.nodes))
+                    .map(Guid::bits)
+                    .ok_or_else(|| unknown_node(name, &own_name, &status))
             }
         }
     }
@@ -915,10 +920,25 @@ fn ended(outcome_of: &CompletionOutcome<'_>, answer: Answer) -> Result<Option<En
     }
 }
 
-fn unknown_node(name: &str, own: &str, links: &[LinkStatus]) -> Error {
+/// The address of a node beyond the neighbours by its name, or of a lane of it (`NAME.1`).
+fn far_node(name: &str, nodes: &[FarNodeStatus]) -> Option<Guid> {
+    let found = |wanted: &dyn Fn(&str) -> bool| {
+        let is_wanted = |node: &&FarNodeStatus| node.name.as_deref().is_some_and(wanted);
+        nodes.iter().find(is_wanted).map(|node| node.guid)
+    };
+    found(&|node| node == name).or_else(|| {
+        let lane: u32 = name.rsplit_once('.')?.1.parse().ok()?;
+        let is_lane = (1..LANES_MAX as u32).contains(&lane);
+        let node = found(&|node| is_lane && of_lane(node, lane) == name)?;
+        Some(node.lane(lane))
+    })
+}
+
+fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
+    let links = status.links.iter();
     let mut known: Vec<&str> = links
-        .iter()
         .filter_map(|link| link.peer_name.as_deref())
+        .chain(status.nodes.iter().filter_map(|node| node.name.as_deref()))
         .collect();
     known.push(own);
     known.sort_unstable();
@@ -926,5 +946,39 @@ fn unknown_node(name: &str, own: &str, links: &[LinkStatus]) -> Error {
     Error::UnknownNode {
         name: name.to_owned(),
         known: known.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_nodes_and_their_lanes_are_found_by_name() {
+        let node = |bits: u64, name: Option<&str>| FarNodeStatus {
+            guid: Guid::new(bits).unwrap(),
+            name: name.map(ToOwned::to_owned),
+            standing: "reached".to_owned(),
+            hops: Some(2),
+            port: Some("p0".to_owned()),
+        };
+        let nodes = [
+            node(0x100, Some("c")),
+            node(0x200, Some("rack.7")),
+            node(0x300, None),
+        ];
+        for (name, bits) in [
+            ("c", Some(0x100)),
+            ("c.1", Some(0x101)),
+            ("rack.7", Some(0x200)),
+            ("rack.7.2", Some(0x202)),
+            ("c.0", None),
+            ("c.256", None),
+            ("c.x", None),
+            ("rack", None),
+            ("", None),
+        ] {
+            assert_eq!(far_node(name, &nodes).map(Guid::bits), bits, "{name}");
+        }
     }
 }

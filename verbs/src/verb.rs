@@ -140,9 +140,9 @@ pub struct CommitWord {
 pub enum Target<'a> {
     /// The lane that the device lives on.
     Local,
-    /// The neighbour with this address: a node's GUID for its lane 0, [`Device::address`](crate::Device::address) there for any.
+    /// The node with this address, a neighbour or one that is reached over others: its GUID for its lane 0, [`Device::address`](crate::Device::address) there for any.
     Guid(Guid),
-    /// The neighbour, or the own lane, with this name: a node's configured one for its lane 0, `NAME.1` for its lane 1. It is looked up once, when a
+    /// The neighbour, the own lane, or the node that is reached over others, with this name: a node's configured one for its lane 0, `NAME.1` for its lane 1. It is looked up once, when a
     /// region is opened.
     Name(&'a str),
 }

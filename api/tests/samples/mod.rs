@@ -10,8 +10,8 @@ use covalent_api::{
     rule::{Match, Transport},
     status::{
         Causes, ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
-        LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, ReclaimedStatus,
-        RegionStatus, VerbStatus,
+        LaneStatus, LinkStatus, NodeStatus, PathStatus, PipeStatus, PortMode, PortStatus,
+        ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
@@ -161,8 +161,20 @@ pub fn status() -> NodeStatus {
             losses: 4,
             shortened: 5,
             waves: 6,
+            paths: causes(),
+            transits: 7,
+            passed_records: 8,
+            dropped_records: 9,
         }),
         nodes: vec![far_node(1)],
+        paths: vec![PathStatus {
+            lane: 0,
+            far: guid(),
+            far_name: Some("c".into()),
+            opener: true,
+            state: "up".into(),
+            open_transactions: 3,
+        }],
         pipes: vec![pipe(0)],
         regions: vec![RegionStatus {
             name: "bank".into(),

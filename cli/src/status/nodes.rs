@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::{Cell, Color, Table};
-use covalent_api::status::{FabricStatus, FarNodeStatus, NodeStatus};
+use covalent_api::status::{FabricStatus, FarNodeStatus, NodeStatus, PathStatus};
 
 use crate::output::Theme;
 
@@ -18,6 +18,9 @@ pub(super) fn render(status: &NodeStatus, theme: Theme) -> String {
     let mut text = format!("{}\n", summary(fabric));
     if !status.nodes.is_empty() {
         let _ = writeln!(text, "{}", table(theme, &status.nodes));
+    }
+    if !status.paths.is_empty() {
+        let _ = writeln!(text, "\npaths\n{}", paths(theme, &status.paths));
     }
     if status.omitted > 0 {
         text += "more are not shown: the answer would not fit one datagram\n";
@@ -62,6 +65,26 @@ fn table(theme: Theme, nodes: &[FarNodeStatus]) -> Table {
     table
 }
 
+fn paths(theme: Theme, paths: &[PathStatus]) -> Table {
+    let mut table = theme.table(&["lane", "path to", "address", "state", "asked for", "open"]);
+    for path in paths {
+        let colour = if path.state == "up" {
+            Color::Green
+        } else {
+            Color::Yellow
+        };
+        table.add_row([
+            Cell::new(path.lane),
+            Cell::new(path.far_name.as_deref().unwrap_or("–")),
+            Cell::new(path.far),
+            theme.cell(&path.state, colour),
+            Cell::new(if path.opener { "here" } else { "there" }),
+            Cell::new(path.open_transactions),
+        ]);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +100,8 @@ mod tests {
             "p1",
             "lost",
             "–",
+            "path to",
+            "here",
         ] {
             assert!(text.contains(wanted), "`{wanted}` is missing in:\n{text}");
         }

@@ -445,7 +445,7 @@ pub(super) mod tests {
         guid::Guid,
         status::{
             ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
-            ReclaimedStatus, VerbStatus,
+            PathStatus, ReclaimedStatus, VerbStatus,
         },
     };
 
@@ -569,6 +569,14 @@ pub(super) mod tests {
                     port: None,
                 },
             ],
+            paths: vec![PathStatus {
+                lane: 0,
+                far: Guid::new(0x100).expect("not zero"),
+                far_name: Some("corner".into()),
+                opener: true,
+                state: "up".into(),
+                open_transactions: 5,
+            }],
             verbs: VerbStatus {
                 submitted: 11,
                 completed: 11,

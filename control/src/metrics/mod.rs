@@ -2,7 +2,7 @@
 //!
 //! # The naming law
 //! `covalent_<object>_<what>[_<unit>][_total]`
-//! - `<object>` is one of node, lane, port, link, tree, pipe, region, verb; `control` is the control process itself.
+//! - `<object>` is one of node, lane, port, link, tree, path, pipe, region, verb; `control` is the control process itself.
 //!   `covalent_up` alone has none: whether the daemon answered this scrape.
 //! - Units are base units and written out: `seconds`, `bytes`; things that are counted name themselves: `packets`,
 //!   `records`, `transactions`.
@@ -57,6 +57,7 @@ pub fn render(
         families.extend(port::PORT.families(&common, &status.ports));
         families.extend(link::LINK.families(&common, &status.links));
         families.extend(tree::TREE.families(&common, status.fabric.as_slice()));
+        families.extend(tree::PATH.families(&common, status.fabric.as_slice()));
         families.extend(pipe::PIPE.families(&common, &status.pipes));
         families.extend(region::REGION.families(&common, &status.regions));
         families.extend(region::DURABLE_REGION.families(&common, &status.durable_regions));
@@ -73,7 +74,8 @@ pub fn declared() -> impl Iterator<Item = Declared> {
     let wire = port::PORT
         .declared()
         .chain(link::LINK.declared())
-        .chain(tree::TREE.declared());
+        .chain(tree::TREE.declared())
+        .chain(tree::PATH.declared());
     let application = pipe::PIPE
         .declared()
         .chain(region::REGION.declared())

@@ -1,4 +1,4 @@
-//! Metrics of what the node knows of others beyond its neighbours.
+//! Metrics of what the node knows of others beyond its neighbours, and of the paths to them.
 
 use covalent_api::status::FabricStatus;
 
@@ -46,6 +46,33 @@ pub(super) const TREE: Object<FabricStatus> = Object {
             "covalent_tree_waves_total",
             "Times that this node began its tree anew.",
             |it| it.waves,
+        ),
+    ],
+};
+
+pub(super) const PATH: Object<FabricStatus> = Object {
+    labels,
+    series: &[
+        Series::counts_by(
+            "covalent_path_events_total",
+            "What happened to paths to nodes beyond the neighbours, by what.",
+            "what",
+            |it| &it.paths,
+        ),
+        Series::gauge(
+            "covalent_path_transits",
+            "Paths of others that lead through this node.",
+            |it| as_f64(it.transits),
+        ),
+        Series::count(
+            "covalent_path_passed_records_total",
+            "Records of others that were passed on.",
+            |it| it.passed_records,
+        ),
+        Series::count(
+            "covalent_path_dropped_records_total",
+            "Records of others that were dropped because their path was over.",
+            |it| it.dropped_records,
         ),
     ],
 };

@@ -12,7 +12,8 @@ use covalent_api::{
     request::{PipeKind, Rights},
     rule::{Match, Spread},
     status::{
-        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus,
+        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus, PortStatus,
+        VerbStatus,
     },
     tuning::PipeTuning,
 };
@@ -301,6 +302,8 @@ pub struct LaneSnapshot {
     pub fabric: Option<FabricStatus>,
     /// The other nodes that it knows, by their GUIDs.
     pub nodes: Vec<FarNodeStatus>,
+    /// Its paths.
+    pub paths: Vec<PathStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,
 }

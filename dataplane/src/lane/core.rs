@@ -12,7 +12,8 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, Refusal, Reply,
+    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, PATH_PORTS, Refusal,
+    Reply,
     verb::{
         REPLY_BYTES_MAX,
         doubt::ExchangeName,
@@ -422,6 +423,10 @@ impl Host for Core {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
+        // A path is no port of the node: the status tells of it.
+        if event.port() >= PATH_PORTS {
+            return;
+        }
         let name = |port: u16| self.port_names.get(&port).cloned().unwrap_or_default();
         let kind = match event {
             LinkEvent::Up {

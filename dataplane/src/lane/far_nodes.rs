@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use covalent_api::{
     event::{EventKind, FABRIC_PROBLEMS},
     guid::Guid,
-    status::{Causes, FabricStatus, FarNodeStatus},
+    status::{Causes, FabricStatus, FarNodeStatus, PathStatus},
 };
 use covalent_protocol::{
     Name, NodeEvent,
@@ -131,12 +131,23 @@ impl Lane {
         self.core.port_names.get(&port).cloned()
     }
 
-    /// What trees counted; `None` where this lane takes no part in them.
+    /// What trees and paths counted; `None` where this lane takes no part in them, or knows nobody yet. A lane that roots no tree counts itself out.
     pub(super) fn fabric_status(&self) -> Option<FabricStatus> {
+        self.node.trees().next()?;
         let own = self.settings.address.bits();
-        self.node.tree(own)?;
         let counters = self.node.tree_counters();
+        let paths = self.node.channel_counters();
         let mut status = FabricStatus {
+            paths: Causes::from([
+                ("opened".to_owned(), paths.opened),
+                ("refused".to_owned(), paths.refused),
+                ("accepted".to_owned(), paths.accepted),
+                ("joined".to_owned(), paths.joined),
+                ("declined".to_owned(), paths.declined),
+            ]),
+            transits: self.node.transits() as u64,
+            passed_records: paths.passed_records,
+            dropped_records: paths.dropped_records,
             repairs: Causes::from([
                 ("at_once".to_owned(), counters.repaired_at_once),
                 ("sought".to_owned(), counters.repaired_by_seeking),
@@ -156,6 +167,23 @@ impl Lane {
             status.hops_max = status.hops_max.max(tree.hops.into());
         }
         Some(status)
+    }
+
+    /// Its paths. Allocates.
+    pub(super) fn path_status(&self) -> Vec<PathStatus> {
+        let paths = self.node.paths();
+        paths
+            .filter_map(|path| {
+                Some(PathStatus {
+                    lane: self.settings.lane,
+                    far: Guid::new(path.far)?,
+                    far_name: path.link.peer_name.map(ToString::to_string),
+                    opener: path.opener,
+                    state: path.link.state.as_str().to_owned(),
+                    open_transactions: path.link.open_transactions,
+                })
+            })
+            .collect()
     }
 
     /// The other nodes that this lane knows, by their GUIDs. Allocates: for a command, never on the way of a packet.

@@ -418,6 +418,8 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
         fabric: config.fabric.enabled.then_some(FabricConfig {
             roots: lane == 0,
             roots_max: config.fabric.roots_max,
+            paths: config.fabric.paths,
+            transits: config.fabric.transits,
         }),
     })
 }

@@ -51,6 +51,7 @@ impl Lane {
                 .collect(),
             fabric: self.fabric_status(),
             nodes: self.far_node_status(),
+            paths: self.path_status(),
             verbs: VerbStatus {
                 submitted: self.core.submitted,
                 completed: self.core.completed,

@@ -6,8 +6,8 @@ use covalent_api::{
     config::lane_cable_name,
     request::Reply,
     status::{
-        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortStatus,
-        VerbStatus,
+        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, NodeStatus, PathStatus, PipeStatus,
+        PortStatus, VerbStatus,
     },
 };
 
@@ -29,6 +29,7 @@ pub struct StatusRound {
     fabric: Option<FabricStatus>,
     /// Other nodes as each lane knows them.
     nodes: BTreeMap<u32, Vec<FarNodeStatus>>,
+    paths: Vec<PathStatus>,
     pipes: Vec<PipeStatus>,
     /// Pipes that are not kept.
     omitted: u64,
@@ -108,6 +109,7 @@ impl Server {
             .collect();
         parts.lanes.sort_by_key(|lane| lane.lane);
         parts.ports.sort_by_key(|(index, _)| *index);
+        parts.paths.sort_by_key(|path| (path.lane, path.far));
         NodeStatus {
             node: self.config.node.name.clone(),
             guid: self.guid,
@@ -119,6 +121,7 @@ impl Server {
             links: parts.links,
             fabric: parts.fabric,
             nodes: nodes(parts.nodes),
+            paths: parts.paths,
             pipes: parts.pipes,
             regions: self
                 .sessions
@@ -158,9 +161,10 @@ impl StatusRound {
         self.missing = self.missing.saturating_sub(1);
         self.ports.extend(snapshot.ports);
         self.links.extend(snapshot.links);
-        if snapshot.lane.lane == 0 {
-            self.fabric = snapshot.fabric;
+        if let Some(fabric) = snapshot.fabric {
+            self.add_fabric(snapshot.lane.lane, fabric);
         }
+        self.paths.extend(snapshot.paths);
         self.nodes.insert(snapshot.lane.lane, snapshot.nodes);
         self.lanes.push(snapshot.lane);
         self.verbs.submitted += snapshot.verbs.submitted;
@@ -172,6 +176,32 @@ impl StatusRound {
         for (reason, count) in snapshot.verbs.refused {
             *self.verbs.refused.entry(reason).or_default() += count;
         }
+    }
+}
+
+impl StatusRound {
+    /// Trees are told as lane 0 knows them; paths are each lane's own.
+    fn add_fabric(&mut self, lane: u32, fabric: FabricStatus) {
+        let whole = self.fabric.get_or_insert_default();
+        let FabricStatus {
+            paths,
+            transits,
+            passed_records,
+            dropped_records,
+            ..
+        } = whole.clone();
+        if lane == 0 {
+            *whole = fabric.clone();
+            whole.paths = paths;
+            (whole.transits, whole.passed_records, whole.dropped_records) =
+                (transits, passed_records, dropped_records);
+        }
+        for (what, count) in fabric.paths {
+            *whole.paths.entry(what).or_default() += count;
+        }
+        whole.transits += fabric.transits;
+        whole.passed_records += fabric.passed_records;
+        whole.dropped_records += fabric.dropped_records;
     }
 }
 

@@ -23,6 +23,7 @@ mod malformed;
 mod mesh;
 mod misses;
 mod paths;
+mod rack;
 mod reclaim;
 mod requests;
 mod selfish;

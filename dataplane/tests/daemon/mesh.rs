@@ -9,8 +9,9 @@ use covalent_api::{
 };
 
 use super::{
-    client::Client,
+    client::{App, Client, Verbs},
     node::{Node, eventually},
+    verbs::count_up,
 };
 
 /// The corners in turn, and the cables between them: `ab` joins lane 0 of `a` with lane 1 of `b`, and so on.
@@ -147,6 +148,65 @@ fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
     eventually("it knows all others again", || {
         reached(&c.status()).len() == 3
     });
+}
+
+/// Two hops and the cables between lanes: over `b` or over `d`, of which one always is whole.
+#[test]
+fn verbs_reach_the_far_corner_exactly_once_whatever_fails_between() {
+    const VERBS: u64 = 1_200;
+    let dir = tempfile::tempdir().expect("a directory");
+    let [a, b, c, d] = square(dir.path());
+    let mut owner = App::attach(&c.config.socket_path());
+    let (rkey, memory) = owner.register("far", 64);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut middle = Some(b);
+    let set = |node: &Node, port: &str, enabled| {
+        let port = port.to_owned();
+        node.client().done(&Request::SetPort { port, enabled });
+    };
+    let mut steps = 0;
+    let (done, _) = count_up(&mut verbs, c.guid(), rkey, VERBS, |done| {
+        if steps == 5 || done < (steps + 1) * VERBS / 6 {
+            return;
+        }
+        steps += 1;
+        match steps {
+            1 => set(&a, "ab", false),
+            2 => {
+                set(&a, "ab", true);
+                set(&d, "da", false);
+            }
+            3 => set(&d, "da", true),
+            // With everything that it passed on.
+            4 => {
+                let mut node = middle.take().expect("it is there");
+                node.daemon.take().expect("it runs").stop();
+                middle = Some(node);
+            }
+            _ => {
+                middle = middle.take().map(Node::start);
+                eventually("it knows the way again", || {
+                    middle
+                        .as_ref()
+                        .is_some_and(|node| reached(&node.status()).len() == 3)
+                });
+                set(&d, "cd", false);
+            }
+        }
+    });
+    assert_eq!((steps, done), (5, VERBS));
+    assert_eq!(memory.load(0), Some(VERBS));
+    let there = c.status();
+    assert_eq!(there.verbs.executed["fetch_add"], VERBS);
+    let fabric = |node: &Node| node.status().fabric.expect("it takes part");
+    let here = a.status();
+    assert_eq!((here.verbs.completed, here.verbs.in_doubt), (VERBS, 0));
+    assert!(fabric(&a).paths["opened"] > 1, "{:?}", fabric(&a).paths);
+    assert!(fabric(&c).paths["accepted"] > 1, "{:?}", fabric(&c).paths);
+    for between in [middle.as_ref().expect("it is there"), &d] {
+        assert!(fabric(between).passed_records > 0);
+    }
+    assert!(here.paths.iter().any(|path| path.far.bits() == c.guid()));
 }
 
 #[test]

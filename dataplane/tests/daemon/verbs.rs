@@ -189,7 +189,7 @@ fn remote_verbs_go_both_ways_in_both_modes() {
 }
 
 /// Submits `total` fetch-and-adds of 1 with up to 64 under way; calls `at` with the count done so far.
-fn count_up(
+pub fn count_up(
     verbs: &mut Verbs,
     target: u64,
     rkey: u32,

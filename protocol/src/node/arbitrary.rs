@@ -82,7 +82,8 @@ impl Node {
             peer.latches_lost = draw.flag();
         }
         self.paths.scramble(draw);
-        for at in 0..self.links.len() {
+        // What a path holds is drawn at the cables that it passes.
+        for at in self.path_links..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
             }

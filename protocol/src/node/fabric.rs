@@ -1,15 +1,17 @@
-//! What a node knows beyond its neighbours: the trees, over its links.
+//! What a node knows beyond its neighbours, over its links: the trees, and the channels of paths.
 //!
 //! Trees know *berths*, and here each link that is up has one. Notes are messages of the link like all others: once and in order, or the link
 //! fails, and then both ends forget what the other one said.
 
+use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use super::{Node, transmit::Blocked};
+use super::{Node, far::End, transmit::Blocked};
 use crate::{
     Host, NodeEvent,
+    channel::{Channels, ENDS_MAX, note::ChannelNote},
     event::DownReason,
-    link::{Link, Part},
+    link::{Attachment, Link, Part},
     tree::{
         BERTHS_MAX, Berths, TreeCounters, TreeEvent, TreeView, Trees, TreesConfig, Watch,
         note::{self, NOTE_BYTES_MAX},
@@ -20,8 +22,8 @@ use crate::{
     },
 };
 
-/// Most records of notes in a frame while exchanges wait, so that neither starves the other.
-const SHARED_RECORDS: usize = 12;
+/// Most records of notes, and of frames of paths, in a frame while exchanges wait, so that neither starves the other.
+pub(super) const SHARED_RECORDS: usize = 12;
 
 /// What a node is told about the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +32,21 @@ pub struct FabricConfig {
     pub roots: bool,
     /// Most roots that it knows, itself included; 0 is taken for 1. Each takes about 150 bytes, and 25 for each link.
     pub roots_max: u16,
+    /// Paths to nodes beyond its neighbours that it may have at once, opened by either side: [`ENDS_MAX`] at most, others are taken for that.
+    /// Each takes some [`NodeConfig::message_bytes_max`](super::NodeConfig::message_bytes_max) × 40 bytes, which are touched when used.
+    pub paths: u16,
+    /// Paths of others that may lead through it at once. Each takes 6 KiB.
+    pub transits: u16,
 }
 
-/// 1,024 roots, and it is one of them.
+/// 1,024 roots, and it is one of them; 16 paths, and 64 of others.
 impl Default for FabricConfig {
     fn default() -> Self {
         Self {
             roots: true,
             roots_max: 1024,
+            paths: 16,
+            transits: 64,
         }
     }
 }
@@ -54,7 +63,16 @@ pub struct WayView {
 /// The trees of a node, and which link has which berth.
 #[derive(Clone)]
 pub(super) struct Fabric {
-    trees: Trees,
+    pub trees: Trees,
+    pub channels: Channels,
+    /// The ends of paths, by their links.
+    pub ends: Vec<End>,
+    /// The way to somebody is another one now, or there is one, or none: what waits for that has not been looked at yet.
+    pub turned: bool,
+    /// An end has no path any more, likewise.
+    pub freed: bool,
+    /// Counts the paces.
+    pub paces: u64,
     links: [Option<usize>; BERTHS_MAX],
     /// The record that carried the last advert to each berth, while it is not known to have been heard.
     unheard: [Option<u32>; BERTHS_MAX],
@@ -70,6 +88,11 @@ impl Fabric {
                 roots: fabric.roots,
                 roots_max: fabric.roots_max,
             }),
+            channels: Channels::new(fabric.transits, fabric.paths),
+            ends: vec![End::default(); usize::from(fabric.paths.min(ENDS_MAX))],
+            turned: false,
+            freed: false,
+            paces: 0,
             links: [None; BERTHS_MAX],
             unheard: [None; BERTHS_MAX],
         }
@@ -78,6 +101,7 @@ impl Fabric {
     /// Makes room for one more link. Of more than [`BERTHS_MAX`] that are up at once some have no berth.
     pub fn add_link(&mut self) {
         self.trees.add_berth();
+        self.channels.add_berth();
     }
 }
 
@@ -85,10 +109,16 @@ impl Hash for Fabric {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
             trees,
+            channels,
+            ends,
+            turned,
+            freed,
+            paces: _,
             links,
             unheard,
         } = self;
-        (trees, links, unheard).hash(state);
+        (trees, channels, ends, turned, freed).hash(state);
+        (links, unheard).hash(state);
     }
 }
 
@@ -100,6 +130,7 @@ const fn fold(incarnation: u64) -> u16 {
 
 /// Tells the host what trees tell, with ports instead of berths.
 struct Teller<'a, H> {
+    turned: &'a mut bool,
     berths: &'a [Option<usize>; BERTHS_MAX],
     links: &'a [Link],
     host: &'a mut H,
@@ -107,6 +138,7 @@ struct Teller<'a, H> {
 
 impl<H: Host> Watch for Teller<'_, H> {
     fn on_tree(&mut self, event: TreeEvent) {
+        *self.turned |= matches!(event, TreeEvent::Hangs { .. } | TreeEvent::Lost { .. });
         let event = match event {
             TreeEvent::Hangs { root, berth, hops } => match self.berths[usize::from(berth)] {
                 Some(link) => NodeEvent::Hangs {
@@ -184,6 +216,7 @@ impl Node {
         let Self { fabric, links, .. } = self;
         if let Some(Fabric {
             trees,
+            turned,
             links: berths,
             ..
         }) = fabric.as_deref_mut()
@@ -191,6 +224,7 @@ impl Node {
             tell(
                 trees,
                 &mut Teller {
+                    turned,
                     berths,
                     links,
                     host,
@@ -201,6 +235,9 @@ impl Node {
 
     /// A link came up: its neighbour gets a berth.
     pub(super) fn moor(&mut self, at: usize, host: &mut impl Host) {
+        if self.is_path(at) {
+            return;
+        }
         let Some(fabric) = &mut self.fabric else {
             return;
         };
@@ -224,6 +261,8 @@ impl Node {
         self.tell_trees(host, |trees, teller| trees.on_down(berth, teller));
         if let Some(fabric) = &mut self.fabric {
             fabric.links[usize::from(berth)] = None;
+            let ends = fabric.channels.on_down(berth);
+            self.end_paths(ends, host);
         }
     }
 
@@ -239,12 +278,20 @@ impl Node {
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let Some(berth) = self.links[at].berth else {
-            return Ok(());
+            return if self.is_path(at) {
+                Err(DownReason::Violation)
+            } else {
+                Ok(())
+            };
         };
+        if ChannelNote::is_one(payload) {
+            return self.on_channel_note(berth, payload, host);
+        }
         let mut result = Ok(());
         self.tell_trees(host, |trees, teller| {
             result = trees.on_note(berth, payload, teller);
         });
+        self.stir(host);
         result.map_err(|_| DownReason::Violation)
     }
 
@@ -265,42 +312,61 @@ impl Node {
         self.tell_trees(host, |trees, teller| trees.on_tick(heard_all, teller));
     }
 
-    /// Bytes of the first note that waits on a link, if one does.
+    /// Bytes of the first note or frame of a path that waits on a link, if one does.
     #[inline]
-    pub(super) fn note_bytes(&self, link: &Link) -> Option<usize> {
+    pub(super) fn fabric_bytes(&self, link: &Link) -> Option<usize> {
         // A link without a berth costs one look.
-        self.note_bytes_at(link.berth?)
+        self.fabric_bytes_at(link.berth?)
     }
 
     #[cold]
-    fn note_bytes_at(&self, berth: u8) -> Option<usize> {
-        self.fabric.as_ref()?.trees.note_bytes(berth)
+    fn fabric_bytes_at(&self, berth: u8) -> Option<usize> {
+        let fabric = self.fabric.as_ref()?;
+        match fabric.channels.note(berth) {
+            Some(note) => Some(note.bytes()),
+            None => fabric
+                .trees
+                .note_bytes(berth)
+                .or_else(|| self.pass_bytes(berth)),
+        }
     }
 
-    /// Writes the notes that wait on a link, as many as may go into this frame.
+    /// Writes the notes and the frames of paths that wait on a link, as many as may go into this frame.
     #[inline]
-    pub(super) fn write_notes(
+    pub(super) fn write_fabric(
         &mut self,
         at: usize,
+        attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         match self.links[at].berth {
-            Some(berth) => self.write_notes_at(at, berth, writer),
+            Some(berth) => self.write_fabric_at(at, berth, attachment, writer),
             None => Ok(()),
         }
     }
 
     #[cold]
-    fn write_notes_at(
+    fn write_fabric_at(
         &mut self,
         at: usize,
         berth: u8,
+        attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        let exchanges_wait = self.links[at].attachment.is_some_and(|attachment| {
-            let queue = &self.peers[attachment.peer].queue;
-            self.next_request(&self.links[at], queue).is_some()
-        });
+        let queue = &self.peers[attachment.peer].queue;
+        let exchanges_wait = self.next_request(&self.links[at], queue).is_some();
+        self.write_channel_notes(at, berth, writer)?;
+        self.write_notes(at, berth, exchanges_wait, writer)?;
+        self.write_passes(at, berth, attachment, exchanges_wait, writer)
+    }
+
+    fn write_notes(
+        &mut self,
+        at: usize,
+        berth: u8,
+        exchanges_wait: bool,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
         let Self {
             fabric,
             links,

@@ -3,6 +3,7 @@
 use super::{LinkState, Node};
 use crate::{
     ExchangeId, Host,
+    channel::note::CloseReason,
     event::{DownReason, LinkEvent},
     latch::Standing,
     link::{Attachment, outbound::Progress},
@@ -20,6 +21,7 @@ impl Node {
         }
         self.take_down(link, reason, host);
         self.seek_paths(host);
+        self.stir(host);
     }
 
     /// Declares a link failed, if it is up: its epoch is over, and what was open on it waits to be asked about.
@@ -71,6 +73,8 @@ impl Node {
             open,
         });
         self.unmoor(at, host);
+        let progressed = self.links[at].has_progressed();
+        self.lay_path(at, CloseReason::Failed, progressed);
     }
 
     /// Reverses what the peer at the end of a link that failed had started and not committed. So nothing that the peer

@@ -1,8 +1,9 @@
 //! Handshakes: who is at the other end, and which epoch both ends hold.
 
-use super::{LinkState, Node};
+use super::{LinkState, Node, far::PATH_PORTS};
 use crate::{
     Host, LinkRefusal, Outcome,
+    channel::note::CloseReason,
     event::{DownReason, LinkEvent},
     latch::is_later,
     link::handshake::Hello,
@@ -18,8 +19,16 @@ impl Node {
         source: Option<[u8; 6]>,
         host: &mut impl Host,
     ) {
+        if (hello.port >= PATH_PORTS) != self.is_path(link) {
+            self.links[link].counters.drops.malformed += 1;
+            return;
+        }
+        if self.is_path(link) && !self.leads_to(link, hello.guid) {
+            self.end_path(link, DownReason::Violation, CloseReason::Failed, host);
+            return;
+        }
         let state = self.links[link].state;
-        if state != LinkState::Down {
+        if state != LinkState::Down && !self.is_path(link) {
             self.look_at_cable(link, hello, host);
         }
         if hello.guid == self.config.guid {
@@ -37,7 +46,10 @@ impl Node {
             LinkState::Up => match self.why_leave(link, hello) {
                 Some(reason) => {
                     self.fail(link, reason, host);
-                    self.agree(link, hello, source, host);
+                    // A path is over then.
+                    if self.links[link].state == LinkState::Init {
+                        self.agree(link, hello, source, host);
+                    }
                 }
                 // The peer missed the last handshake of this epoch, unless it spoke in the epoch already.
                 None if hello.asks
@@ -107,8 +119,12 @@ impl Node {
             self.found(at, LinkRefusal::NoRoom, host);
             return;
         };
-        if known.is_none() || self.peers[peer].incarnation != hello.incarnation {
+        let is_met = known.is_some() && self.peers[peer].met;
+        if !is_met || self.peers[peer].incarnation != hello.incarnation {
             self.void_agreements(at, |guid| guid.is_none_or(|guid| guid == hello.guid));
+        }
+        if !is_met {
+            self.peers[peer].meet(hello.incarnation);
         }
         if self.peers[peer].incarnation != hello.incarnation {
             self.on_peer_restarted(peer, hello.incarnation, host);
@@ -131,6 +147,7 @@ impl Node {
         self.moor(at, host);
         // Whoever is there now may have a path to those who are not.
         self.forget_dead_ends(host);
+        self.stir(host);
     }
 
     /// The two ends of a link hold the same epoch.

@@ -26,6 +26,7 @@ impl Hash for Node {
             durable,
             paths: _,
             fabric,
+            path_links: _,
             reply: _,
         } = self;
         (config.guid, config.incarnation).hash(state);

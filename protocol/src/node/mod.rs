@@ -16,6 +16,7 @@
 //! | `resolve` | asking how an exchange ended, and answering |
 //! | `relay` | the same through a neighbour |
 //! | `fabric` | notes about trees, and the trees of the node |
+//! | `far` | exchanges with nodes beyond the neighbours, over paths |
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers and latches |
 //! | `hash` | what tells two nodes apart, for model checkers |
@@ -28,6 +29,7 @@ mod credit;
 mod durable;
 mod fabric;
 mod failure;
+mod far;
 mod greet;
 mod hash;
 mod path;
@@ -47,6 +49,7 @@ use core::fmt;
 pub use self::{
     ask::AskError,
     fabric::{FabricConfig, WayView},
+    far::{PATH_PORTS, PathView},
     view::{LinkView, PeerView},
 };
 use self::{fabric::Fabric, path::Paths, relay::Relays};
@@ -137,12 +140,14 @@ pub enum Mode {
 pub enum AddLinkError {
     /// The port has a link already.
     PortTaken,
+    /// The number is one of those of paths: [`PATH_PORTS`] or higher.
+    PortOfPath,
 }
 
 /// Why an exchange was not taken. Nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmitError {
-    /// No link ever led to a node with this GUID.
+    /// No link ever led to a node with this GUID, and no way to it is known.
     NoSuchPeer,
     /// As many exchanges as [`NodeConfig::transactions_max`] are queued, open or unresolved. Try later.
     Full,
@@ -197,6 +202,8 @@ pub struct Node {
     paths: Paths,
     /// What is beyond the neighbours.
     fabric: Option<Box<Fabric>>,
+    /// Links that are ends of paths. They come first, for their number never changes.
+    path_links: usize,
     /// Where the host writes a reply.
     reply: Reply,
 }
@@ -214,7 +221,7 @@ impl Node {
             ..config
         };
         let message_bytes_max = usize::from(config.message_bytes_max);
-        Self {
+        let mut node = Self {
             config,
             links: Vec::new(),
             relays: Vec::new(),
@@ -238,8 +245,11 @@ impl Node {
             fabric: config
                 .fabric
                 .map(|fabric| Box::new(Fabric::new(&config, &fabric))),
+            path_links: 0,
             reply: Reply::with_room(message_bytes_max),
-        }
+        };
+        node.add_paths();
+        node
     }
 
     /// Adds the link of `port`, the caller's index of a port with the address `mac`. It is down until
@@ -249,34 +259,49 @@ impl Node {
     /// # Errors
     /// [`AddLinkError`]; nothing changed.
     pub fn add_link(&mut self, port: u16, mac: [u8; 6]) -> Result<(), AddLinkError> {
+        if port >= PATH_PORTS {
+            return Err(AddLinkError::PortOfPath);
+        }
         if self.link_of(port).is_some() {
             return Err(AddLinkError::PortTaken);
         }
         let answer_bytes_max = usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES;
-        self.links.push(Link::new(
-            port,
-            mac,
-            self.config.slots,
-            answer_bytes_max.max(relay::RELAY_BYTES).max(NOTE_BYTES_MAX),
-            self.config.first_sequence,
-        ));
-        self.relays.push(Relays::new(answer_bytes_max));
-        for relays in &mut self.relays {
-            relays.grow(PEERS_PER_LINK * self.links.len());
-        }
-        for _ in 0..SETS_PER_LINK {
-            self.latches.push(LatchSet::new(
+        let pass_bytes_max = self.fabric.as_ref().map_or(0, |_| far::PASS_BYTES_MAX);
+        self.make_link(
+            Link::new(
+                port,
+                mac,
                 self.config.slots,
-                usize::from(self.config.message_bytes_max),
-            ));
-        }
-        self.peers
-            .reserve_exact(PEERS_PER_LINK * self.links.len() - self.peers.len());
-        self.paths.grow(PEERS_PER_LINK * self.links.len());
+                answer_bytes_max
+                    .max(relay::RELAY_BYTES)
+                    .max(NOTE_BYTES_MAX)
+                    .max(pass_bytes_max),
+                self.config.first_sequence,
+            ),
+            Relays::new(answer_bytes_max),
+            SETS_PER_LINK,
+        );
         if let Some(fabric) = &mut self.fabric {
             fabric.add_link();
         }
         Ok(())
+    }
+
+    /// Takes in a link with what belongs to it.
+    fn make_link(&mut self, link: Link, relays: Relays, sets: usize) {
+        let slots = link.slots();
+        self.links.push(link);
+        self.relays.push(relays);
+        let peers = PEERS_PER_LINK * self.links.len();
+        for relays in &mut self.relays {
+            relays.grow(peers);
+        }
+        for _ in 0..sets {
+            let message_bytes_max = usize::from(self.config.message_bytes_max);
+            self.latches.push(LatchSet::new(slots, message_bytes_max));
+        }
+        self.peers.reserve_exact(peers - self.peers.len());
+        self.paths.grow(peers);
     }
 
     /// The port's carrier came or went. Saying again what is already so does nothing.
@@ -322,7 +347,7 @@ impl Node {
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         self.count_silence();
-        for at in 0..self.links.len() {
+        for at in self.path_links..self.links.len() {
             let ended = self.links[at].wiring.tick(self.config.silent_paces_max / 2);
             self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
@@ -342,6 +367,7 @@ impl Node {
             }
         }
         self.pace_trees(host);
+        self.pace_paths(host);
         self.forget_dead_ends(host);
         let transactions = &self.transactions;
         let lives = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
@@ -353,7 +379,8 @@ impl Node {
 
     /// Takes an exchange with the node whose GUID is `peer`: `payload` of 1 to
     /// [`NodeConfig::message_bytes_max`] bytes, the smaller one of both nodes, goes to [`Host::execute`] there, and [`Host::complete`] tells `token` here how it ended. Exchanges that are open at the
-    /// same time are in no order. While no link to the peer is up it waits.
+    /// same time are in no order. While no link to the peer is up it waits; where the node takes part in a fabric, a path to the peer is
+    /// asked for meanwhile, also to one that was never met, by its address.
     ///
     /// # Errors
     /// [`SubmitError`]; the exchange does not exist then.
@@ -368,7 +395,10 @@ impl Node {
         if payload.is_empty() {
             return Err(SubmitError::Empty);
         }
-        let peer = self.peer_of(peer).ok_or(SubmitError::NoSuchPeer)?;
+        let peer = match self.peer_of(peer) {
+            Some(peer) => peer,
+            None => self.look_afar(peer)?,
+        };
         if self.room() == 0 {
             return Err(SubmitError::Full);
         }
@@ -386,6 +416,9 @@ impl Node {
         self.peers[peer]
             .queue
             .push_back(&mut self.transactions, transaction);
+        if self.peers[peer].links_up == 0 {
+            self.want_path(peer);
+        }
         Ok(())
     }
 
@@ -525,6 +558,7 @@ impl fmt::Display for AddLinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PortTaken => f.write_str("the port has a link already"),
+            Self::PortOfPath => f.write_str("the number is one of those of paths"),
         }
     }
 }
@@ -534,7 +568,9 @@ impl core::error::Error for AddLinkError {}
 impl fmt::Display for SubmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSuchPeer => f.write_str("no link ever led to this node"),
+            Self::NoSuchPeer => {
+                f.write_str("no link ever led to this node, and no way to it is known")
+            }
             Self::Full => f.write_str("as many exchanges are under way as there may be; try later"),
             Self::TooLong { len, max } => {
                 write!(f, "the payload has {len} bytes; the most is {max}")

@@ -72,7 +72,12 @@ impl Node {
         guid == self.config.guid
             || self
                 .peer_of(guid)
-                .is_some_and(|peer| self.paths.reached[peer])
+                .is_some_and(|peer| self.is_told_reached(peer))
+    }
+
+    /// Whether the program was told last that a peer is reached.
+    pub(super) fn is_told_reached(&self, peer: usize) -> bool {
+        self.paths.reached[peer]
     }
 
     /// A pace passed: on links in a handshake the last one was in vain.
@@ -88,9 +93,10 @@ impl Node {
     /// Tells of every peer that is reached now and was not, or the other way round.
     pub(super) fn tell_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
-            let (guid, is_up) = (self.peers[peer].guid, self.peers[peer].links_up > 0);
+            let guid = self.peers[peer].guid;
+            let is_up = self.peers[peer].links_up > 0 || self.way(guid).is_some();
             let was_reached = self.paths.reached[peer];
-            if is_up != was_reached && (is_up || self.is_given_up(guid)) {
+            if is_up != was_reached && (is_up || (self.is_given_up(guid) && !self.seeks(guid))) {
                 self.paths.reached[peer] = is_up;
                 host.on_clock(self.clock.now());
                 host.path(guid, is_up);

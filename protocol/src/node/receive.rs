@@ -26,6 +26,12 @@ impl Node {
             self.frames_without_link += 1;
             return;
         };
+        self.on_frame_at(link, frame, host);
+    }
+
+    /// Likewise on a link.
+    #[inline]
+    pub(super) fn on_frame_at(&mut self, link: usize, frame: &[u8], host: &mut impl Host) {
         let counters = &mut self.links[link].counters;
         let mut records = match frame::parse(frame, self.config.ethertype) {
             Ok(records) => records,
@@ -145,7 +151,9 @@ impl Node {
             Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved | Kind::Relayed => {
                 self.kept(at, header.rider)
             }
-            Kind::Ball | Kind::Init | Kind::Relay | Kind::Note => Err(DownReason::Violation),
+            Kind::Ball | Kind::Init | Kind::Relay | Kind::Note | Kind::Pass => {
+                Err(DownReason::Violation)
+            }
         }
     }
 
@@ -171,6 +179,7 @@ impl Node {
             Kind::Relay => self.on_relay(at, header, payload, host),
             Kind::Relayed => self.on_relayed(at, header, payload, host),
             Kind::Note => self.on_note(at, payload, host),
+            Kind::Pass => self.on_pass(at, payload, host),
             Kind::Ball => self.on_ball(at, payload, reflects),
             Kind::Init => Ok(()),
         }

@@ -11,6 +11,10 @@ impl Node {
     /// This keeps the link from coming up. Tells the host, if it was found often enough and was not told.
     #[cold]
     pub(super) fn found(&mut self, at: usize, why: LinkRefusal, host: &mut impl Host) {
+        // A path has no cable to be laid wrong.
+        if self.is_path(at) {
+            return;
+        }
         let link = &mut self.links[at];
         if link.state == LinkState::Init && link.wiring.find(why) {
             host.link_event(LinkEvent::Refused {

@@ -277,6 +277,7 @@ impl Node {
     #[cold]
     pub(super) fn seek_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
+            self.want_path(peer);
             while self.peers[peer].links_up == 0
                 && let Some(transaction) = self.peers[peer].unresolved.first()
             {
@@ -284,7 +285,9 @@ impl Node {
                     Way::Open(at, place) => (at, place),
                     Way::Busy => break,
                     Way::None => {
-                        self.tell_doubt(peer, host);
+                        if !self.hopes_for_path(peer) {
+                            self.tell_doubt(peer, host);
+                        }
                         break;
                     }
                 };
@@ -306,7 +309,7 @@ impl Node {
 
     fn way_around(&self, peer: usize) -> Way {
         let mut busy = false;
-        for (at, link) in self.links.iter().enumerate() {
+        for (at, link) in self.links.iter().enumerate().skip(self.path_links) {
             let leads_to_another = link
                 .attachment
                 .is_some_and(|attachment| attachment.peer != peer);
@@ -414,7 +417,9 @@ impl Node {
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let place = usize::from(header.slot);
-        let relay = Relay::read(payload).ok_or(DownReason::Violation)?;
+        let relay = Relay::read(payload)
+            .filter(|_| !self.is_path(at))
+            .ok_or(DownReason::Violation)?;
         // A place has one question at a time.
         if !matches!(self.relays[at].taken.get(place), Some(None)) {
             return Err(DownReason::Violation);
@@ -474,7 +479,10 @@ impl Node {
             // Whatever an earlier life knew is lost.
             return Source::Ending(Ending::Forgotten);
         }
-        match self.peer_of(relay.origin) {
+        match self
+            .peer_of(relay.origin)
+            .filter(|&peer| self.peers[peer].met)
+        {
             Some(peer) if self.peers[peer].incarnation == relay.origin_incarnation => {
                 if relay.question.verdict.slot >= self.config.slots {
                     return Source::Ending(Ending::Forgotten);
@@ -500,7 +508,7 @@ impl Node {
                     .attachment
                     .is_some_and(|attachment| attachment.peer == target)
         };
-        let way = (0..self.links.len())
+        let way = (self.path_links..self.links.len())
             .filter(leads_there)
             .find_map(|at| Some((at, self.relays[at].free_place()?)));
         let Some((at, free)) = way else {

@@ -111,6 +111,7 @@ impl Node {
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        // The exchange may have been on a link of more slots than this one.
         let slots = usize::from(self.links[at].slots());
         let &[port_low, port_high, commit, _, ref epoch @ ..] = payload else {
             return Err(DownReason::Violation);
@@ -125,7 +126,7 @@ impl Node {
             commit: commit != 0,
         };
         // As many questions may be under way as the peer has slots here.
-        if usize::from(header.slot) >= slots || self.links[at].questions() >= slots {
+        if header.slot >= self.config.slots || self.links[at].questions() >= slots {
             return Err(DownReason::Violation);
         }
         self.settle(at, attachment.peer, question, host);
@@ -162,7 +163,9 @@ impl Node {
         } = self;
         let set = &mut latches[set];
         let guid = peers[peer].guid;
-        let latch = &mut set.latches[usize::from(verdict.slot)];
+        let Some(latch) = set.latches.get_mut(usize::from(verdict.slot)) else {
+            return;
+        };
         if !commit && latch.never_saw(verdict.sequence) {
             if latch.standing == Standing::Tentative {
                 // Its initiator does not know of it any more, or it would not have used the slot again.
@@ -338,7 +341,7 @@ impl Node {
 
     /// The transaction that was asked about on the link `at` and is named by the rest.
     fn asked(&self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
-        let link = self.link_of(port)?;
+        let link = self.any_link_of(port)?;
         self.links[at].asked.iter().copied().find(|&transaction| {
             let entry = &self.transactions[transaction];
             (entry.link, entry.slot) == (link, number)

@@ -1,6 +1,11 @@
 //! Finding links, peers and latches, and making room for new ones.
 
-use super::{Node, PEERS_PER_LINK, SETS_PER_LINK};
+use core::ops::Range;
+
+use super::{
+    Node, PEERS_PER_LINK, SETS_PER_LINK,
+    far::{PATH_PORTS, PATH_WINDOW_RECORDS, SETS_PER_PATH},
+};
 use crate::{
     Host, Name,
     event::DownReason,
@@ -11,10 +16,20 @@ use crate::{
 };
 
 impl Node {
-    /// The link of a port. A lane has few links, so they are searched.
+    /// The link of a port on a cable. A lane has few links, so they are searched.
     #[inline]
     pub(super) fn link_of(&self, port: u16) -> Option<usize> {
-        self.links.iter().position(|link| link.port == port)
+        let cables = &self.links[self.path_links..];
+        let at = cables.iter().position(|link| link.port == port)?;
+        Some(self.path_links + at)
+    }
+
+    /// The link of a port that may be one of a path.
+    pub(super) fn any_link_of(&self, port: u16) -> Option<usize> {
+        let path = usize::from(port).wrapping_sub(usize::from(PATH_PORTS));
+        (path < self.path_links)
+            .then_some(path)
+            .or_else(|| self.link_of(port))
     }
 
     /// The peer with this GUID.
@@ -45,18 +60,12 @@ impl Node {
         name: Name,
         host: &mut impl Host,
     ) -> Option<usize> {
-        if self.peers.len() < PEERS_PER_LINK * self.links.len() {
+        if self.has_room_for_peer() {
             self.peers
                 .push(Peer::new(guid, incarnation, name, self.peers_lost));
             return Some(self.peers.len() - 1);
         }
-        let cabled = |at| {
-            self.links.iter().any(|link| {
-                link.attachment
-                    .is_some_and(|attachment| attachment.peer == at)
-            })
-        };
-        let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
+        let own = self.own_sets(link);
         let order = |&at: &usize| {
             let mut of_others = false;
             let mut taken_at = 0;
@@ -71,11 +80,69 @@ impl Node {
         };
         let at = (0..self.peers.len())
             .filter(|&at| {
-                self.peers[at].is_idle() && !self.is_asked_of_neighbours(at) && !cabled(at)
+                self.peers[at].is_idle() && !self.is_asked_of_neighbours(at) && !self.is_cabled(at)
             })
             .min_by_key(order)?;
         self.forget_orphans(at, host);
         self.forget_path(at, host);
+        self.forget_peer_at(at, link);
+        self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
+        Some(at)
+    }
+
+    /// Takes a node into the table to whom no link was ever up. `None` when the table is full of others of whom something is known.
+    pub(super) fn await_peer(&mut self, guid: u64, name: Name) -> Option<usize> {
+        if self.has_room_for_peer() {
+            self.peers.push(Peer::unmet(guid, name, self.peers_lost));
+            return Some(self.peers.len() - 1);
+        }
+        let is_forgettable = |&at: &usize| {
+            let peer = &self.peers[at];
+            let remembered = |set: &LatchSet| set.owner.is_some_and(|(owner, _)| owner == at);
+            peer.is_idle()
+                && peer.orphans == 0
+                && !self.is_told_reached(at)
+                && !self.is_asked_of_neighbours(at)
+                && !self.is_cabled(at)
+                && !self.latches.iter().any(remembered)
+        };
+        let at = (0..self.peers.len()).find(is_forgettable)?;
+        self.forget_peer_at(at, self.links.len());
+        self.peers[at] = Peer::unmet(guid, name, self.peers_lost);
+        Some(at)
+    }
+
+    /// Whether there is room for one more peer.
+    fn has_room_for_peer(&self) -> bool {
+        self.peers.len() < PEERS_PER_LINK * self.links.len()
+    }
+
+    /// Whether a link to a peer is up.
+    fn is_cabled(&self, peer: usize) -> bool {
+        self.links.iter().any(|link| {
+            link.attachment
+                .is_some_and(|attachment| attachment.peer == peer)
+        })
+    }
+
+    /// Sets that are a link's first. All paths share theirs.
+    fn own_sets(&self, link: usize) -> Range<usize> {
+        match link.checked_sub(self.path_links) {
+            Some(cable) => {
+                let first = self.path_sets() + cable * SETS_PER_LINK;
+                first..first + SETS_PER_LINK
+            }
+            None => 0..self.path_sets(),
+        }
+    }
+
+    /// Sets of all paths, which come first.
+    const fn path_sets(&self) -> usize {
+        self.path_links * SETS_PER_PATH
+    }
+
+    /// Forgets what is known of a peer that leaves the table, for the sake of whoever is met on `link`.
+    fn forget_peer_at(&mut self, at: usize, link: usize) {
         // Whoever is met from now on may have been known before.
         self.peers_lost = true;
         let loser = self.peers[at].guid;
@@ -88,8 +155,6 @@ impl Node {
         for relays in &mut self.relays {
             relays.forget_peer(at);
         }
-        self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
-        Some(at)
     }
 
     /// Binds the link to the peer's port that said `hello`, together with the latches of that port.
@@ -116,6 +181,12 @@ impl Node {
         self.latches[set].link = Some(link);
         self.latches[set].distrust(self.links[link].epoch);
         let mac = source.unwrap_or(BROADCAST);
+        // What a path has room for is the same all along it.
+        let window_records_max = if self.is_path(link) {
+            PATH_WINDOW_RECORDS
+        } else {
+            WINDOW_RECORDS_MAX
+        };
         self.links[link].attachment = Some(Attachment {
             peer,
             set,
@@ -123,7 +194,7 @@ impl Node {
             mac,
             slots: hello.slots,
             granted: hello.grant,
-            window_records: hello.window_records.min(WINDOW_RECORDS_MAX),
+            window_records: hello.window_records.min(window_records_max),
         });
     }
 
@@ -149,7 +220,10 @@ impl Node {
         if self.peers[peer].latches_lost {
             return None;
         }
-        let set = self.latches.iter().position(|set| set.owner.is_none())?;
+        let is_path = port >= PATH_PORTS;
+        let set = (0..self.latches.len()).find(|&set| {
+            (set < self.path_sets()) == is_path && self.latches[set].owner.is_none()
+        })?;
         self.take_set(set, peer, port);
         Some(set)
     }
@@ -170,16 +244,17 @@ impl Node {
     /// That one is taken from the link's own, so that a stranger who shows up on one cable under many names takes no
     /// memory from the peers of the others; only when those were carried to other cables it is any.
     fn make_room(&mut self, link: usize) -> usize {
-        let own = link * SETS_PER_LINK..(link + 1) * SETS_PER_LINK;
+        let own = self.own_sets(link);
+        let is_path = self.is_path(link);
         let unused = self
             .latches
             .iter()
             .enumerate()
-            .filter(|(_, set)| set.link.is_none());
+            .filter(|(at, set)| set.link.is_none() && (*at < self.path_sets()) == is_path);
         let order =
             |(at, set): &(usize, &LatchSet)| (set.owner.is_some(), !own.contains(at), set.taken_at);
-        // There are more sets than links, so one is unused.
-        let at = unused.min_by_key(order).map_or(0, |(at, _)| at);
+        // There are more sets than links, of cables and of paths, so one is unused.
+        let at = unused.min_by_key(order).map_or(own.start, |(at, _)| at);
         if let Some((loser, _)) = self.latches[at].owner {
             self.peers[loser].latches_lost = true;
             let loser = self.peers[loser].guid;

@@ -1,7 +1,7 @@
 //! What goes into the next frame.
 //!
 //! In this order: a handshake, alone; the rest of a long message; answers; answers to resolutions; questions; what
-//! is passed on for neighbours; notes about trees; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
+//! is passed on for neighbours; notes about trees and channels; frames of paths; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
 //! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
 use super::{LinkState, Mode, Node, resolve};
@@ -26,9 +26,12 @@ impl Node {
     #[inline]
     #[must_use]
     pub fn has_work(&self, port: u16) -> bool {
-        let Some(at) = self.link_of(port) else {
-            return false;
-        };
+        self.link_of(port).is_some_and(|at| self.has_work_at(at))
+    }
+
+    /// Likewise for a link.
+    #[inline]
+    pub(super) fn has_work_at(&self, at: usize) -> bool {
         let link = &self.links[at];
         if link.state != LinkState::Down && link.handshake.due {
             return true;
@@ -49,11 +52,11 @@ impl Node {
         } else if let Some(verdict) = link.verdicts.front() {
             let (head, reply) = Self::answer(self.verdict_set(attachment, *verdict), *verdict);
             Some(head.len() + reply.len())
-        } else if !peer.unresolved.is_empty() && self.may_ask(link.asked.len(), attachment) {
+        } else if !peer.unresolved.is_empty() && Self::may_ask(link, attachment) {
             Some(resolve::QUESTION_BYTES)
         } else if let Some(bytes) = self.relay_bytes(at) {
             Some(bytes)
-        } else if let Some(bytes) = self.note_bytes(link) {
+        } else if let Some(bytes) = self.fabric_bytes(link) {
             Some(bytes)
         } else if let Some(transaction) = self.next_request(link, &peer.queue) {
             Some(self.transactions.payload_bytes(transaction))
@@ -89,6 +92,13 @@ impl Node {
     #[inline]
     pub fn poll_transmit(&mut self, port: u16, frame: &mut [u8]) -> Option<usize> {
         let at = self.link_of(port)?;
+        self.clock.begin_frame();
+        self.poll_transmit_at(at, frame)
+    }
+
+    /// Likewise for a link, in a frame that has begun.
+    #[inline]
+    pub(super) fn poll_transmit_at(&mut self, at: usize, frame: &mut [u8]) -> Option<usize> {
         let link = &self.links[at];
         if link.state == LinkState::Down {
             return None;
@@ -101,7 +111,6 @@ impl Node {
             return None;
         } else {
             let attachment = link.attachment?;
-            self.clock.begin_frame();
             if self.links[at].era_said == self.clock.era() || self.write_era(at, &mut writer) {
                 // Whatever is blocked stays where it is; nothing overtakes it.
                 let blocked = self.write_messages(at, attachment, &mut writer).is_err();
@@ -132,7 +141,7 @@ impl Node {
         self.write_verdicts(at, attachment, writer)?;
         self.write_questions(at, attachment, writer)?;
         self.write_relays(at, attachment, writer)?;
-        self.write_notes(at, writer)?;
+        self.write_fabric(at, attachment, writer)?;
         self.write_requests(at, attachment, writer)?;
         self.write_commits(at, writer)?;
         self.write_reflections(at, attachment, writer)
@@ -148,7 +157,7 @@ impl Node {
             heard: link.handshake.heard,
             echo_is_old: link.wiring.is_echo_old(),
             port: link.port,
-            slots: self.config.slots,
+            slots: link.slots(),
             grant: link.grant,
             window_records: link.window_records,
             asks: link.state != LinkState::Up,
@@ -195,6 +204,8 @@ impl Node {
             let is_request = matches!(part.kind, Kind::Request | Kind::Tentative);
             part.rider = if is_request {
                 link.take_commit()
+            } else if part.kind == Kind::Pass {
+                NO_RIDER
             } else {
                 take_reflection(link, &mut latches[attachment.set])
             };
@@ -298,8 +309,8 @@ impl Node {
         Ok(())
     }
 
-    fn may_ask(&self, asked: usize, attachment: Attachment) -> bool {
-        asked < usize::from(attachment.slots.min(self.config.slots))
+    fn may_ask(link: &Link, attachment: Attachment) -> bool {
+        link.asked.len() < usize::from(attachment.slots.min(link.slots()))
     }
 
     #[inline]
@@ -310,7 +321,7 @@ impl Node {
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         while let Some(transaction) = self.peers[attachment.peer].unresolved.first() {
-            if !self.may_ask(self.links[at].asked.len(), attachment) {
+            if !Self::may_ask(&self.links[at], attachment) {
                 return Ok(());
             }
             if !self.links[at].may_send(writer, resolve::QUESTION_BYTES) {
@@ -462,7 +473,7 @@ impl Node {
     /// era waits for the next.
     #[cold]
     fn write_era(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
-        if !self.has_work(self.links[at].port) {
+        if !self.has_work_at(at) {
             return false;
         }
         self.write_ball_now(at, writer);

@@ -1,7 +1,7 @@
 //! What a node tells of itself.
 
 use super::{LinkState, Node};
-use crate::{LinkCounters, LinkRefusal, Name};
+use crate::{LinkCounters, LinkRefusal, Name, link::Link};
 
 /// One link, as it stands.
 #[derive(Debug, Clone, Copy)]
@@ -46,22 +46,27 @@ pub struct PeerView<'a> {
 impl Node {
     /// The links, in the order in which they were added.
     pub fn links(&self) -> impl Iterator<Item = LinkView<'_>> {
-        self.links.iter().map(|link| {
-            let peer = link
-                .attachment
-                .map(|attachment| &self.peers[attachment.peer]);
-            LinkView {
-                port: link.port,
-                state: link.state,
-                peer: peer.map(|peer| peer.guid),
-                peer_name: peer.map(|peer| &peer.name),
-                peer_port: link.attachment.map(|attachment| attachment.port),
-                refusal: link.wiring.refusal(),
-                epoch: link.epoch,
-                open_transactions: link.outbound.open(),
-                counters: &link.counters,
-            }
-        })
+        self.links[self.path_links..]
+            .iter()
+            .map(|link| self.view(link))
+    }
+
+    /// One link.
+    pub(super) fn view<'a>(&'a self, link: &'a Link) -> LinkView<'a> {
+        let peer = link
+            .attachment
+            .map(|attachment| &self.peers[attachment.peer]);
+        LinkView {
+            port: link.port,
+            state: link.state,
+            peer: peer.map(|peer| peer.guid),
+            peer_name: peer.map(|peer| &peer.name),
+            peer_port: link.attachment.map(|attachment| attachment.port),
+            refusal: link.wiring.refusal(),
+            epoch: link.epoch,
+            open_transactions: link.outbound.open(),
+            counters: &link.counters,
+        }
     }
 
     /// The peers that were heard of, in no particular order.

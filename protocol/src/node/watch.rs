@@ -20,7 +20,7 @@ impl Node {
     pub fn on_quiet(&mut self) {
         let mut waits = false;
         let mut waited = false;
-        for link in &mut self.links {
+        for link in &mut self.links[self.path_links..] {
             if link.is_open() {
                 waits |= self.config.event_ratio > 0 && link.is_measured;
                 waited |= link.liveness.asks();
@@ -36,8 +36,7 @@ impl Node {
 
     /// One more link bounces the ball, if there is one that does not.
     fn bounce_another(&mut self) {
-        if let Some(link) = self
-            .links
+        if let Some(link) = self.links[self.path_links..]
             .iter_mut()
             .find(|link| link.state == LinkState::Up && link.is_measured && !link.liveness.asks())
         {
@@ -47,12 +46,13 @@ impl Node {
 
     /// A round trip of the link `at` ended: an event by which the others are measured.
     pub(super) fn on_round_trip(&mut self, at: usize, host: &mut impl Host) {
-        if !self.links[at].is_measured {
+        // Over a path they take longer: paths neither measure nor are measured, for they do not fail in silence.
+        if self.is_path(at) || !self.links[at].is_measured {
             return;
         }
         self.round_trips = true;
         let mut waits = false;
-        for other in (0..self.links.len()).filter(|&other| other != at) {
+        for other in (self.path_links..self.links.len()).filter(|&other| other != at) {
             let link = &mut self.links[other];
             if link.is_open() && link.is_measured {
                 if link.liveness.outpace(self.config.event_ratio) {

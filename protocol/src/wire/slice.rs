@@ -33,13 +33,15 @@ pub enum Kind {
     Relay = 10,
     /// Answers [`Kind::Relay`].
     Relayed = 11,
-    /// Says something of trees: where the sender stands, or what it asks for.
+    /// Says something of trees, or of channels: where the sender stands, or what it asks for.
     Note = 12,
+    /// Bears a frame of a path between two other nodes, or of one that ends at either end of the link.
+    Pass = 13,
 }
 
 impl Kind {
     /// Every kind, by its number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Init,
         Self::Ball,
         Self::Request,
@@ -53,6 +55,7 @@ impl Kind {
         Self::Relay,
         Self::Relayed,
         Self::Note,
+        Self::Pass,
     ];
 
     #[inline]

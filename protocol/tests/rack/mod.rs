@@ -21,27 +21,64 @@ pub struct Told {
     pub trees: Vec<NodeEvent>,
     pub executed: usize,
     pub completed: usize,
+    /// Whose what was executed, in that order.
+    pub journal: Vec<(u64, Vec<u8>)>,
+    /// What was admitted and is neither executed nor reversed.
+    pub admitted: Vec<ExchangeId>,
+    /// How exchanges ended, by token.
+    pub ended: Vec<(u64, Ended)>,
+    pub in_doubt: Vec<u64>,
+    /// Which nodes were told to be reached, or lost.
+    pub paths: Vec<(u64, bool)>,
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    Committed(Vec<u8>),
+    Refused,
+    PeerRestarted,
 }
 
 impl Host for Told {
-    fn admit(&mut self, _: &ExchangeId, _: Mode, _: &[u8]) -> Result<(), Refusal> {
+    fn admit(&mut self, id: &ExchangeId, _: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        if payload == REFUSED {
+            return Err(Refusal::NoResources);
+        }
+        assert!(!self.admitted.contains(id), "{id:?} is admitted twice");
+        self.admitted.push(*id);
         Ok(())
     }
 
-    fn execute(&mut self, _: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+        self.settle(id);
         self.executed += 1;
+        self.journal.push((id.peer, payload.to_vec()));
         assert!(reply.set(payload));
         Execution::Done
     }
 
-    fn reverse(&mut self, _: &ExchangeId, _: &[u8]) {}
-
-    fn complete(&mut self, _: u64, outcome: Outcome<'_>) {
-        assert!(matches!(outcome, Outcome::Committed(_)));
-        self.completed += 1;
+    fn reverse(&mut self, id: &ExchangeId, _: &[u8]) {
+        self.settle(id);
     }
 
-    fn in_doubt(&mut self, _: u64, _: &ExchangeId) {}
+    fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
+        self.completed += 1;
+        let ended = match outcome {
+            Outcome::Committed(reply) => Ended::Committed(reply.to_vec()),
+            Outcome::Refused(_) => Ended::Refused,
+            Outcome::PeerRestarted => Ended::PeerRestarted,
+        };
+        self.ended.push((token, ended));
+    }
+
+    fn in_doubt(&mut self, token: u64, _: &ExchangeId) {
+        self.in_doubt.push(token);
+    }
+
+    fn path(&mut self, guid: u64, up: bool) {
+        self.paths.push((guid, up));
+    }
 
     fn link_event(&mut self, event: LinkEvent) {
         self.links.push(event);
@@ -51,6 +88,18 @@ impl Host for Told {
         self.trees.push(event);
     }
 }
+
+impl Told {
+    /// What was admitted is executed or reversed, once.
+    fn settle(&mut self, id: &ExchangeId) {
+        let at = self.admitted.iter().position(|admitted| admitted == id);
+        self.admitted
+            .swap_remove(at.unwrap_or_else(|| panic!("{id:?} was not admitted, or settled")));
+    }
+}
+
+/// A request that every node refuses.
+pub const REFUSED: &[u8] = b"refuse this";
 
 pub struct Cable {
     /// Node and port of both ends.
@@ -64,8 +113,22 @@ pub struct Rack {
     pub nodes: Vec<Node>,
     pub hosts: Vec<Told>,
     pub cables: Vec<Cable>,
+    configs: Vec<NodeConfig>,
+    lives: u64,
     /// Whether registers hold what they should.
     pub is_sound: bool,
+}
+
+pub fn config(at: usize) -> NodeConfig {
+    let name = Name::new(&format!("n{at}")).unwrap();
+    NodeConfig {
+        slots: 4,
+        silent_paces_max: 4,
+        message_bytes_max: 64,
+        transactions_max: 64,
+        fabric: Some(FabricConfig::default()),
+        ..NodeConfig::new(guid(at), 1000 + at as u64, name)
+    }
 }
 
 pub const fn guid(node: usize) -> u64 {
@@ -83,21 +146,24 @@ impl Rack {
         cables: &[(usize, usize)],
         fabric: impl Fn(usize) -> Option<FabricConfig>,
     ) -> Self {
+        Self::configured(nodes, cables, |at| NodeConfig {
+            fabric: fabric(at),
+            ..config(at)
+        })
+    }
+
+    /// Likewise, with all that a node is told.
+    pub fn configured(
+        nodes: usize,
+        cables: &[(usize, usize)],
+        config: impl Fn(usize) -> NodeConfig,
+    ) -> Self {
         let mut ports = vec![0; nodes];
+        let configs: Vec<NodeConfig> = (0..nodes).map(config).collect();
         let mut rack = Self {
-            nodes: (0..nodes)
-                .map(|at| {
-                    let name = Name::new(&format!("n{at}")).unwrap();
-                    Node::new(NodeConfig {
-                        slots: 4,
-                        silent_paces_max: 4,
-                        message_bytes_max: 64,
-                        transactions_max: 64,
-                        fabric: fabric(at),
-                        ..NodeConfig::new(guid(at), 1000 + at as u64, name)
-                    })
-                })
-                .collect(),
+            nodes: configs.iter().map(|config| Node::new(*config)).collect(),
+            configs,
+            lives: 2000,
             hosts: (0..nodes).map(|_| Told::default()).collect(),
             cables: vec![],
             is_sound: true,
@@ -125,6 +191,30 @@ impl Rack {
         rack.plug_all();
         rack.settle();
         rack
+    }
+
+    /// A node loses its memory. Its carriers come back at once, where the cables are whole.
+    pub fn restart(&mut self, at: usize) {
+        self.lives += 1;
+        self.configs[at].incarnation = self.lives;
+        self.nodes[at] = Node::new(self.configs[at]);
+        self.hosts[at].admitted.clear();
+        for cable in 0..self.cables.len() {
+            for side in [0, 1] {
+                let (node, port) = self.cables[cable].ends[side];
+                if node == at {
+                    let mac = [2, 0, 0, 0, at as u8, port as u8];
+                    self.nodes[at].add_link(port, mac).unwrap();
+                }
+            }
+        }
+        for cable in 0..self.cables.len() {
+            for side in [0, 1] {
+                if self.cables[cable].ends[side].0 == at && !self.cables[cable].cut {
+                    self.carrier_at(cable, side, true);
+                }
+            }
+        }
     }
 
     pub fn plug_all(&mut self) {
@@ -206,6 +296,20 @@ impl Rack {
             }
         }
         moved
+    }
+
+    /// The first frame that is under way arrives, after all have sent what they have to say.
+    pub fn step(&mut self) -> bool {
+        self.send();
+        for cable in 0..self.cables.len() {
+            for side in [0, 1] {
+                if let Some(frame) = self.cables[cable].under_way[side].pop_front() {
+                    self.inject(cable, side, &frame);
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     pub fn settle(&mut self) {

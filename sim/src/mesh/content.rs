@@ -2,6 +2,7 @@
 
 use covalent_protocol::{
     DEFAULT_ETHERTYPE,
+    channel::note::PassHead,
     tree::note::{NOTE_BYTES_MAX, Note},
     wire::{frame, message::Message, slice::Kind},
 };
@@ -41,6 +42,7 @@ impl Content {
                 Kind::Ball => FrameKind::Ball,
                 Kind::Resolve | Kind::Resolved | Kind::Relay | Kind::Relayed => FrameKind::Question,
                 Kind::Note => this.note(&message),
+                Kind::Pass => passed(&message),
                 _ => FrameKind::Exchange,
             };
             this.kind = this.kind.max(kind);
@@ -91,6 +93,30 @@ impl Content {
     }
 }
 
+/// What passes, of a path that is as quiet as a cable: balls alone count as balls.
+fn passed(message: &Message<'_>) -> FrameKind {
+    let mut space = [0; NOTE_BYTES_MAX];
+    let payload = message.copy_payload(&mut space).unwrap_or_default();
+    let split = PassHead::split(payload).filter(|_| message.header.shape.is_whole());
+    let mut rest = split.map_or(&[][..], |(_, records)| records.as_chunks().0);
+    let mut kind = FrameKind::Ball;
+    if rest.is_empty() {
+        return FrameKind::Exchange;
+    }
+    while !rest.is_empty()
+        && let Ok((message, behind)) = Message::split(rest)
+    {
+        kind = kind.max(match message.header.kind {
+            Kind::Ball => FrameKind::Ball,
+            Kind::Init => FrameKind::Handshake,
+            Kind::Resolve | Kind::Resolved => FrameKind::Question,
+            _ => FrameKind::Exchange,
+        });
+        rest = behind;
+    }
+    kind
+}
+
 /// What is in a frame. If several things are, the one that stands last here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameKind {
@@ -102,7 +128,7 @@ pub enum FrameKind {
     Exchange,
     /// Questions about exchanges of failed links, and their answers.
     Question,
-    /// What roots are called.
+    /// What roots are called, and of channels.
     Called,
     /// How near the speaker is to roots.
     Advert,

@@ -71,7 +71,7 @@ pub enum MeshFact<'a> {
         /// Whether everything has come to rest.
         at_rest: bool,
     },
-    /// A node asks a neighbour for something.
+    /// A node asks another one for something.
     Asked {
         /// What tells it from everything else that is asked for.
         token: u64,

@@ -1,7 +1,7 @@
 //! The program around a node of a mesh: it counts, and lets the witness see everything.
 
 use covalent_protocol::{
-    ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, Refusal, Reply,
+    ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, PATH_PORTS, Refusal, Reply,
 };
 
 use super::{book::Told, fact::MeshFact, mutant::MeshMutant, witness::Witness};
@@ -94,6 +94,10 @@ impl Host for Program<'_> {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
+        // A path is a link too; on its cables it is a frame among others.
+        if event.port() >= PATH_PORTS {
+            return;
+        }
         let spot = |port: u16| self.ports[usize::from(port)];
         match event {
             LinkEvent::Up { port, epoch, .. } => {

@@ -31,7 +31,7 @@ pub(super) enum Event {
     },
     /// The fault with this number of the plan happens.
     Fault(u32),
-    /// Somebody asks a neighbour for something.
+    /// Somebody asks somebody for something.
     Ask,
     /// Somebody looks at the tree of a root.
     Look,

@@ -1,0 +1,197 @@
+//! The channels of one link, as one end holds them.
+
+use alloc::{boxed::Box, vec};
+
+use super::note::{CloseReason, Open};
+
+/// Channels of a link for each end that opens them.
+pub const CHANNELS_MAX: usize = 64;
+const OWN: u8 = CHANNELS_MAX as u8;
+
+/// Where a channel is in the tables of a node: the berth of the link, the number, and who gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Spot {
+    /// The berth.
+    pub berth: u8,
+    place: u8,
+}
+
+impl Spot {
+    /// The channel `number`, below [`CHANNELS_MAX`], that this node opened, if `own`, or else the neighbour.
+    pub(super) const fn new(berth: u8, number: u8, own: bool) -> Self {
+        Self {
+            berth,
+            place: number | if own { OWN } else { 0 },
+        }
+    }
+
+    pub(super) const fn at(berth: u8, place: usize) -> Self {
+        Self {
+            berth,
+            place: place as u8,
+        }
+    }
+
+    pub(super) const fn place(self) -> usize {
+        self.place as usize
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.place & !OWN
+    }
+
+    /// Whether this node opened it.
+    #[must_use]
+    pub const fn is_own(self) -> bool {
+        self.place & OWN != 0
+    }
+
+    pub(super) const fn bit(self) -> u128 {
+        1 << self.place
+    }
+}
+
+/// How far a channel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// There is none.
+    Free,
+    /// Opened here, towards the target. Nothing passes before the answer.
+    Opening,
+    /// Opened by the neighbour, not answered.
+    Asked,
+    /// Whatever comes passes.
+    Open,
+    /// It ends here. The number is free when both ends have said so.
+    Closing {
+        /// The neighbour has.
+        heard: bool,
+    },
+}
+
+/// What a channel leads to at this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Far {
+    /// Nothing: it is not decided yet, or over.
+    Nobody,
+    /// This end of a path.
+    End(u16),
+    /// Another channel, over this transit, of which this is the leg with that number.
+    Transit(u16, u8),
+}
+
+/// What is to be said about a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Due {
+    Nothing,
+    Open,
+    Opened,
+    Close(CloseReason),
+}
+
+#[derive(Debug, Clone, Copy, Hash)]
+pub(super) struct Channel {
+    pub stage: Stage,
+    pub far: Far,
+    pub due: Due,
+    /// What was asked for.
+    pub open: Open,
+}
+
+impl Channel {
+    const FREE: Self = Self {
+        stage: Stage::Free,
+        far: Far::Nobody,
+        due: Due::Nothing,
+        open: Open {
+            hops_left: 0,
+            channel: 0,
+            target: 0,
+            origin: 0,
+        },
+    };
+}
+
+/// The channels of one berth.
+#[derive(Debug, Clone, Hash)]
+pub(super) struct Side {
+    channels: Box<[Channel]>,
+    /// Channels of which something is to be said.
+    pub due: u128,
+    /// Channels on which frames wait to go out.
+    pub waiting: u128,
+    /// Channels that lead to an end here.
+    pub ends: u128,
+    /// Asked for, and not decided.
+    pub undecided: u128,
+    /// Whose turn it is to pass something.
+    pub turn: u8,
+}
+
+impl Side {
+    pub fn new() -> Self {
+        Self {
+            channels: vec![Channel::FREE; 2 * CHANNELS_MAX].into_boxed_slice(),
+            due: 0,
+            waiting: 0,
+            ends: 0,
+            undecided: 0,
+            turn: 0,
+        }
+    }
+
+    pub fn channel(&mut self, spot: Spot) -> &mut Channel {
+        &mut self.channels[spot.place()]
+    }
+
+    pub const fn seen(&self, spot: Spot) -> &Channel {
+        &self.channels[spot.place()]
+    }
+
+    /// The lowest number that is free to be given here.
+    pub fn free_number(&self) -> Option<u8> {
+        let own = &self.channels[CHANNELS_MAX..];
+        let free = own.iter().position(|channel| channel.stage == Stage::Free);
+        free.map(|number| number as u8)
+    }
+
+    /// Channels that there are.
+    pub fn taken(&self) -> impl Iterator<Item = usize> {
+        let is_taken = |place: &usize| self.channels[*place].stage != Stage::Free;
+        (0..self.channels.len()).filter(is_taken)
+    }
+
+    /// There is something to be said, or nothing any more.
+    pub fn set_due(&mut self, spot: Spot, due: Due) {
+        self.channel(spot).due = due;
+        match due {
+            Due::Nothing => self.due &= !spot.bit(),
+            Due::Open | Due::Opened | Due::Close(_) => self.due |= spot.bit(),
+        }
+    }
+
+    /// What the channel leads to.
+    pub fn lead(&mut self, spot: Spot, far: Far) {
+        self.channel(spot).far = far;
+        self.undecided &= !spot.bit();
+        match far {
+            Far::End(_) => self.ends |= spot.bit(),
+            Far::Nobody | Far::Transit(..) => self.ends &= !spot.bit(),
+        }
+    }
+
+    /// The channel is no more, or leads nowhere any more.
+    pub fn cut(&mut self, spot: Spot) {
+        self.lead(spot, Far::Nobody);
+        self.waiting &= !spot.bit();
+    }
+
+    /// The number is free.
+    pub fn free(&mut self, spot: Spot) {
+        self.cut(spot);
+        self.due &= !spot.bit();
+        *self.channel(spot) = Channel::FREE;
+    }
+}

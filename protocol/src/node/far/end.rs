@@ -1,0 +1,116 @@
+//! The end of a path, as a link.
+
+use super::{
+    super::{LinkState, Node},
+    End,
+    want::VAIN_MAX,
+};
+use crate::{
+    Host,
+    channel::{Ends, note::CloseReason},
+    event::DownReason,
+};
+
+impl Node {
+    /// The end that has a path to a node, or asks for one.
+    pub(super) fn path_to(&self, guid: u64) -> Option<usize> {
+        let fabric = self.fabric.as_ref()?;
+        fabric.ends.iter().position(|end| end.far == guid)
+    }
+
+    /// Whether the path of a link leads to this node, as far as was asked for.
+    pub(in crate::node) fn leads_to(&self, at: usize, guid: u64) -> bool {
+        self.fabric
+            .as_ref()
+            .is_some_and(|fabric| fabric.ends[at].far == guid)
+    }
+
+    /// A path is there: its link has a carrier.
+    pub(super) fn raise_path(&mut self, at: usize) {
+        self.paths.hear(at);
+        let link = &mut self.links[at];
+        link.state = LinkState::Init;
+        // Nothing is lost on a path, so what is said once in a handshake is heard, and a path has room for the handshakes of one pace.
+        link.handshake.tick();
+        link.handshake.restart();
+    }
+
+    /// The channel of a path ended, for a reason that came from elsewhere.
+    pub(super) fn lose_path(&mut self, at: usize, why: CloseReason, host: &mut impl Host) {
+        let is_refusal = matches!(
+            why,
+            CloseReason::NoWay
+                | CloseReason::NoRoom
+                | CloseReason::TooFar
+                | CloseReason::Silent
+                | CloseReason::Overrun
+        );
+        if is_refusal && let Some(fabric) = &self.fabric {
+            // Whoever answered knows of no other way now. Where a link failed there may be one.
+            let far = fabric.ends[at].far;
+            self.note_vain(far, VAIN_MAX);
+        }
+        let reason = if why == CloseReason::Idle {
+            DownReason::PathIdle
+        } else {
+            DownReason::PathBroken
+        };
+        self.end_path(at, reason, why, host);
+        self.seek_paths(host);
+    }
+
+    /// The link failed over which these paths led.
+    pub(in crate::node) fn end_paths(&mut self, ends: Ends, host: &mut impl Host) {
+        for at in (0..self.path_links).filter(|at| ends & 1 << at != 0) {
+            self.end_path(at, DownReason::PathBroken, CloseReason::Broken, host);
+        }
+    }
+
+    /// Gives up a path, if there is one, however far it came.
+    pub(in crate::node) fn end_path(
+        &mut self,
+        at: usize,
+        reason: DownReason,
+        why: CloseReason,
+        host: &mut impl Host,
+    ) {
+        if let Some(fabric) = &mut self.fabric {
+            fabric.channels.close_end(at as u16, why);
+        }
+        self.take_down(at, reason, host);
+        self.lay_path(at, why, false);
+    }
+
+    /// A link failed, or came to nothing: if it is the end of a path, that is over, and the end is free for another one. `progressed` tells
+    /// whether it was good for something.
+    pub(in crate::node) fn lay_path(&mut self, at: usize, why: CloseReason, progressed: bool) {
+        if !self.is_path(at) {
+            return;
+        }
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        let end = &mut fabric.ends[at];
+        if end.far == 0 {
+            return;
+        }
+        let far = end.far;
+        *end = End {
+            freed: fabric.paces,
+            ..End::default()
+        };
+        fabric.channels.close_end(at as u16, why);
+        fabric.freed = true;
+        if !progressed && why != CloseReason::Idle {
+            self.note_vain(far, 1);
+        } else if progressed && let Some(peer) = self.peer_of(far) {
+            self.peers[peer].paths_in_vain = 0;
+        }
+        let link = &mut self.links[at];
+        if link.state == LinkState::Init {
+            link.state = LinkState::Down;
+            // The peer may already hold the epoch that was being agreed on.
+            link.epoch = link.epoch.wrapping_add(1);
+        }
+    }
+}

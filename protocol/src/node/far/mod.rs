@@ -1,0 +1,87 @@
+//! Exchanges with nodes beyond the neighbours.
+//!
+//! A path is used as if it were a cable: at each of its ends there is a link of this node, on a *virtual port* with a number from [`PATH_PORTS`] on,
+//! with the same handshake, reflection, slots, latches and resolution as any other. What the link says goes frame by frame over the
+//! [channels](crate::channel) that the path reserved; the nodes between keep nothing of an exchange. So an exchange that is committed was
+//! committed by the far end itself, and when a hop dies the link fails, as a cable does: what was open on it is asked about over another path,
+//! or whoever waits is told that it is in doubt.
+//!
+//! | file | what |
+//! |---|---|
+//! | `want` | which paths are asked for, and over which neighbour |
+//! | `hear` | what neighbours say of channels, and frames that pass |
+//! | `say` | notes about channels, and frames that pass, on their way out |
+//! | `end` | the end of a path, as a link |
+//! | `pace` | what is done with each pace |
+//! | `view` | what may be seen of it |
+
+mod end;
+mod hear;
+mod pace;
+mod say;
+mod view;
+mod want;
+
+pub use self::view::PathView;
+use super::{Node, relay::Relays};
+use crate::{
+    channel::note::PASS_HEAD_BYTES,
+    link::Link,
+    wire::{FRAME_RECORDS_MAX, RECORD_BYTES},
+};
+
+/// Number of the first port that is the end of a path. No port on a cable has it, or a higher one.
+pub const PATH_PORTS: u16 = 0x8000;
+
+/// Exchanges that each end may have open on a path.
+const PATH_SLOTS: u8 = 8;
+/// Latch sets of each path: one for whoever is at its other end now, the others for whoever was at that of any path before.
+pub(super) const SETS_PER_PATH: usize = 4;
+/// Records that may be under way on a path in each direction, as long as no hand-shakes are.
+pub(super) const PATH_WINDOW_RECORDS: u16 = 32;
+/// The address that both ends of a path give to it. No frame on a cable has it.
+const PATH_MAC: [u8; 6] = [0x02, 0xc0, 0x7a, 0x1e, 0x00, 0x00];
+/// Longest payload that a message has for the sake of a path, in bytes.
+pub(super) const PASS_BYTES_MAX: usize = PASS_HEAD_BYTES + FRAME_RECORDS_MAX * RECORD_BYTES;
+
+/// The end of a path, or none.
+#[derive(Debug, Clone, Copy, Default, Hash)]
+pub(super) struct End {
+    /// The node at the other end; 0 for none.
+    far: u64,
+    /// Whether the path was asked for here.
+    opener: bool,
+    /// Paces since it was asked for, until the link is up; then those since an exchange was last under way.
+    paces: u32,
+    /// Exchanges that had ended at the last pace.
+    ended: u64,
+    /// The pace at which it had its last path.
+    freed: u64,
+}
+
+impl Node {
+    /// Makes the links of the ends of paths.
+    pub(super) fn add_paths(&mut self) {
+        let ends = self.fabric.as_ref().map_or(0, |fabric| fabric.ends.len());
+        let answer_bytes_max =
+            usize::from(self.config.message_bytes_max) + super::resolve::ANSWER_BYTES;
+        for end in 0..ends as u16 {
+            let mut link = Link::new(
+                PATH_PORTS + end,
+                PATH_MAC,
+                PATH_SLOTS.min(self.config.slots),
+                answer_bytes_max,
+                self.config.first_sequence,
+            );
+            link.window_records = PATH_WINDOW_RECORDS;
+            self.make_link(link, Relays::new(0), SETS_PER_PATH);
+        }
+        self.path_links = ends;
+    }
+
+    /// Whether a link is the end of a path.
+    #[inline]
+    pub(super) const fn is_path(&self, at: usize) -> bool {
+        at < self.path_links
+    }
+}

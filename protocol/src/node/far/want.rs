@@ -1,0 +1,208 @@
+//! Which paths are asked for, and over which neighbour.
+
+use super::{super::LinkState, End, Node};
+use crate::{
+    Host, Name, SubmitError,
+    channel::{
+        Spot,
+        note::{CloseReason, Open},
+    },
+    event::DownReason,
+    tree::Standing,
+};
+
+/// Most cables of a path.
+const HOPS_MAX: u8 = 64;
+/// Paths to a node that may come to nothing, one after the other, before those who wait for it are told that they are in doubt.
+pub(super) const VAIN_MAX: u8 = 3;
+/// Paces without an exchange after which an end that somebody else wants is given up.
+pub(super) const SPARE_PACES: u32 = 2;
+
+/// Where a path goes on.
+enum Onward {
+    /// Over the neighbour at this berth.
+    Berth(u8),
+    /// That is being found out.
+    Unsure,
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Node {
+    /// A peer that was never met, to be reached over a path: a node that trees know.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: no tree knows it, or there is no room for more peers.
+    #[cold]
+    pub(in crate::node) fn look_afar(&mut self, guid: u64) -> Result<usize, SubmitError> {
+        let fabric = self.fabric.as_ref().ok_or(SubmitError::NoSuchPeer)?;
+        if guid == self.config.guid || fabric.trees.standing(guid).is_none() {
+            return Err(SubmitError::NoSuchPeer);
+        }
+        let named = fabric.trees.tree(guid).and_then(|tree| tree.name);
+        let name = named.or_else(|| Name::new("unknown").ok());
+        let name = name.ok_or(SubmitError::NoSuchPeer)?;
+        self.await_peer(guid, name).ok_or(SubmitError::Full)
+    }
+
+    /// Asks for a path to a peer to whom no link leads, if something waits for one, no path to it is under way, and there is an end to spare.
+    #[cold]
+    pub(in crate::node) fn want_path(&mut self, peer: usize) {
+        if self.lacks_path(peer)
+            && let Some(end) = self.spare_end()
+        {
+            self.ask_for_path(peer, end);
+        }
+    }
+
+    /// Asks for paths for all who wait for one.
+    pub(super) fn want_paths(&mut self, host: &mut impl Host) {
+        for peer in 0..self.peers.len() {
+            if self.lacks_path(peer)
+                && let Some(end) = self.free_end(host)
+            {
+                self.ask_for_path(peer, end);
+            }
+        }
+    }
+
+    /// Whether a path to a peer should be asked for now.
+    pub(super) fn lacks_path(&self, peer: usize) -> bool {
+        let entry = &self.peers[peer];
+        entry.links_up == 0
+            && entry.waits()
+            && !entry.path_held
+            && self.path_to(entry.guid).is_none()
+    }
+
+    fn ask_for_path(&mut self, peer: usize, end: u16) {
+        let target = self.peers[peer].guid;
+        let Onward::Berth(berth) = self.onward(target) else {
+            return;
+        };
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        let origin = self.config.guid;
+        if fabric.channels.open(end, berth, target, origin, HOPS_MAX) {
+            fabric.ends[usize::from(end)] = End {
+                far: target,
+                opener: true,
+                ..End::default()
+            };
+        }
+    }
+
+    /// Whether a path to a peer may come about without anything else happening than what is under way.
+    pub(in crate::node) fn hopes_for_path(&self, peer: usize) -> bool {
+        let peer = &self.peers[peer];
+        self.path_to(peer.guid).is_some()
+            || (peer.paths_in_vain < VAIN_MAX && !matches!(self.onward(peer.guid), Onward::Nowhere))
+    }
+
+    /// A path to a node came to nothing, or to no more than a link that was good for nothing.
+    pub(super) fn note_vain(&mut self, guid: u64, times: u8) {
+        if let Some(peer) = self.peer_of(guid) {
+            let peer = &mut self.peers[peer];
+            peer.path_held = true;
+            peer.paths_in_vain = peer.paths_in_vain.saturating_add(times);
+        }
+    }
+
+    /// Whether the way to a node is being looked for.
+    pub(in crate::node) fn seeks(&self, guid: u64) -> bool {
+        let fabric = self.fabric.as_ref();
+        fabric.and_then(|fabric| fabric.trees.standing(guid)) == Some(Standing::Seeks)
+    }
+
+    /// Where a path to an address goes on: to a direct neighbour, which need not root a tree, or where the tree leads.
+    fn onward(&self, target: u64) -> Onward {
+        let Some(fabric) = &self.fabric else {
+            return Onward::Nowhere;
+        };
+        let direct = self.links[self.path_links..].iter().find_map(|link| {
+            let is_target = |peer: usize| self.peers[peer].guid == target;
+            link.attachment
+                .filter(|attachment| is_target(attachment.peer))
+                .and(link.berth)
+        });
+        match direct.or_else(|| fabric.trees.way(target).map(|way| way.berth)) {
+            Some(berth) => Onward::Berth(berth),
+            None if self.seeks(target) => Onward::Unsure,
+            None => Onward::Nowhere,
+        }
+    }
+
+    /// An end without a path: of those the one that had its last one longest ago, so that what is remembered of it stays for long.
+    fn spare_end(&self) -> Option<u16> {
+        let fabric = self.fabric.as_ref()?;
+        (0..fabric.ends.len() as u16)
+            .filter(|&end| fabric.ends[usize::from(end)].far == 0)
+            .min_by_key(|&end| fabric.ends[usize::from(end)].freed)
+    }
+
+    /// Likewise; if there is none, one whose path nobody uses gives it up.
+    fn free_end(&mut self, host: &mut impl Host) -> Option<u16> {
+        self.spare_end().or_else(|| {
+            let fabric = self.fabric.as_ref()?;
+            let is_idle = |&at: &usize| {
+                self.links[at].state == LinkState::Up && fabric.ends[at].paces >= SPARE_PACES
+            };
+            let at = (0..self.path_links)
+                .filter(is_idle)
+                .max_by_key(|&at| fabric.ends[at].paces)?;
+            self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
+            Some(at as u16)
+        })
+    }
+
+    /// A node asks for a path that ends here. If this node asks for one to it too, one of them is enough: that of the lower GUID, for it is
+    /// reserved all along.
+    fn yield_to(&mut self, origin: u64, host: &mut impl Host) {
+        if origin > self.config.guid {
+            return;
+        }
+        let asked = self.fabric.iter().flat_map(|fabric| &fabric.ends);
+        let own = asked.zip(&self.links).position(|(end, link)| {
+            (end.far, end.opener) == (origin, true) && link.state != LinkState::Up
+        });
+        if let Some(at) = own {
+            self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
+        }
+    }
+
+    /// A path is asked for that ends here, or leads on from here, or does not.
+    pub(super) fn decide(&mut self, spot: Spot, open: Open, host: &mut impl Host) {
+        if open.target == self.config.guid {
+            self.yield_to(open.origin, host);
+            let end = self.free_end(host);
+            let Some(fabric) = &mut self.fabric else {
+                return;
+            };
+            match end {
+                Some(end) => {
+                    fabric.channels.accept(spot, end);
+                    fabric.ends[usize::from(end)] = End {
+                        far: open.origin,
+                        ..End::default()
+                    };
+                    self.raise_path(usize::from(end));
+                }
+                None => fabric.channels.refuse(spot, CloseReason::NoRoom),
+            }
+            return;
+        }
+        let onward = self.onward(open.target);
+        let Some(fabric) = &mut self.fabric else {
+            return;
+        };
+        let refusal = match onward {
+            Onward::Berth(berth) => fabric.channels.pass_on(spot, berth).err(),
+            Onward::Nowhere => Some(CloseReason::NoWay),
+            Onward::Unsure => None,
+        };
+        if let Some(why) = refusal {
+            fabric.channels.refuse(spot, why);
+        }
+    }
+}

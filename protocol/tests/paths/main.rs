@@ -1,0 +1,10 @@
+//! Exchanges with nodes beyond the neighbours, over paths.
+#![allow(clippy::unwrap_used)]
+
+mod cuts;
+mod far;
+mod hostile;
+#[path = "../rack/mod.rs"]
+mod rack;
+mod room;
+mod verbs;

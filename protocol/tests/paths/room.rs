@@ -1,0 +1,184 @@
+//! What is reserved, what is refused, and that all of it is given back.
+
+use covalent_protocol::{FabricConfig, Mode, NodeConfig};
+
+use crate::{
+    far::{LINE_OF_4, far_config, rack, rack_of},
+    rack::{Rack, guid},
+};
+
+fn with_room(paths: u16, transits: u16) -> impl Fn(usize) -> NodeConfig {
+    move |at| NodeConfig {
+        fabric: Some(FabricConfig {
+            paths,
+            transits,
+            ..FabricConfig::default()
+        }),
+        ..far_config(at)
+    }
+}
+
+fn refused(rack: &Rack, at: usize) -> u64 {
+    rack.nodes[at].channel_counters().refused
+}
+
+/// Whoever dies between any two notes of a path that is being reserved or given back, at each hop: nothing stays.
+#[test]
+fn what_is_reserved_is_given_back_whoever_dies_when() {
+    let whole = |rack: &mut Rack| {
+        let mut steps = 0;
+        rack.ask(0, 3, Mode::OnePhase, b"x", 1);
+        while rack.step() {
+            steps += 1;
+        }
+        steps
+    };
+    let steps = whole(&mut rack(4, LINE_OF_4));
+    for step in 0..steps {
+        for victim in 0..4 {
+            let mut rack = rack(4, LINE_OF_4);
+            rack.ask(0, 3, Mode::OnePhase, b"x", 1);
+            (0..step).for_each(|_| assert!(rack.step()));
+            // It is gone: all its cables are.
+            for cable in 0..3 {
+                if rack.cables[cable].ends.iter().any(|end| end.0 == victim) {
+                    rack.pull(cable);
+                }
+            }
+            rack.settle();
+            rack.run(12);
+            for at in (0..4).filter(|&at| at != victim) {
+                assert_eq!(rack.nodes[at].channels(), 0, "{step} {victim}: {at}");
+                assert_eq!(rack.nodes[at].transits(), 0, "{step} {victim}: {at}");
+                assert_eq!(rack.nodes[at].paths().count(), 0, "{step} {victim}: {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_without_room_to_pass_on_says_so() {
+    let mut rack = rack_of(4, LINE_OF_4, |at| {
+        with_room(4, if at == 1 { 0 } else { 4 })(at)
+    });
+    rack.ask(0, 3, Mode::TwoPhase, b"x", 1);
+    rack.settle();
+    assert_eq!(refused(&rack, 0), 1);
+    assert_eq!(rack.nodes[1].channel_counters().declined, 1);
+    rack.run(3);
+    assert_eq!(
+        refused(&rack, 0),
+        4,
+        "asked again with each pace, and no more often"
+    );
+    // It was never sent, so nobody is in doubt; it waits.
+    assert_eq!(rack.hosts[0].in_doubt, [0; 0]);
+    assert_eq!(rack.hosts[0].completed, 0);
+    rack.nodes[0].cancel_interest(|_| true);
+    rack.run(2);
+    rack.assert_at_rest();
+    // From elsewhere it is reached.
+    rack.ask(2, 0, Mode::OnePhase, b"y", 1);
+    rack.settle();
+    assert_eq!(rack.hosts[0].executed, 0, "only 1 leads there");
+    rack.ask(1, 3, Mode::OnePhase, b"z", 1);
+    rack.settle();
+    assert_eq!(rack.times(3, b"z"), 1, "its own paths are others");
+}
+
+#[test]
+fn a_node_without_an_end_to_spare_says_so() {
+    let mut rack = rack_of(4, LINE_OF_4, |at| {
+        with_room(if at == 3 { 0 } else { 4 }, 4)(at)
+    });
+    rack.ask(0, 3, Mode::TwoPhase, b"x", 1);
+    rack.settle();
+    assert_eq!(refused(&rack, 0), 1);
+    assert_eq!(rack.nodes[3].channel_counters().declined, 1);
+    assert_eq!(rack.nodes[1].transits() + rack.nodes[2].transits(), 0);
+}
+
+/// A node with one end talks to many, one after the other: who is idle makes room.
+#[test]
+fn one_end_serves_many_in_turn() {
+    let cables: Vec<(usize, usize)> = (1..6).map(|leaf| (0, leaf)).collect();
+    let mut rack = rack_of(6, &cables, |at| with_room(1, 8)(at));
+    for round in 0..3u8 {
+        for to in 2..6 {
+            rack.ask(
+                1,
+                to,
+                Mode::TwoPhase,
+                &[round, to as u8],
+                u64::from(round) * 8 + to as u64,
+            );
+        }
+        rack.settle();
+        rack.run(20);
+        for to in 2..6 {
+            assert_eq!(rack.times(to, &[round, to as u8]), 1, "{round} {to}");
+        }
+    }
+    assert_eq!(rack.hosts[1].completed, 12);
+    rack.idle();
+    rack.assert_at_rest();
+}
+
+/// More nodes ask one than it has ends: those who wait are served when others are idle.
+#[test]
+fn one_end_is_asked_by_many() {
+    let cables: Vec<(usize, usize)> = (1..7).map(|leaf| (0, leaf)).collect();
+    let mut rack = rack_of(7, &cables, |at| with_room(2, 8)(at));
+    for from in 2..7 {
+        rack.ask(from, 1, Mode::TwoPhase, &[from as u8], 1);
+    }
+    rack.settle();
+    rack.run(40);
+    for from in 2..7 {
+        assert_eq!(rack.times(1, &[from as u8]), 1, "{from}");
+        assert_eq!(rack.hosts[from].completed, 1, "{from}");
+    }
+    rack.idle();
+    rack.assert_at_rest();
+}
+
+#[test]
+fn what_is_too_far_is_refused() {
+    let cables: Vec<(usize, usize)> = (0..65).map(|at| (at, at + 1)).collect();
+    let mut rack = rack_of(66, &cables, with_room(2, 2));
+    let way = rack.nodes[0].way(guid(65)).unwrap();
+    assert_eq!(way.hops, 65);
+    rack.ask(0, 64, Mode::TwoPhase, b"near", 1);
+    rack.ask(0, 65, Mode::TwoPhase, b"far", 2);
+    rack.settle();
+    assert_eq!(rack.times(64, b"near"), 1);
+    assert_eq!(rack.times(65, b"far"), 0);
+    assert_eq!(refused(&rack, 0), 1);
+    assert_eq!(rack.nodes[64].channel_counters().declined, 1);
+    assert_eq!(rack.paths_up(0), 1);
+}
+
+#[test]
+fn a_cable_that_comes_up_takes_over_from_the_path() {
+    let mut rack = rack_of(3, &[(0, 1), (1, 2), (0, 2)], far_config);
+    rack.pull(2);
+    rack.settle();
+    rack.ask(0, 2, Mode::TwoPhase, b"x", 1);
+    rack.settle();
+    assert_eq!(rack.paths_up(0), 1);
+    rack.plug(2);
+    rack.settle();
+    rack.run(4);
+    rack.assert_at_rest();
+    rack.ask(0, 2, Mode::TwoPhase, b"y", 2);
+    rack.settle();
+    assert_eq!(rack.times(2, b"y"), 1);
+    rack.assert_at_rest();
+    // And back: what is open on the cable is asked about over a path.
+    rack.ask(0, 2, Mode::TwoPhase, b"z", 3);
+    rack.send();
+    rack.pull(2);
+    rack.settle();
+    rack.run(2);
+    assert_eq!((rack.times(2, b"z"), rack.hosts[0].completed), (1, 3));
+}
