@@ -45,9 +45,7 @@ const ASK_UNITS: u64 = 8;
 const LOOK_UNITS: u64 = ROUND_TRIP_UNITS;
 /// Paces in which everything stays as it is when everything has come to its end.
 const IDLE_PACES: u32 = 2;
-/// Paces within which a path that nobody uses is given back.
-const PATH_PACES_MAX: u32 = 60;
-/// Of so many nodes one asks at such a moment, a neighbour and anybody.
+/// Of so many nodes one asks at such a moment.
 const ASKS_ONE_IN: usize = 16;
 /// Paces within which a mesh comes to rest behind the last fault: those after which a silent link is dead, and as many again
 /// in which both ends come to say so and begin anew.
@@ -178,7 +176,7 @@ impl MeshWorld {
         }
     }
 
-    /// Begins to have nodes ask each other, neighbours and others, or ends it.
+    /// Begins to have neighbours ask each other, or ends it.
     pub fn set_load(&mut self, on: bool) {
         if on && !self.asking {
             self.agenda.add(self.now_units(), Event::Ask);
@@ -260,9 +258,6 @@ impl MeshWorld {
             self.drain();
             paces += 1;
         }
-        if !self.give_back_paths() {
-            return;
-        }
         if !self.is_broken() {
             // What was said last is heard.
             self.run_until(self.now_units() + self.options.pace_units());
@@ -274,32 +269,6 @@ impl MeshWorld {
                 self.show_tree(root, true);
             }
         }
-    }
-
-    /// Waits until every path that nobody uses is given back, with all that was reserved for it. Tells whether it was.
-    fn give_back_paths(&mut self) -> bool {
-        let mut paces = 0;
-        while !self.is_broken()
-            && let Some(kept) = self.kept_channels()
-        {
-            if paces == PATH_PACES_MAX {
-                self.rested(paces, Some(&kept));
-                return false;
-            }
-            self.run_until(self.now_units() + self.options.pace_units());
-            self.drain();
-            paces += 1;
-        }
-        true
-    }
-
-    /// A node that holds channels.
-    fn kept_channels(&self) -> Option<String> {
-        let nodes = self.stations.iter().map(|station| station.node.as_ref());
-        let mut held = nodes.map(|node| node.map_or(0, Node::channels)).zip(0..);
-        let (channels, at) = held.find(|(channels, _)| *channels > 0)?;
-        let name = self.scene().shape.node_name(at);
-        Some(format!("{name} holds {channels} channels"))
     }
 
     /// A way that is longer than need be, or that is counted wrong.
@@ -433,11 +402,7 @@ impl MeshWorld {
     pub fn ask(&mut self, from: Spot) -> Option<u64> {
         let ends = self.scene().shape.cables[usize::from(from.cable)];
         let end = usize::from(from.end);
-        self.ask_of(ends[end], ends[1 - end])
-    }
-
-    /// A node asks another one, however far it is. Gives the token, unless the node takes no more or knows no way.
-    pub fn ask_of(&mut self, from: u16, to: u16) -> Option<u64> {
+        let (from, to) = (ends[end], ends[1 - end]);
         let token = self.scene().book.next_token();
         let mode = [Mode::OnePhase, Mode::TwoPhase][self.rng.usize(..2)];
         let node = self.stations[usize::from(from)].node.as_mut()?;
@@ -505,11 +470,6 @@ impl MeshWorld {
                         let cable = self.rng.usize(..self.cables.len()) as u16;
                         let end = self.rng.u8(..2);
                         self.ask(Spot { cable, end });
-                        let [from, to] =
-                            [(); 2].map(|()| self.rng.usize(..self.stations.len()) as u16);
-                        if from != to {
-                            self.ask_of(from, to);
-                        }
                     }
                     self.agenda.add(self.now_units() + ASK_UNITS, event);
                 }
@@ -618,8 +578,8 @@ impl MeshWorld {
             fabric: Some(FabricConfig {
                 roots: true,
                 roots_max: self.stations.len() as u16,
-                paths: 4,
-                transits: 8,
+                paths: 0,
+                transits: 0,
             }),
             ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
         });
@@ -731,7 +691,7 @@ impl MeshWorld {
             tree_entries: (node.trees().count() * (1 + self.stations[at].ports.len())) as u64,
             ..Counts::default()
         };
-        for link in node.links().chain(node.path_links()) {
+        for link in node.links() {
             counts.committed += link.counters.committed;
             counts.executed += link.counters.executed;
             counts.forgotten += link.counters.forgotten;
@@ -755,10 +715,13 @@ impl MeshWorld {
                 return Some(format!("the link {a}-{b} is not settled: {link:?}"));
             }
         }
-        let truth = scene.truth();
+        let neighbours = |a: u16, b: u16| {
+            let cables = scene.shape.cables.iter().enumerate();
+            cables.filter(move |(_, ends)| **ends == [a, b] || **ends == [b, a])
+        };
         for (token, ask) in scene.book.open() {
             let (from, to) = (ask.from.0, ask.to.0);
-            if truth.hops_to(usize::from(from))[usize::from(to)] != NO_WAY {
+            if neighbours(from, to).any(|(cable, _)| scene.carries(cable)) {
                 let [from, to] = [from, to].map(name);
                 return Some(format!("exchange {token} of {from} with {to} is open"));
             }

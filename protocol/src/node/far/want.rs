@@ -96,6 +96,9 @@ impl Node {
     /// Whether a path to a peer may come about without anything else happening than what is under way.
     pub(in crate::node) fn hopes_for_path(&self, peer: usize) -> bool {
         let peer = &self.peers[peer];
+        if self.path_links == 0 {
+            return false;
+        }
         self.path_to(peer.guid).is_some()
             || (peer.paths_in_vain < VAIN_MAX && !matches!(self.onward(peer.guid), Onward::Nowhere))
     }
