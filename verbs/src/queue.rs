@@ -956,7 +956,7 @@ mod tests {
     #[test]
     fn far_nodes_and_their_lanes_are_found_by_name() {
         let node = |bits: u64, name: Option<&str>| FarNodeStatus {
-            guid: Guid::new(bits).unwrap(),
+            guid: Guid::new(bits).expect("not zero"),
             name: name.map(ToOwned::to_owned),
             standing: "reached".to_owned(),
             hops: Some(2),

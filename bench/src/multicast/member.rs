@@ -171,7 +171,7 @@ impl<'d> Member<'d> {
         let own = self.group.life();
         // A look at who holds it up, for the complaint.
         let slow = self.group.holds_up();
-        let counters = self.group.counters().clone();
+        let counters = *self.group.counters();
         let event = if patient {
             let deadline = Instant::now() + PATIENCE;
             let event = self.group.next_deadline(verbs, deadline);
