@@ -9,6 +9,7 @@
 //   covalent_region      memory of one's own that verbs of any node act on
 //   covalent_verb_queue  verbs on regions of this and other nodes: post and poll, or wait (covalent_fetch_add, ...)
 //   covalent_receive_queue  messages that verbs of any node send to it (covalent_send), whole and in one order
+//   covalent_group       multicasts that all members of a group deliver in one order, and views, which tell who they are
 //
 // Every function but covalent_last_error, covalent_last_in_doubt, covalent_status_name and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) when it did what it says, less than 0 when not;
 // covalent_last_error() then says why in words. Handles are small values: copy them freely. A zero, closed or foreign one, or one of another
@@ -174,6 +175,15 @@
 // Words are compared as numbers in two's complement.
 #define COVALENT_SIGNED 1
 
+// Most members of a group.
+#define COVALENT_GROUP_MEMBERS_MAX 32
+
+// Most bytes of one multicast.
+#define COVALENT_MULTICAST_BYTES_MAX 3770
+
+// Most bytes of one piece of state.
+#define COVALENT_STATE_BYTES_MAX 3756
+
 // What bytes begin with.
 enum covalent_message_state
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -298,6 +308,64 @@ typedef uint32_t covalent_refusal;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What an event is.
+enum covalent_group_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // There was none.
+    COVALENT_GROUP_NONE = 0,
+    // From now on there are other members: covalent_group_members. `view` is its number.
+    COVALENT_GROUP_VIEW = 1,
+    // A multicast: `data`, `sender_guid`, `sender_life`, its `sequence` among those of this sender from 1, and its `position` in `view`.
+    COVALENT_GROUP_DELIVERED = 2,
+    // Every member's program has taken all multicasts below `position` in `view`.
+    COVALENT_GROUP_STABLE = 3,
+    // The member `sender_life` needs the state as it is now, from its beginning: covalent_group_give_state.
+    COVALENT_GROUP_STATE_WANTED = 4,
+    // A piece of the state: `data`, which may be empty, and whether it is the `last`.
+    COVALENT_GROUP_STATE = 5,
+    // Forget the pieces that came: they come anew.
+    COVALENT_GROUP_STATE_VOID = 6,
+    // Nothing is delivered from now on; `why` says the reason. Own multicasts from number `sequence` on are in doubt.
+    COVALENT_GROUP_STOPPED = 7,
+    // Of the former stay that was asked about, the multicasts up to number `sequence` were delivered.
+    COVALENT_GROUP_FATE = 8,
+    // It is out of the group, as it asked.
+    COVALENT_GROUP_LEFT = 9,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum covalent_group_event_kind covalent_group_event_kind;
+#else
+typedef uint32_t covalent_group_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Why nothing is delivered any more.
+enum covalent_group_stop
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // It goes on.
+    COVALENT_STOP_NONE = 0,
+    // Those whom it reaches are no quorum. It goes on if they become one.
+    COVALENT_STOP_MINORITY = 1,
+    // The others went on without it: covalent_group_rejoin.
+    COVALENT_STOP_EXCLUDED = 2,
+    // There is another group of this name, or others found one: covalent_group_rejoin.
+    COVALENT_STOP_OTHER_GROUP = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum covalent_group_stop covalent_group_stop;
+#else
+typedef uint32_t covalent_group_stop;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // How a call ended. Every function returns one of these as an `int32_t`: 0 or more when it did what it says, less when not. Unless said otherwise a
 // call that fails has changed nothing.
 enum covalent_status
@@ -324,7 +392,7 @@ enum covalent_status
     // The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
     // id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
     COVALENT_IN_DOUBT = -7,
-    // No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
+    // No room in the pipe, in the queue or in the group; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
     // A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
@@ -342,6 +410,8 @@ enum covalent_status
     COVALENT_SYSTEM = -15,
     // More bytes were asked for than the pipe ever holds at a time: open a larger one, or free what is held.
     COVALENT_PIPE_TOO_SMALL = -16,
+    // This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
+    COVALENT_STOPPED = -17,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -654,6 +724,70 @@ typedef struct covalent_received {
     // When its verb was executed here, as its sender is told it too. It numbers no completion.
     struct covalent_stamp stamp;
 } covalent_received;
+
+// How a group is joined. Zeroed memory joins a group of up to 8 members that have state, with a pace of 20 ms.
+typedef struct covalent_group_options {
+    // With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it, more than half of all of
+    // them.
+    uint8_t founders;
+    // For how many members there is room, 2 to COVALENT_GROUP_MEMBERS_MAX, the same at all; 0 is 8.
+    uint8_t members_max;
+    // 1: the members' programs have no state that one who joins would need. The same at all.
+    uint8_t stateless;
+    // 0.
+    uint8_t reserved[5];
+    // An earlier stay whose multicasts are asked about (COVALENT_GROUP_FATE); 0 for none.
+    uint64_t former_life;
+    // How often something is said in an idle group, 1 ms to 1 s; 0 is 20 ms. Nobody is ever taken for dead because it passed.
+    uint64_t pace_ns;
+} covalent_group_options;
+
+// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are. Every call with it is for its device's thread only. Zero names
+// nothing.
+//
+// Nothing happens but inside covalent_group_next: a program that does not call it often holds the whole group up.
+typedef struct covalent_group {
+    // Opaque.
+    uint64_t handle;
+} covalent_group;
+
+// Something that a member is told, in one order with everything else. Fields that the kind does not name are 0.
+typedef struct covalent_group_event {
+    // What it is.
+    covalent_group_event_kind kind;
+    // Of COVALENT_GROUP_STOPPED.
+    covalent_group_stop why;
+    // Number of the view.
+    uint64_t view;
+    // Place of a batch in the view's order, from 0.
+    uint64_t position;
+    // Number of a multicast among those of its sender's stay, from 1.
+    uint64_t sequence;
+    // A member's node.
+    uint64_t sender_guid;
+    // A member's stay.
+    uint64_t sender_life;
+    // Bytes; good until the group's next call of covalent_group_next. Null if there are none.
+    const uint8_t *data;
+    // How many.
+    size_t length_bytes;
+    // 1: the last piece of a state.
+    uint8_t last;
+    // 0.
+    uint8_t reserved[7];
+} covalent_group_event;
+
+// A member.
+typedef struct covalent_group_member {
+    // Its node.
+    uint64_t node_guid;
+    // Its stay: a random number.
+    uint64_t life;
+    // 1: it has the state, and counts towards a quorum.
+    uint8_t votes;
+    // 0.
+    uint8_t reserved[7];
+} covalent_group_member;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1492,6 +1626,85 @@ int covalent_send(struct covalent_verb_queue queue,
                   const uint8_t *data,
                   uint32_t length_bytes,
                   int64_t timeout_ns);
+
+// Begins a stay in the group `name` (1 to 30 letters, digits, `-`, `_` and `.`): joins it where it runs, or founds it with others. Returns at once; the first
+// COVALENT_GROUP_VIEW tells that it is in. `verbs` is the device's verb queue, through which the group's verbs go; keep it open, with room for 10 verbs for each member
+// and 16 more. COVALENT_REFUSED when another program of this node is in the group.
+//
+// # Safety
+// `name` is text that ends in a zero, `options` points to such; `group` may be written.
+int covalent_group_join(struct covalent_device device,
+                        struct covalent_verb_queue verbs,
+                        const char *name,
+                        const struct covalent_group_options *options,
+                        struct covalent_group *group);
+
+// Begins a new stay in place of one that was left out, or is given up. It has another life and none of the state, and is told what became of the multicasts of the one before
+// (COVALENT_GROUP_FATE). If it fails, the group is good for nothing but to be closed.
+int covalent_group_rejoin(struct covalent_group group);
+
+// Ends a stay at once: the others find it gone. covalent_group_leave is the polite end.
+int covalent_group_close(struct covalent_group group);
+
+// Multicasts 1 to COVALENT_MULTICAST_BYTES_MAX bytes and tells their number among the own ones, from 1 (`sequence` may be null). Does not wait, and sends nothing by itself: the next
+// covalent_group_next does, also one that does not wait. COVALENT_FULL when there is no room now: take events. COVALENT_STOPPED after COVALENT_GROUP_STOPPED and
+// covalent_group_leave.
+//
+// # Safety
+// `data` points to so many bytes; `sequence` is null or may be written.
+int covalent_group_multicast(struct covalent_group group,
+                             const uint8_t *data,
+                             size_t length_bytes,
+                             uint64_t *sequence);
+
+// Takes the next event. `timeout_ns`: 0 does not wait, and then it may be COVALENT_GROUP_NONE; negative waits for ever; else COVALENT_DEADLINE when none came in time.
+//
+// # Safety
+// `event` may be written.
+int covalent_group_next(struct covalent_group group,
+                        int64_t timeout_ns,
+                        struct covalent_group_event *event);
+
+// Gives a piece of the state to the member that wants it (COVALENT_GROUP_STATE_WANTED): 1 to COVALENT_STATE_BYTES_MAX bytes, none are possible if it is the `last` (0 or 1). All pieces are of the state as it was when it was wanted. Does not wait: COVALENT_FULL when two pieces are on their way; take events, then go on. COVALENT_STOPPED when nobody waits for
+// this state any more: forget what is left of it.
+//
+// # Safety
+// `data` points to so many bytes.
+int covalent_group_give_state(struct covalent_group group,
+                              uint64_t to_life,
+                              const uint8_t *data,
+                              size_t length_bytes,
+                              int last);
+
+// Tells who belongs to the view that this member is in, the oldest first, as many as there is room for; `count` gets how many they are, 0 before the first view, and `view` its number (it may
+// be null).
+//
+// # Safety
+// `members` may be written `capacity` times, `count` once; `view` is null or may be written.
+int covalent_group_members(struct covalent_group group,
+                           struct covalent_group_member *members,
+                           size_t capacity,
+                           size_t *count,
+                           uint64_t *view);
+
+// Tells by which number the others know this stay.
+//
+// # Safety
+// `life` may be written.
+int covalent_group_life(struct covalent_group group, uint64_t *life);
+
+// Tells for whose program the others wait: the life of the member that has taken least; 0 if all took the same.
+//
+// # Safety
+// `life` may be written.
+int covalent_group_holds_up(struct covalent_group group, uint64_t *life);
+
+// Judges that a member holds everybody up: it is put out, by a change of view like any other. Without a quorum nothing comes of it.
+int covalent_group_suspect(struct covalent_group group,
+                           uint64_t life);
+
+// Leaves once all own multicasts are delivered: go on taking events until COVALENT_GROUP_LEFT.
+int covalent_group_leave(struct covalent_group group);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -32,6 +32,7 @@ pub(crate) enum Kind {
     Verbs = 6,
     BytePipe = 7,
     ReceiveQueue = 8,
+    Group = 9,
 }
 
 impl Kind {
@@ -45,6 +46,7 @@ impl Kind {
             Self::Verbs => "verb queue",
             Self::BytePipe => "byte pipe",
             Self::ReceiveQueue => "receive queue",
+            Self::Group => "group",
         }
     }
 }

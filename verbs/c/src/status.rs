@@ -31,7 +31,7 @@ pub enum covalent_status {
     /// The time ran out while a verb was under way: it may or may not have been executed. Its completion comes later; covalent_last_in_doubt tells its
     /// id. It has no name for covalent_verb_queue_ask: that comes with a completion in doubt alone, when no path is left.
     COVALENT_IN_DOUBT = -7,
-    /// No room in the pipe or in the queue; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
+    /// No room in the pipe, in the queue or in the group; of covalent_send, in its own queue of verbs or in the receive queue, which the error text tells.
     COVALENT_FULL = -8,
     /// A frame longer than the port carries, or a message longer than its framing allows.
     COVALENT_TOO_LONG = -9,
@@ -49,6 +49,8 @@ pub enum covalent_status {
     COVALENT_SYSTEM = -15,
     /// More bytes were asked for than the pipe ever holds at a time: open a larger one, or free what is held.
     COVALENT_PIPE_TOO_SMALL = -16,
+    /// This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
+    COVALENT_STOPPED = -17,
 }
 
 use covalent_status::*;
@@ -115,7 +117,10 @@ impl From<Error> for Failure {
                 LAST_IN_DOUBT.set(id.number());
                 COVALENT_IN_DOUBT
             }
-            Error::QueueFull { .. } | Error::Send(SendRefusal::Full) => COVALENT_FULL,
+            Error::QueueFull { .. } | Error::GroupFull { .. } | Error::Send(SendRefusal::Full) => {
+                COVALENT_FULL
+            }
+            Error::GroupStopped { .. } | Error::StateUnwanted { .. } => COVALENT_STOPPED,
             Error::Send(SendRefusal::TooLong { .. }) => COVALENT_TOO_LONG,
             Error::Send(SendRefusal::Runt { .. }) => COVALENT_RUNT,
             Error::VerbRefused(Refusal::QueueFull) => COVALENT_FULL,
@@ -154,7 +159,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 18] = [
+const NAMES: [(covalent_status, &CStr); 19] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -173,4 +178,5 @@ const NAMES: [(covalent_status, &CStr); 18] = [
     (COVALENT_UNINTELLIGIBLE, c"COVALENT_UNINTELLIGIBLE"),
     (COVALENT_SYSTEM, c"COVALENT_SYSTEM"),
     (COVALENT_PIPE_TOO_SMALL, c"COVALENT_PIPE_TOO_SMALL"),
+    (COVALENT_STOPPED, c"COVALENT_STOPPED"),
 ];

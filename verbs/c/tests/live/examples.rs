@@ -214,6 +214,44 @@ fn lines_are_sent_as_messages_and_wait_for_room() {
 }
 
 #[test]
+fn a_room_reads_the_same_lines_and_who_comes_late_reads_those_from_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let chat = compile(&directory, "chat", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    let sockets = ["a", "b"].map(|name| socket(&nodes, name));
+    let mut rooms = sockets
+        .each_ref()
+        .map(|socket| Running::start(&chat, &[socket, "2"]));
+    for (number, room) in rooms.iter_mut().enumerate() {
+        assert_eq!(room.line(), "# view 1: 2 members");
+        for line in 0..50 {
+            room.feed(format!("{number} says {line}\n").as_bytes());
+        }
+    }
+    let heard = rooms
+        .each_mut()
+        .map(|room| (0..100).map(|_| room.line()).collect::<Vec<_>>());
+    assert_eq!(heard[0], heard[1]);
+    for number in 0..2 {
+        let own = heard[0]
+            .iter()
+            .filter(|line| line.starts_with(&format!("{number} says")));
+        let expected = (0..50).map(|line| format!("{number} says {line}"));
+        assert!(own.cloned().eq(expected), "each speaker's in its order");
+    }
+    let [first, mut second] = rooms;
+    assert_eq!(first.finish(), "");
+    assert_eq!(second.line(), "# view 2: 1 members");
+    second.feed(b"alone\n");
+    assert_eq!(second.line(), "alone");
+    let mut late = Running::start(&chat, &[&sockets[0], "0"]);
+    assert_eq!(late.line(), "# view 3: 2 members");
+    let before: Vec<_> = (0..101).map(|_| late.line()).collect();
+    assert_eq!(before[..100], heard[0]);
+    assert_eq!(before[100], "alone");
+}
+
+#[test]
 fn the_header_suits_cplusplus_and_strict_c() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = tempfile::tempdir().unwrap();

@@ -5,6 +5,10 @@ mod bytes;
 mod calls;
 mod examples;
 mod framing;
+mod groups;
+#[path = "../../../tests/live/mesh.rs"]
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+mod mesh;
 mod messages;
 mod misuse;
 #[path = "../../../tests/live/nodes.rs"]

@@ -1,0 +1,520 @@
+//! Groups of C programs, and of C and Rust programs together.
+
+use std::{
+    ffi::{CString, c_int},
+    mem::MaybeUninit,
+    ptr, slice, thread,
+    time::Instant,
+};
+
+use covalent::covalent_group_event_kind::*;
+use covalent::*;
+use covalent_verbs::{
+    Device, Error, Group, GroupEvent, GroupOptions, Life, STATE_BYTES_MAX, Verbs,
+};
+
+use crate::{
+    calls::{OK, SOON_NS, fails, ok},
+    mesh::Mesh,
+    nodes::PATIENCE,
+};
+
+const INVALID: covalent_status = covalent_status::COVALENT_INVALID;
+
+const NO_OPTIONS: covalent_group_options = covalent_group_options {
+    founders: 0,
+    members_max: 0,
+    stateless: 0,
+    reserved: [0; 5],
+    former_life: 0,
+    pace_ns: 0,
+};
+
+fn founders(count: u8) -> covalent_group_options {
+    covalent_group_options {
+        founders: count,
+        ..NO_OPTIONS
+    }
+}
+
+/// A device of a node, and its verb queue.
+fn attach(mesh: &Mesh, at: usize) -> (covalent_device, covalent_verb_queue) {
+    let socket = CString::new(mesh.socket(at).to_str().unwrap()).unwrap();
+    let mut device = covalent_device { handle: 0 };
+    let mut verbs = covalent_verb_queue { handle: 0 };
+    // SAFETY: texts end in a zero, what is written may be.
+    unsafe {
+        ok(covalent_device_attach(
+            socket.as_ptr(),
+            c"test".as_ptr(),
+            0,
+            &raw mut device,
+        ));
+        ok(covalent_verb_queue_open(device, 256, &raw mut verbs));
+    }
+    (device, verbs)
+}
+
+fn join(
+    (device, verbs): (covalent_device, covalent_verb_queue),
+    options: &covalent_group_options,
+) -> (c_int, covalent_group) {
+    let mut group = covalent_group { handle: 0 };
+    let options = &raw const *options;
+    // SAFETY: the text ends in a zero, the options are such, `group` may be written.
+    let status =
+        unsafe { covalent_group_join(device, verbs, c"orders".as_ptr(), options, &raw mut group) };
+    (status, group)
+}
+
+fn multicast(group: covalent_group, data: &[u8]) -> (c_int, u64) {
+    let mut sequence = 0;
+    // SAFETY: pointer and length are those of a slice, `sequence` may be written.
+    let status =
+        unsafe { covalent_group_multicast(group, data.as_ptr(), data.len(), &raw mut sequence) };
+    (status, sequence)
+}
+
+fn next(group: covalent_group, timeout_ns: i64) -> (c_int, covalent_group_event) {
+    let mut event = MaybeUninit::uninit();
+    // SAFETY: `event` may be written, and is: the group is there.
+    unsafe {
+        let status = covalent_group_next(group, timeout_ns, event.as_mut_ptr());
+        (status, event.assume_init())
+    }
+}
+
+fn bytes(event: &covalent_group_event) -> &[u8] {
+    if event.length_bytes == 0 {
+        assert!(event.data.is_null());
+        return &[];
+    }
+    // SAFETY: the library's word: they stay until the next call, and the caller of this makes none before.
+    unsafe { slice::from_raw_parts(event.data, event.length_bytes) }
+}
+
+/// A member, in whichever language: it takes what there is to take.
+trait Member {
+    fn turn(&mut self);
+    fn multicast(&mut self, data: &[u8]);
+    fn state(&self) -> &[u8];
+    fn members(&self) -> usize;
+}
+
+/// The state that a member makes: all messages, one after the other; and states that it gives.
+#[derive(Default)]
+struct Book {
+    state: Vec<u8>,
+    giving: Vec<(u64, Vec<u8>)>,
+    members: usize,
+    pieces: usize,
+    left: bool,
+}
+
+impl Book {
+    /// Gives as much as there is room for: `give` says whether a piece was taken; `None`, that nobody waits for it.
+    fn give(&mut self, mut give: impl FnMut(u64, &[u8], bool) -> Option<bool>) {
+        self.giving.retain_mut(|(to, rest)| {
+            loop {
+                let piece = rest.len().min(STATE_BYTES_MAX);
+                let last = piece == rest.len();
+                match give(*to, &rest[..piece], last) {
+                    Some(true) if !last => drop(rest.drain(..piece)),
+                    Some(false) => return true,
+                    _ => return false,
+                }
+            }
+        });
+    }
+}
+
+struct InC {
+    group: covalent_group,
+    book: Book,
+}
+
+impl InC {
+    fn join(mesh: &Mesh, at: usize, options: &covalent_group_options) -> Self {
+        let (status, group) = join(attach(mesh, at), options);
+        ok(status);
+        let book = Book::default();
+        Self { group, book }
+    }
+}
+
+impl Member for InC {
+    fn turn(&mut self) {
+        loop {
+            let (status, event) = next(self.group, 0);
+            ok(status);
+            let book = &mut self.book;
+            match event.kind {
+                COVALENT_GROUP_NONE => break,
+                COVALENT_GROUP_VIEW => {
+                    let mut members = [MaybeUninit::<covalent_group_member>::uninit(); 32];
+                    let (mut count, mut view) = (0, 0);
+                    // SAFETY: all of these may be written.
+                    ok(unsafe {
+                        covalent_group_members(
+                            self.group,
+                            members.as_mut_ptr().cast(),
+                            members.len(),
+                            &raw mut count,
+                            &raw mut view,
+                        )
+                    });
+                    assert_eq!(view, event.view);
+                    // SAFETY: as many were written.
+                    let first = unsafe { members[0].assume_init() };
+                    assert!(first.node_guid != 0 && first.life != 0 && first.votes == 1);
+                    book.members = count;
+                }
+                COVALENT_GROUP_DELIVERED => {
+                    assert!(event.sequence > 0 && event.sender_life != 0);
+                    book.state.extend_from_slice(bytes(&event));
+                }
+                COVALENT_GROUP_STATE => {
+                    book.state.extend_from_slice(bytes(&event));
+                    book.pieces += 1;
+                }
+                COVALENT_GROUP_STATE_VOID => book.state.clear(),
+                COVALENT_GROUP_STATE_WANTED => {
+                    let state = book.state.clone();
+                    book.giving.push((event.sender_life, state));
+                }
+                COVALENT_GROUP_LEFT => book.left = true,
+                _ => {}
+            }
+        }
+        let group = self.group;
+        self.book.give(|to, piece, last| {
+            let (data, length) = (piece.as_ptr(), piece.len());
+            // SAFETY: pointer and length are those of a slice.
+            let status =
+                unsafe { covalent_group_give_state(group, to, data, length, c_int::from(last)) };
+            match status {
+                OK => Some(true),
+                full if full == covalent_status::COVALENT_FULL as c_int => Some(false),
+                stopped => {
+                    assert_eq!(stopped, covalent_status::COVALENT_STOPPED as c_int);
+                    None
+                }
+            }
+        });
+    }
+
+    fn multicast(&mut self, data: &[u8]) {
+        ok(multicast(self.group, data).0);
+    }
+
+    fn state(&self) -> &[u8] {
+        &self.book.state
+    }
+
+    fn members(&self) -> usize {
+        self.book.members
+    }
+}
+
+struct InRust<'d> {
+    verbs: Verbs<'d>,
+    group: Group<'d>,
+    book: Book,
+}
+
+impl Member for InRust<'_> {
+    fn turn(&mut self) {
+        let book = &mut self.book;
+        while let Some(event) = self.group.poll(&mut self.verbs).unwrap() {
+            match event {
+                GroupEvent::View(view) => book.members = view.members.len(),
+                GroupEvent::Delivered { data, .. } => book.state.extend_from_slice(data),
+                GroupEvent::StateWanted { to } => {
+                    let state = book.state.clone();
+                    book.giving.push((to.life.0, state));
+                }
+                _ => {}
+            }
+        }
+        let group = &mut self.group;
+        book.give(
+            |to, piece, last| match group.give_state(Life(to), piece, last) {
+                Ok(()) => Some(true),
+                Err(Error::GroupFull { .. }) => Some(false),
+                Err(_) => None,
+            },
+        );
+    }
+
+    fn multicast(&mut self, data: &[u8]) {
+        self.group.multicast(data).unwrap();
+    }
+
+    fn state(&self) -> &[u8] {
+        &self.book.state
+    }
+
+    fn members(&self) -> usize {
+        self.book.members
+    }
+}
+
+/// Gives everybody turns until `enough`.
+fn turn_until(
+    members: &mut [&mut dyn Member],
+    what: &str,
+    enough: impl Fn(&[&mut dyn Member]) -> bool,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    while !enough(members) {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        members.iter_mut().for_each(|member| member.turn());
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn members_in_c_and_in_rust_deliver_the_same_and_give_each_other_the_state() {
+    let mesh = Mesh::start(3);
+    let device: Device = mesh.attach(2);
+    let options = GroupOptions::new().founders(2);
+    let mut rust = InRust {
+        verbs: device.verbs().unwrap(),
+        group: device.group("orders", options).unwrap(),
+        book: Book::default(),
+    };
+    let mut first = InC::join(&mesh, 0, &founders(2));
+    turn_until(&mut [&mut first, &mut rust], "two found it", |members| {
+        members.iter().all(|member| member.members() == 2)
+    });
+    let mut said = 0;
+    for number in 0..60_u8 {
+        let message = [number; 500];
+        first.multicast(&message);
+        rust.multicast(&message[1..]);
+        said += 999;
+        first.turn();
+        rust.turn();
+    }
+    turn_until(
+        &mut [&mut first, &mut rust],
+        "all is delivered",
+        |members| members.iter().all(|member| member.state().len() == said),
+    );
+    // More than fits into one piece, whoever gives it.
+    let mut late = InC::join(&mesh, 1, &NO_OPTIONS);
+    let all: &mut [&mut dyn Member] = &mut [&mut first, &mut rust, &mut late];
+    turn_until(all, "the third has the state", |members| {
+        members
+            .iter()
+            .all(|member| member.members() == 3 && member.state().len() == said)
+    });
+    all[2].multicast(b"!");
+    turn_until(all, "what it says is delivered", |members| {
+        members
+            .iter()
+            .all(|member| member.state().len() == said + 1)
+    });
+    assert_eq!(first.state(), rust.state());
+    assert_eq!(first.state(), late.state());
+    assert!(late.book.pieces > said / STATE_BYTES_MAX);
+    ok(covalent_group_leave(late.group));
+    let refused = multicast(late.group, b"x").0;
+    fails(refused, covalent_status::COVALENT_STOPPED, "orders");
+    let deadline = Instant::now() + PATIENCE;
+    while !late.book.left {
+        assert!(Instant::now() < deadline, "it did not leave");
+        late.turn();
+        first.turn();
+        rust.turn();
+    }
+    // Another stay of the same program, with another life.
+    let mut lives = [0; 2];
+    for life in &mut lives {
+        // SAFETY: `life` may be written.
+        ok(unsafe { covalent_group_life(late.group, life) });
+        ok(covalent_group_rejoin(late.group));
+    }
+    assert_ne!(lives[0], lives[1]);
+    ok(covalent_group_close(late.group));
+}
+
+#[test]
+fn a_group_that_takes_nothing_says_so_and_names_who_is_slow() {
+    let mesh = Mesh::start(2);
+    let mut first = InC::join(&mesh, 0, &founders(2));
+    let mut slow = InC::join(&mesh, 1, &founders(2));
+    turn_until(&mut [&mut first, &mut slow], "two found it", |members| {
+        members.iter().all(|member| member.members() == 2)
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let mut said = 0;
+    loop {
+        assert!(Instant::now() < deadline, "no bound was met");
+        let (status, sequence) = multicast(first.group, &[7; 3000]);
+        if status != OK {
+            fails(status, covalent_status::COVALENT_FULL, "takes nothing");
+            break;
+        }
+        said += 1;
+        assert_eq!(sequence, said);
+        first.turn();
+    }
+    turn_until(
+        &mut [&mut first, &mut slow],
+        "all is delivered",
+        |members| {
+            let all = 3000 * said as usize;
+            members.iter().all(|member| member.state().len() == all)
+        },
+    );
+    let mut life = 7;
+    let deadline = Instant::now() + PATIENCE;
+    while life != 0 {
+        assert!(Instant::now() < deadline, "it holds nobody up");
+        first.turn();
+        slow.turn();
+        // SAFETY: `life` may be written.
+        ok(unsafe { covalent_group_holds_up(first.group, &raw mut life) });
+    }
+}
+
+/// What C programs get wrong with groups: every one of it is an error with a text, and none of it an access.
+#[test]
+fn misuse_of_groups_is_an_error() {
+    let mesh = Mesh::start(2);
+    let (device, verbs) = attach(&mesh, 0);
+    let options = founders(1);
+    let mut out = covalent_group { handle: 0 };
+    let name = c"orders".as_ptr();
+    // SAFETY: null is checked, and what is not null is as the functions ask.
+    unsafe {
+        let given = &raw const options;
+        let status = covalent_group_join(device, verbs, ptr::null(), given, &raw mut out);
+        fails(status, INVALID, "name is null");
+        let status = covalent_group_join(device, verbs, name, ptr::null(), &raw mut out);
+        fails(status, INVALID, "options is null");
+        let status = covalent_group_join(device, verbs, name, given, ptr::null_mut());
+        fails(status, INVALID, "group is null");
+        let other = covalent_verb_queue {
+            handle: device.handle,
+        };
+        let status = covalent_group_join(device, other, name, given, &raw mut out);
+        fails(status, INVALID, "no verb queue");
+    }
+    assert_eq!(out.handle, 0, "nothing was written");
+    for (bad, text) in [
+        (
+            covalent_group_options {
+                reserved: [1; 5],
+                ..options
+            },
+            "reserved",
+        ),
+        (
+            covalent_group_options {
+                stateless: 2,
+                ..options
+            },
+            "stateless",
+        ),
+        (
+            covalent_group_options {
+                founders: 9,
+                ..options
+            },
+            "founders",
+        ),
+        (
+            covalent_group_options {
+                members_max: 33,
+                ..options
+            },
+            "2 to 32",
+        ),
+        (
+            covalent_group_options {
+                pace_ns: 1,
+                ..options
+            },
+            "1 ms",
+        ),
+    ] {
+        fails(join((device, verbs), &bad).0, INVALID, text);
+    }
+    let (status, group) = join((device, verbs), &options);
+    ok(status);
+    let (status, _) = join(attach(&mesh, 0), &options);
+    fails(status, covalent_status::COVALENT_REFUSED, "g.orders");
+    // SAFETY: null is checked.
+    unsafe {
+        fails(
+            covalent_group_next(group, 0, ptr::null_mut()),
+            INVALID,
+            "event is null",
+        );
+        fails(
+            covalent_group_life(group, ptr::null_mut()),
+            INVALID,
+            "life is null",
+        );
+        let status = covalent_group_multicast(group, ptr::null(), 3, ptr::null_mut());
+        fails(status, INVALID, "data is null");
+        let mut count = 0;
+        let status =
+            covalent_group_members(group, ptr::null_mut(), 3, &raw mut count, ptr::null_mut());
+        fails(status, INVALID, "members is null");
+        let status = covalent_group_give_state(group, 1, ptr::null(), 0, 2);
+        fails(status, INVALID, "last is 2");
+        let status = covalent_group_give_state(group, 1, ptr::null(), 0, 1);
+        fails(status, covalent_status::COVALENT_STOPPED, "nobody waits");
+    }
+    fails(multicast(group, &[]).0, INVALID, "expected 1 to");
+    let long = [0; COVALENT_MULTICAST_BYTES_MAX + 1];
+    fails(multicast(group, &long).0, INVALID, "expected 1 to");
+
+    // Another thread's, another kind's, a number out of nowhere.
+    thread::spawn(move || {
+        fails(multicast(group, b"x").0, INVALID, "another thread");
+        fails(covalent_group_close(group), INVALID, "another thread");
+    })
+    .join()
+    .unwrap();
+    for handle in [0, 77, device.handle, verbs.handle] {
+        fails(
+            covalent_group_leave(covalent_group { handle }),
+            INVALID,
+            "no group",
+        );
+    }
+    let as_device = covalent_device {
+        handle: group.handle,
+    };
+    fails(covalent_device_check_alive(as_device), INVALID, "no device");
+
+    // An event's bytes lie where those of the next one will: they are to be copied before.
+    ok(multicast(group, b"one").0);
+    ok(multicast(group, b"two").0);
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let (status, event) = next(group, SOON_NS);
+        ok(status);
+        if event.kind == COVALENT_GROUP_DELIVERED {
+            seen.push((event.data, bytes(&event).to_vec()));
+        }
+    }
+    assert_eq!(
+        seen[0].0, seen[1].0,
+        "the memory is the group's and is used again"
+    );
+    assert_eq!((&seen[0].1[..], &seen[1].1[..]), (&b"one"[..], &b"two"[..]));
+
+    // Without its verb queue it can say nothing, and harms nobody.
+    ok(covalent_verb_queue_close(verbs));
+    let status = next(group, 0).0;
+    fails(status, INVALID, "not open");
+    ok(covalent_group_close(group));
+    fails(covalent_group_close(group), INVALID, "not open");
+    fails(covalent_group_suspect(group, 1), INVALID, "not open");
+    fails(covalent_group_rejoin(group), INVALID, "not open");
+}
