@@ -1,6 +1,6 @@
 //! Whether a path leads to a node, as the links say it.
 //!
-//! A node is reached from the moment on that a link to it is up, and lost when none is and none can be waited for: each link whose
+//! A node is reached from the moment on that a link to it is up, or that trees know a way to it, and lost when none is and none can be waited for: each link whose
 //! last handshake was with it has no carrier, or neither it nor its handshakes were answered for as long as a link that is up may
 //! be silent. In between nothing is told: a link that failed for a lost frame, and is up again after a round trip, never shows.
 
@@ -93,8 +93,11 @@ impl Node {
     /// Tells of every peer that is reached now and was not, or the other way round.
     pub(super) fn tell_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
-            let guid = self.peers[peer].guid;
-            let is_up = self.peers[peer].links_up > 0 || self.way(guid).is_some();
+            let entry = &self.peers[peer];
+            let guid = entry.guid;
+            // Of one that was forgotten nothing is told before somebody asks it for something.
+            let is_up =
+                entry.links_up > 0 || ((entry.met || entry.waits()) && self.way(guid).is_some());
             let was_reached = self.paths.reached[peer];
             if is_up != was_reached && (is_up || (self.is_given_up(guid) && !self.seeks(guid))) {
                 self.paths.reached[peer] = is_up;

@@ -65,7 +65,16 @@ impl Node {
                 .push(Peer::new(guid, incarnation, name, self.peers_lost));
             return Some(self.peers.len() - 1);
         }
-        let own = self.own_sets(link);
+        let at = self.longest_idle(self.own_sets(link))?;
+        self.forget_orphans(at, host);
+        self.forget_path(at, host);
+        self.forget_peer_at(at, link);
+        self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
+        Some(at)
+    }
+
+    /// The peer that may leave the table, if any may: of whom nothing is remembered, or only in the sets `own`, and that was not cabled for longest.
+    fn longest_idle(&self, own: Range<usize>) -> Option<usize> {
         let order = |&at: &usize| {
             let mut of_others = false;
             let mut taken_at = 0;
@@ -78,25 +87,29 @@ impl Node {
             // Those of whom nothing is remembered come first.
             (of_others, taken_at)
         };
-        let at = (0..self.peers.len())
+        (0..self.peers.len())
             .filter(|&at| {
                 self.peers[at].is_idle() && !self.is_asked_of_neighbours(at) && !self.is_cabled(at)
             })
-            .min_by_key(order)?;
-        self.forget_orphans(at, host);
-        self.forget_path(at, host);
-        self.forget_peer_at(at, link);
-        self.peers[at] = Peer::new(guid, incarnation, name, self.peers_lost);
-        Some(at)
+            .min_by_key(order)
     }
 
-    /// Takes a node into the table to whom no link was ever up. `None` when the table is full of others of whom something is known.
+    /// Takes a node into the table to whom no link was ever up. `None` when the table is full of others of whom something is known: then
+    /// [`Self::spare_peer`] has room at the next pace, if any of them may go.
     pub(super) fn await_peer(&mut self, guid: u64, name: Name) -> Option<usize> {
         if self.has_room_for_peer() {
             self.peers.push(Peer::unmet(guid, name, self.peers_lost));
             return Some(self.peers.len() - 1);
         }
-        let is_forgettable = |&at: &usize| {
+        let at = self.forgettable_peer()?;
+        self.forget_peer_at(at, self.links.len());
+        self.peers[at] = Peer::unmet(guid, name, self.peers_lost);
+        Some(at)
+    }
+
+    /// A peer of whom nothing is known that anybody waits for.
+    fn forgettable_peer(&self) -> Option<usize> {
+        (0..self.peers.len()).find(|&at| {
             let peer = &self.peers[at];
             let remembered = |set: &LatchSet| set.owner.is_some_and(|(owner, _)| owner == at);
             peer.is_idle()
@@ -105,11 +118,21 @@ impl Node {
                 && !self.is_asked_of_neighbours(at)
                 && !self.is_cabled(at)
                 && !self.latches.iter().any(remembered)
-        };
-        let at = (0..self.peers.len()).find(is_forgettable)?;
-        self.forget_peer_at(at, self.links.len());
-        self.peers[at] = Peer::unmet(guid, name, self.peers_lost);
-        Some(at)
+        })
+    }
+
+    /// Sees to it that one more peer can be taken in without a word to the host: if need be, what is remembered of an idle one is forgotten.
+    pub(super) fn spare_peer(&mut self, host: &mut impl Host) {
+        if self.has_room_for_peer() || self.forgettable_peer().is_some() {
+            return;
+        }
+        if let Some(at) = self.longest_idle(0..self.path_sets()) {
+            self.forget_orphans(at, host);
+            self.forget_path(at, host);
+            self.forget_peer_at(at, self.links.len());
+            let (guid, name) = (self.peers[at].guid, self.peers[at].name);
+            self.peers[at] = Peer::unmet(guid, name, self.peers_lost);
+        }
     }
 
     /// Whether there is room for one more peer.

@@ -1,6 +1,6 @@
 //! What is reserved, what is refused, and that all of it is given back.
 
-use covalent_protocol::{FabricConfig, Mode, NodeConfig};
+use covalent_protocol::{FabricConfig, Mode, NodeConfig, SubmitError};
 
 use crate::{
     far::{LINE_OF_4, far_config, rack, rack_of},
@@ -120,6 +120,32 @@ fn one_end_serves_many_in_turn() {
         }
     }
     assert_eq!(rack.hosts[1].completed, 12);
+    rack.idle();
+    rack.assert_at_rest();
+}
+
+/// A node asks many more than its table has room for, one after the other: who is idle for longest is forgotten.
+#[test]
+fn a_table_of_peers_is_no_bound_on_whom_a_node_may_ask() {
+    let cables: Vec<(usize, usize)> = (1..16).map(|leaf| (0, leaf)).collect();
+    let mut rack = rack_of(16, &cables, |at| with_room(1, 8)(at));
+    let mut waited = 0;
+    for to in 2..16 {
+        while let Err(error) =
+            rack.nodes[1].submit(guid(to), Mode::TwoPhase, &[to as u8], to as u64)
+        {
+            assert_eq!(error, SubmitError::Full);
+            waited += 1;
+            assert!(waited < 20, "for {to}");
+            rack.run(1);
+        }
+        rack.settle();
+        rack.run(4);
+        assert_eq!(rack.times(to, &[to as u8]), 1, "{to}");
+    }
+    assert_eq!(rack.hosts[1].completed, 14);
+    let told = &rack.hosts[1].paths;
+    assert!(told.contains(&(guid(2), true)) && told.contains(&(guid(2), false)));
     rack.idle();
     rack.assert_at_rest();
 }

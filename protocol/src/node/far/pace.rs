@@ -26,6 +26,7 @@ impl Node {
             self.pace_path(at, host);
         }
         self.stir(host);
+        self.spare_peer(host);
         self.want_paths(host);
         for peer in 0..self.peers.len() {
             if self.lacks_path(peer) {
