@@ -36,6 +36,8 @@ pub struct VerdictBrief {
     pub objections: Vec<Objection>,
     /// Keys whose value is another one, if it was taken.
     pub changed: Vec<String>,
+    /// Who is affected by it and may not know, for people: pipes whose port goes or is opened again, if it was taken.
+    pub beware: Vec<String>,
 }
 
 /// Why an offer was refused.

@@ -68,6 +68,11 @@ pub enum EventKind {
         /// What ceased to exist, and what to do.
         reason: String,
     },
+    /// A port was opened while the daemon runs: it came, returned, or was opened again.
+    PortOpened {
+        /// Name of the port.
+        port: String,
+    },
     /// An application attached.
     Attached {
         /// The daemon's number for the session.

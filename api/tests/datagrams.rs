@@ -160,6 +160,7 @@ fn events() -> impl Strategy<Value = Event> {
         text.prop_map(|port| EventKind::LinkRefusalOver { port }),
         (text, any::<bool>()).prop_map(|(port, up)| EventKind::Carrier { port, up }),
         (text, text).prop_map(|(port, reason)| EventKind::PortAbsent { port, reason }),
+        text.prop_map(|port| EventKind::PortOpened { port }),
         (any::<u64>(), any::<u32>(), text).prop_map(|(session, pid, program)| {
             EventKind::Attached {
                 session,

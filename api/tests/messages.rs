@@ -115,6 +115,7 @@ fn replies_and_events_survive() {
             port: "p0".into(),
             reason: "interface `eth1` was removed".into(),
         },
+        EventKind::PortOpened { port: "p0".into() },
         EventKind::Attached {
             session: 1,
             pid: 2,
@@ -193,6 +194,7 @@ fn replies_and_events_survive() {
                 message: "no".into(),
             }],
             changed: Vec::new(),
+            beware: vec!["2 pipes of session 7 send on `p1`".into()],
         })),
     ];
     all.extend(events.map(|kind| {
@@ -285,6 +287,7 @@ fn control_messages_survive() {
                 to: "nothing".into(),
                 effect: Effect::LiveForNew,
             }],
+            beware: vec!["a pipe waits".into()],
         },
         ControlReply::NotReloaded {
             problems: vec!["a:1:2: `link.slots`: no".into()],

@@ -87,6 +87,7 @@ impl Neighbours {
             | EventKind::LinkRefusalOver { .. }
             | EventKind::Carrier { .. }
             | EventKind::PortAbsent { .. }
+            | EventKind::PortOpened { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
             | EventKind::JournalFailed { .. }

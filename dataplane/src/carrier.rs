@@ -63,6 +63,14 @@ impl CarrierWatch {
         Ok(watch)
     }
 
+    /// Asks for the state of every interface once more.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn look_again(&mut self) -> io::Result<()> {
+        self.request_all()
+    }
+
     /// Reads what came and shows each change to `visit`.
     ///
     /// # Errors

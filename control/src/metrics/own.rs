@@ -55,7 +55,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 12] = [
+const EVENTS: [&str; 13] = [
     "link_up",
     "link_down",
     "carrier",
@@ -68,6 +68,7 @@ const EVENTS: [&str; 12] = [
     "configured",
     "not_configured",
     "stopping",
+    "port_opened",
 ];
 
 /// How control and the daemon came to agree, or did not.
@@ -220,6 +221,7 @@ impl OwnMetrics {
             EventKind::Configured { .. } => 9,
             EventKind::NotConfigured { .. } => 10,
             EventKind::Stopping => 11,
+            EventKind::PortOpened { .. } => 12,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

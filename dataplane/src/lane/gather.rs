@@ -79,11 +79,12 @@ impl Lane {
     /// Waits for frames to gather behind a round of so much `work`, of which `received` were frames, if they may. Whatever else there is to do
     /// ends the wait.
     pub(super) fn gather(&mut self, work: usize, received: usize) {
+        let configured = || self.ports.iter().filter(|slot| slot.is_configured);
         let round = Round {
             spin: self.idler.spin(),
             burst: self.settings.burst,
-            ports: self.ports.len(),
-            has_link: self.ports.iter().any(|slot| slot.link),
+            ports: configured().count(),
+            has_link: configured().any(|slot| slot.link),
             work,
             received,
             sources: self.core.sources.len(),

@@ -184,10 +184,17 @@ pub fn open(
     memory: &mut LaneMemory,
 ) -> Result<Box<dyn Port>, PortError> {
     let port = open_sound(config, dataplane, link, memory)?;
-    Ok(match &config.faults {
-        Some(faults) => Box::new(faulty::FaultyPort::new(port, faults)),
-        None => port,
-    })
+    let info = port.info();
+    tracing::info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
+    let Some(faults) = &config.faults else {
+        return Ok(port);
+    };
+    tracing::warn!(
+        port = info.name,
+        ?faults,
+        "this port damages its frames on purpose"
+    );
+    Ok(Box::new(faulty::FaultyPort::new(port, faults)))
 }
 
 fn open_sound(

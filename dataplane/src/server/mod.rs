@@ -17,8 +17,11 @@ mod memory_worker;
 mod opener;
 mod outgoing;
 mod places;
+mod port_exchange;
 mod port_numbers;
+mod port_plan;
 pub mod port_table;
+mod preparation;
 mod requests;
 mod rkey;
 mod small_pages;
@@ -219,7 +222,7 @@ impl Server {
             }
             self.take_reports();
             self.take_errands();
-            self.take_preparation();
+            self.take_done();
             if ready.carriers {
                 self.read_carriers();
             }
