@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
-    agreement::{LaneHeld, Objection, PortHeld, RefusalBrief, VerdictBrief},
+    agreement::{LaneHeld, Objection, PortFacts, PortHeld, RefusalBrief, VerdictBrief},
     config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
@@ -187,6 +187,14 @@ fn replies_and_events_survive() {
                     name: "p0".into(),
                     open: true,
                     link_epoch: Some(2),
+                    facts: Some(PortFacts {
+                        index: 4,
+                        address: "02:00:00:00:00:01".into(),
+                        mtu_bytes: 1500,
+                        queues: 2,
+                        all_queues: true,
+                        program_id: 77,
+                    }),
                 }],
             }],
             objections: vec![Objection {

@@ -36,6 +36,8 @@ pub enum InterfaceChange {
     Removed {
         /// Name of the interface.
         interface: String,
+        /// Index that it had: another one of that name has another.
+        index: u32,
     },
 }
 
@@ -141,6 +143,7 @@ fn change(message: RouteNetlinkMessage) -> Option<InterfaceChange> {
             })
         }
         RouteNetlinkMessage::DelLink(link) => Some(InterfaceChange::Removed {
+            index: link.header.index,
             interface: interface_name(link)?,
         }),
         _ => None,

@@ -201,9 +201,10 @@ impl Daemon {
         let (lanes, links) = lanes(&config, &identity, held, ports)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
+        // Before they are given up, for it keeps one more.
+        let opener = Opener::start(privileges).map_err(no_thread)??;
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
-        let opener = Opener::start().map_err(no_thread)?;
         let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
 
         let config = Arc::new(config);
@@ -410,7 +411,7 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
             .filter(|(_, port)| port.lane == lane)
         {
             let port = port::open(port_config, &config.dataplane, &config.link, &mut memory)?;
-            table.set_frame_bytes_max(number, port.info().frame_bytes_max);
+            table.opened(number, &*port);
             ports.push(NewPort::new(number, port_config, port));
         }
     }

@@ -407,6 +407,7 @@ impl Lane {
             name: slot.port.info().name.clone(),
             open: slot.is_open(),
             link_epoch: link_epoch(slot.index),
+            facts: slot.port.facts().cloned(),
         });
         LaneHeld {
             lane: self.settings.lane,

@@ -24,6 +24,7 @@ mod steer;
 use std::{fmt, os::fd::RawFd};
 
 use covalent_api::{
+    agreement::PortFacts,
     config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
     status::PortMode,
 };
@@ -139,6 +140,11 @@ pub trait Port: Send {
 
     /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
+
+    /// What the network interface was when the port was opened; `None` for a port that has none.
+    fn facts(&self) -> Option<&PortFacts> {
+        None
+    }
 
     /// Why there is no device behind this port; `None` for one that has its device.
     fn absent(&self) -> Option<&str> {

@@ -522,21 +522,20 @@ impl Server {
             self.carriers = None;
         }
         for change in changes {
-            let (name, up) = match &change {
-                InterfaceChange::Carrier { interface, up } => (interface, *up),
-                InterfaceChange::Removed { interface } => (interface, false),
-            };
-            let is_gone = matches!(change, InterfaceChange::Removed { .. });
-            for (port, lane) in self.ports.on_interface(name) {
-                let command = if is_gone {
-                    let reason = format!(
-                        "interface `{name}` was removed; restart the daemon when it is back"
-                    );
-                    Command::LosePort { port, reason }
-                } else {
-                    Command::SetCarrier { port, up }
-                };
-                self.order_unanswered(lane, command);
+            match change {
+                InterfaceChange::Carrier { interface, up } => {
+                    for (port, lane) in self.ports.on_interface(&interface) {
+                        self.order_unanswered(lane, Command::SetCarrier { port, up });
+                    }
+                }
+                InterfaceChange::Removed { interface, index } => {
+                    for (port, lane) in self.ports.on_removed(&interface, index) {
+                        let reason = format!(
+                            "interface `{interface}` was removed; restart the daemon when it is back"
+                        );
+                        self.order_unanswered(lane, Command::LosePort { port, reason });
+                    }
+                }
             }
         }
     }

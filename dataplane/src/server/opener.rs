@@ -19,6 +19,7 @@ use super::preparation::{Draft, Preparation, prepare};
 use crate::{
     mailbox::Mailbox,
     port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
+    privilege::{self, PrivilegeError, Privileges},
 };
 
 /// A port that was opened, by its place in the configuration that wants it.
@@ -74,18 +75,20 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Starts the thread.
+    /// Starts the thread, which gives up privileges as told but for what opening a port needs.
     ///
     /// # Errors
-    /// The system has no thread or no event descriptor to give.
-    pub fn start() -> io::Result<Self> {
+    /// The system has no thread or no event descriptor to give, or, inside, the kernel refused to take privileges.
+    pub fn start(privileges: Privileges) -> io::Result<Result<Self, PrivilegeError>> {
         // One job with an answer is under way at a time, and the next one is given only when this was taken.
         let done = Arc::new(Mailbox::new(1)?);
         let (jobs, waiting) = mpsc::channel::<Job>();
         let told = Arc::clone(&done);
+        let (gave_up, applied) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("covalent-opener".to_owned())
             .spawn(move || {
+                let _ = gave_up.send(privilege::apply_to_opener(privileges));
                 for job in waiting {
                     if let Some(done) = carry_out(job) {
                         // Full is impossible: see above.
@@ -93,11 +96,13 @@ impl Opener {
                     }
                 }
             })?;
-        Ok(Self {
+        let opener = Self {
             jobs: Some(jobs),
             done,
             thread: Some(thread),
-        })
+        };
+        let applied = applied.recv().map_err(io::Error::other)?;
+        Ok(applied.map(|()| opener))
     }
 
     /// Has a job done, after those before it.

@@ -117,8 +117,7 @@ impl PortExchange {
             let config = &prepared.config.port[opened.at];
             match self.number(opened.at).filter(|_| config.lane == lane) {
                 Some(number) => {
-                    let frame_bytes_max = opened.port.info().frame_bytes_max;
-                    self.table.set_frame_bytes_max(number, frame_bytes_max);
+                    self.table.opened(number, &*opened.port);
                     self.come.push(number);
                     ports.push(NewPort::new(number, config, opened.port));
                 }
@@ -219,11 +218,9 @@ impl Server {
                     let Some(&(number, lane, _)) = vacated else {
                         continue;
                     };
-                    let (name, frame_bytes_max) =
-                        (port.info().name.clone(), port.info().frame_bytes_max);
                     match port.absent() {
-                        Some(reason) => absent.push((name, reason.to_owned())),
-                        None => self.ports.set_frame_bytes_max(number, frame_bytes_max),
+                        Some(reason) => absent.push((port.info().name.clone(), reason.to_owned())),
+                        None => self.ports.opened(number, &*port),
                     }
                     let new = NewPort::new(number, &self.config.port[at], port);
                     exchange.ports.returning.push((lane, new));

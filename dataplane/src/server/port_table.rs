@@ -8,7 +8,7 @@ use covalent_api::{
 };
 
 use super::port_numbers::PortNumbers;
-use crate::port::PortError;
+use crate::port::{Port, PortError};
 
 /// Every port by its number.
 #[derive(Debug, Clone, Default)]
@@ -24,11 +24,13 @@ pub struct PortEntry {
     pub brief: PortBrief,
     /// The network interface of the kernel that it is on, or beside, where there is one.
     pub interface: Option<String>,
+    /// Its index when the port was opened, where that is known.
+    pub interface_index: Option<u32>,
 }
 
 impl PortTable {
     /// Takes a port in and returns its number: the one that a port of that name on that lane had before, if there was one. Until
-    /// [`PortTable::set_frame_bytes_max`] the longest frame of one that was not here is 0.
+    /// [`PortTable::opened`] the longest frame of one that was not here is 0.
     ///
     /// # Errors
     /// Its lane has had too many ports in its life.
@@ -47,6 +49,7 @@ impl PortTable {
                 lane: port.lane,
             },
             interface: port.kind.kernel_interface().map(ToOwned::to_owned),
+            interface_index: known.and_then(|entry| entry.interface_index),
         };
         self.ports.insert(number, entry);
         Ok(number)
@@ -70,10 +73,11 @@ impl PortTable {
         going
     }
 
-    /// The port was opened, and this is the longest frame that it carries, in bytes without FCS.
-    pub fn set_frame_bytes_max(&mut self, number: u16, frame_bytes_max: u32) {
+    /// The port was opened.
+    pub fn opened(&mut self, number: u16, port: &dyn Port) {
         if let Some(entry) = self.ports.get_mut(&number) {
-            entry.brief.frame_bytes_max = frame_bytes_max;
+            entry.brief.frame_bytes_max = port.info().frame_bytes_max;
+            entry.interface_index = port.facts().map(|facts| facts.index);
         }
     }
 
@@ -103,6 +107,21 @@ impl PortTable {
             .filter(|(_, entry)| entry.interface.as_deref() == Some(interface))
             .map(|(&number, entry)| (number, entry.brief.lane))
             .collect()
+    }
+
+    /// As [`PortTable::on_interface`], of those only that were opened on the one with this index, and not on a later one of the same name.
+    #[must_use]
+    pub fn on_removed(&self, interface: &str, index: u32) -> Vec<(u16, u32)> {
+        let is_it = |number: &u16| {
+            let opened_on = self
+                .ports
+                .get(number)
+                .and_then(|entry| entry.interface_index);
+            opened_on.is_none_or(|opened_on| opened_on == index)
+        };
+        let mut ports = self.on_interface(interface);
+        ports.retain(|(number, _)| is_it(number));
+        ports
     }
 
     /// What applications see, in order of the numbers.

@@ -64,13 +64,13 @@ fn with_ring(port: &PortConfig, slots: u32) -> PortConfig {
     port
 }
 
-fn without(config: &Config, name: &str) -> Config {
+pub fn without(config: &Config, name: &str) -> Config {
     let mut config = config.clone();
     config.port.retain(|port| port.name != name);
     config
 }
 
-fn replaced(config: &Config, port: PortConfig) -> Config {
+pub fn replaced(config: &Config, port: PortConfig) -> Config {
     let mut config = config.clone();
     let at = config.port.iter().position(|other| other.name == port.name);
     match at {
@@ -80,15 +80,15 @@ fn replaced(config: &Config, port: PortConfig) -> Config {
     config
 }
 
-fn port<'s>(status: &'s NodeStatus, name: &str) -> Option<&'s PortStatus> {
+pub fn port<'s>(status: &'s NodeStatus, name: &str) -> Option<&'s PortStatus> {
     status.ports.iter().find(|port| port.name == name)
 }
 
-fn link<'s>(status: &'s NodeStatus, name: &str) -> Option<&'s LinkStatus> {
+pub fn link<'s>(status: &'s NodeStatus, name: &str) -> Option<&'s LinkStatus> {
     status.links.iter().find(|link| link.port == name)
 }
 
-fn await_link(client: &mut Client, name: &str) -> u32 {
+pub fn await_link(client: &mut Client, name: &str) -> u32 {
     let mut epoch = 0;
     eventually("the link is up", || {
         let status = client.status();
@@ -100,14 +100,14 @@ fn await_link(client: &mut Client, name: &str) -> u32 {
 }
 
 #[track_caller]
-fn taken(client: &mut Client, config: &Config) -> VerdictBrief {
+pub fn taken(client: &mut Client, config: &Config) -> VerdictBrief {
     let verdict = wish(client, &text(config));
     assert_eq!(verdict.refused, None, "{verdict:?}");
     verdict
 }
 
 /// Frames with numbers from one application to another until told to end.
-struct Stream {
+pub struct Stream {
     end: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
     receiver: JoinHandle<u32>,
@@ -115,7 +115,7 @@ struct Stream {
 
 impl Stream {
     /// From `a` to `b` over `p0`.
-    fn start(a: &Node, b: &Node) -> Self {
+    pub fn start(a: &Node, b: &Node) -> Self {
         /// Under way at most: less than the RX pipe has room for.
         const WINDOW: u64 = 256;
         let end = Arc::new(AtomicBool::new(false));
@@ -164,7 +164,7 @@ impl Stream {
     }
 
     /// How many frames were sent, each of which came.
-    fn end(self) -> u32 {
+    pub fn end(self) -> u32 {
         self.end.store(true, Ordering::Release);
         let sent = self.sender.join().expect("the sender ends well");
         let received = self.receiver.join().expect("the receiver ends well");
@@ -266,7 +266,8 @@ fn who_uses_one_port_notices_nothing_of_what_becomes_of_the_others() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path();
     let start = |name: &str| {
-        let mut node = Node::new(dir, name, &["p0", "p1", "p2"], "");
+        // Patient, for whoever else has the cores.
+        let mut node = Node::new(dir, name, &["p0", "p1", "p2"], "idle_pace_ms = 50\n");
         let output = dir.join(format!("{name}-c0"));
         node.config.port.push(capture("c0", None, &output));
         node.start()

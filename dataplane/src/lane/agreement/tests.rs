@@ -336,3 +336,5 @@ fn what_believes_something_else_is_not_begun() {
     assert!(answer.went.is_err());
     assert!(played.lane.slot.is_at_rest());
 }
+
+mod ports;
