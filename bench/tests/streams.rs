@@ -74,7 +74,7 @@ fn every_contestant_of_this_program_moves_packets_and_messages() {
         "--repeats",
         "1",
         "--slice-ms",
-        "100",
+        "250",
         "--sizes",
         "64,mix,4096",
     ];

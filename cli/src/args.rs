@@ -307,12 +307,9 @@ pub struct SimArgs {
     /// Another simulation than that of links.
     #[command(subcommand)]
     pub what: Option<crate::sim::SimCommand>,
-    /// The seed of the run to print.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Runs these seeds, the last one not included, and prints what they did together.
-    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "frames"])]
-    pub seeds: Option<SeedRange>,
+    /// Which runs, and how they are printed.
+    #[command(flatten)]
+    pub runs: crate::sim::RunArgs,
     /// Nodes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub nodes: Option<u8>,
@@ -329,11 +326,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<Mutant>,
     /// Prints every frame and every pace too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seeds")]
     pub frames: bool,
-    /// How it is printed.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
 }
 
 /// Some seeds: `A..B`, without B.

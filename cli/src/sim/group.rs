@@ -1,36 +1,33 @@
 //! `covalent sim group`: a run of groups, or many.
 
-use std::{
-    io::{self, IsTerminal},
-    ops::{ControlFlow, Range},
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     group::{
-        Failure, Mutant, Options, Report, World,
+        Mutant, Options, Report, World,
         fact::Subject,
         figures::{Cause, measure_all, shape_of},
         options::Faults,
         plan::Plan,
         run_seeds,
-        witness::{Entry, Violation},
+        witness::Entry,
     },
-    node_name,
     shape::Form,
 };
-use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{LAST_LINES, style};
+use super::{
+    RunArgs,
+    many::Many,
+    print::{self, Run},
+    shape_help,
+};
 use crate::{
-    args::{Format, SeedRange},
+    args::Format,
     interrupt::Interrupt,
-    output::{self, Theme, grouped},
+    output::{self, Theme},
 };
 
 /// `covalent sim group`
@@ -51,17 +48,13 @@ use crate::{
     covalent sim group --seeds 0..100 --mutant acks-before-held  built wrong, to see it found"
 )]
 pub struct GroupArgs {
-    /// The seed of the run to print.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Runs these seeds, the last one not included, and prints what they did together.
-    #[arg(long, value_name = "A..B", conflicts_with_all = ["seed", "envelopes"])]
-    pub seeds: Option<SeedRange>,
+    /// Which runs, and how they are printed.
+    #[command(flatten)]
+    pub runs: RunArgs,
     /// Nodes, each with one member.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=16))]
     pub nodes: Option<u8>,
-    /// What is cabled to what: line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or a file with a cable in each line.
-    #[arg(long, value_name = "SHAPE")]
+    #[arg(long, value_name = "SHAPE", help = shape_help())]
     pub shape: Option<Form>,
     /// Classes of faults, with commas between, each of which occurs rarely or often.
     #[arg(long, value_name = "CLASSES")]
@@ -70,96 +63,58 @@ pub struct GroupArgs {
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<Mutant>,
     /// Prints every envelope too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seeds")]
     pub envelopes: bool,
     /// Measures how long it takes from the first evidence that somebody is gone until all others have the view without it.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "envelopes", "faults", "mutant"])]
     pub figures: bool,
-    /// How it is printed.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
 }
 
-/// What is printed of one run as JSON.
-#[derive(Serialize)]
-struct Run<'a> {
-    seed: u64,
-    /// The command that makes this run again.
-    command: String,
-    nodes: usize,
-    shape: &'a str,
-    cables: Vec<[&'static str; 2]>,
-    faults: Vec<&'static str>,
-    trace: Vec<&'a Entry>,
-    report: Option<Report>,
-    violation: Option<&'a Violation>,
-}
-
-/// What is printed of many runs as JSON.
-#[derive(Serialize)]
-struct Runs {
-    seeds: u64,
-    elapsed_s: f64,
-    seeds_per_s: f64,
-    report: Option<Report>,
-    violation: Option<Violation>,
-    /// The seed that broke it and the command that replays it.
-    failed: Option<(u64, String)>,
-}
-
-/// Runs `covalent sim group`.
+/// Runs `covalent sim group`. Gives whether every invariant held.
 ///
 /// # Errors
 /// There is no such shape; or nobody reads any more, or the command was asked to end.
-pub fn run(args: &GroupArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+pub fn run(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
     let options = Options {
         nodes: args.nodes.map(usize::from),
         shape: args.shape.clone(),
         faults: args.faults,
         mutant: args.mutant,
     };
-    let held = match &args.seeds {
-        None if args.figures => figures(args, interrupt)?,
-        None => one(args, &options)?,
-        Some(seeds) => many(args, seeds.0.clone(), &options, interrupt)?,
-    };
-    Ok(if held {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    match &args.runs.seeds {
+        None if args.figures => figures(args, interrupt),
+        None => one(args, &options),
+        Some(_) => many(args, &options, interrupt),
+    }
 }
 
 /// Prints one run. Gives whether every invariant held.
 fn one(args: &GroupArgs, options: &Options) -> Result<bool> {
-    let world = World::new(args.seed, options, true).context("there is no such world")?;
+    let world = World::new(args.runs.seed, options, true).context("there is no such world")?;
     let plan = world.plan().clone();
-    let (result, trace) = world.run(args.seed);
+    let (result, trace) = world.run(args.runs.seed);
     let shown: Vec<&Entry> = trace
         .iter()
         .filter(|entry| args.envelopes || entry.subject != Subject::Envelope)
         .collect();
-    match args.format {
+    match args.runs.format {
         Format::Json => output::json(&Run {
-            seed: args.seed,
-            command: options.command(args.seed),
+            seed: args.runs.seed,
+            command: options.command(args.runs.seed),
             nodes: plan.shape.nodes,
-            shape: &plan.shape.name,
-            cables: names(&plan),
+            shape: Some(&plan.shape.name),
+            cables: print::cable_names(&plan.cables()),
             faults: plan.faults.classes().map(|fault| fault.as_str()).collect(),
             trace: shown,
-            report: result.as_ref().ok().copied(),
+            report: result.as_ref().ok(),
             violation: result.as_ref().err().map(|failure| &failure.violation),
         })?,
         Format::Table => {
-            let mut text = described(args.seed, &plan);
+            let mut text = described(args.runs.seed, &plan);
             for entry in shown {
                 text += &line(entry);
             }
-            text += &match &result {
-                Ok(report) => format!("\n{}\nEvery invariant held.", table(report)),
-                Err(failure) => format!("\nBroken: {failure}"),
-            };
+            text += &print::end(&result, table);
             output::line(&text)?;
         }
     }
@@ -192,7 +147,7 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
     let form = args.shape.clone().unwrap_or(Form::Full);
     let mut all = Vec::new();
     for nodes in nodes {
-        let shape = shape_of(&form, nodes, args.seed).context("there is no such world")?;
+        let shape = shape_of(&form, nodes, args.runs.seed).context("there is no such world")?;
         for cause in Cause::ALL {
             interrupt.sleep(Duration::ZERO)?;
             let passages = match measure_all(&shape, cause, FIGURE_TIMES) {
@@ -213,7 +168,7 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
             });
         }
     }
-    match args.format {
+    match args.runs.format {
         Format::Json => output::json(&all)?,
         Format::Table => {
             let headers = [
@@ -246,78 +201,34 @@ fn figures(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
 }
 
 /// Runs many seeds. Gives whether every invariant held in all of them.
-fn many(
-    args: &GroupArgs,
-    seeds: Range<u64>,
-    options: &Options,
-    interrupt: &Interrupt,
-) -> Result<bool> {
+fn many(args: &GroupArgs, options: &Options, interrupt: &Interrupt) -> Result<bool> {
+    let seeds = args.runs.numbers();
     // A shape that cannot be is told before the first run.
     World::new(seeds.start, options, false).context("there is no such world")?;
-    let count = seeds.end - seeds.start;
-    let bar = if io::stderr().is_terminal() {
-        ProgressBar::new(count).with_style(style())
-    } else {
-        ProgressBar::hidden()
-    };
-    let start = Instant::now();
-    let result = run_seeds(seeds, options, |done| {
-        bar.set_position(done);
-        match interrupt.sleep(Duration::ZERO) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
-    });
-    let elapsed_s = start.elapsed().as_secs_f64();
-    bar.finish_and_clear();
-    interrupt.sleep(Duration::ZERO)?;
-    let held = result.is_ok();
-    let failed = result.as_ref().err();
-    match args.format {
-        Format::Json => output::json(&Runs {
-            seeds: count,
-            elapsed_s,
-            seeds_per_s: count as f64 / elapsed_s,
-            report: result.as_ref().ok().copied(),
-            violation: failed.map(|failure| failure.violation.clone()),
-            failed: failed.map(|failure| (failure.seed, options.command(failure.seed))),
-        })?,
-        Format::Table => output::line(&match &result {
-            Ok(report) => format!(
-                "{}\nEvery invariant held in {} runs, {:.1} s: {:.0} seeds/s.",
-                table(report),
-                grouped(count),
-                elapsed_s,
-                count as f64 / elapsed_s
-            ),
-            Err(failure) => broken(failure, options)?,
-        })?,
+    let many = Many::run(seeds.clone(), interrupt, |progress| {
+        run_seeds(seeds, options, progress)
+    })?;
+    match args.runs.format {
+        Format::Json => output::json(&many.json(|failure| {
+            let command = options.command(failure.seed);
+            (failure.seed, &failure.violation, command)
+        }))?,
+        Format::Table => output::line(&many.text("seeds", table, |failure| {
+            let (_, trace) = World::new(failure.seed, options, true)?.run(failure.seed);
+            Ok(print::last_lines(&trace, line))
+        })?)?,
     }
-    Ok(held)
-}
-
-/// A failure, with what happened before.
-fn broken(failure: &Failure, options: &Options) -> Result<String> {
-    let (_, trace) = World::new(failure.seed, options, true)?.run(failure.seed);
-    let mut text = String::new();
-    for entry in &trace[trace.len().saturating_sub(LAST_LINES)..] {
-        text += &line(entry);
-    }
-    Ok(text + &format!("\nBroken: {failure}"))
+    Ok(many.held())
 }
 
 /// What the seed decided.
 fn described(seed: u64, plan: &Plan) -> String {
-    let cables: Vec<_> = names(plan)
-        .iter()
-        .map(|[a, b]| format!("{a}-{b}"))
-        .collect();
     let deeds: Vec<_> = plan.deeds.iter().map(|deed| deed.fault.as_str()).collect();
     format!(
         "seed {seed}: {} nodes, {}; cables {}; up to {} messages\nfaults: {}; done: {}\n\n",
         plan.shape.nodes,
         plan.shape.name,
-        cables.join(" "),
+        print::cable_list(&plan.cables()),
         plan.messages_max,
         plan.faults,
         if deeds.is_empty() {
@@ -328,22 +239,10 @@ fn described(seed: u64, plan: &Plan) -> String {
     )
 }
 
-fn names(plan: &Plan) -> Vec<[&'static str; 2]> {
-    let cables = plan.cables();
-    cables.iter().map(|ends| ends.map(node_name)).collect()
-}
-
 fn line(entry: &Entry) -> String {
     format!("{:>8}  {}\n", entry.at, entry.text)
 }
 
 fn table(report: &Report) -> String {
-    let mut table = Theme::of_stdout().table(&["what", "count"]);
-    for (what, count) in report.figures() {
-        table.add_row([
-            Cell::new(what.replace('_', " ")),
-            Cell::new(grouped(count)).set_alignment(CellAlignment::Right),
-        ]);
-    }
-    table.to_string()
+    print::counts(report.figures())
 }

@@ -2,10 +2,8 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal},
-    ops::{ControlFlow, Range},
+    ops::Range,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::{Duration, Instant},
 };
 
@@ -20,12 +18,15 @@ use covalent_sim::{
     shape::{Form, NODES_MAX, Shape, VALENCE_MAX},
     witness::Violation,
 };
-use indicatif::ProgressBar;
 use serde::Serialize;
 
-use super::{LAST_LINES, style};
+use super::{
+    RunArgs,
+    many::{Many, Progress},
+    print, shape_help,
+};
 use crate::{
-    args::{Format, SeedRange},
+    args::Format,
     interrupt::Interrupt,
     output::{self, Theme, grouped},
 };
@@ -52,17 +53,13 @@ use crate::{
     covalent sim mesh --mutant hides-restarts --faults crash         built wrong, to see it found"
 )]
 pub struct MeshArgs {
-    /// The seed of the run to print.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Runs these seeds, the last one not included, and prints what they did together.
-    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
-    pub seeds: Option<SeedRange>,
+    /// Which runs, and how they are printed.
+    #[command(flatten)]
+    pub runs: RunArgs,
     /// Nodes; 12, if the shape does not say how many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=NODES_MAX as i64))]
     pub nodes: Option<u16>,
-    /// What is cabled to what: line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or a file with a cable in each line.
-    #[arg(long, value_name = "SHAPE", default_value = "random")]
+    #[arg(long, value_name = "SHAPE", default_value = "random", help = shape_help())]
     pub shape: Form,
     /// Most cables at a node.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=VALENCE_MAX as i64))]
@@ -114,9 +111,6 @@ pub struct MeshArgs {
     /// deaf-to-denied.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<MeshMutant>,
-    /// How it is printed.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
 }
 
 /// What nodes ask of each other.
@@ -141,15 +135,15 @@ struct Printed<'a> {
 /// What happened in one run.
 type Outcome = (Result<MeshReport, Box<MeshFailure>>, Option<Trace>);
 
-/// Runs `covalent sim mesh`.
+/// Runs `covalent sim mesh`. Gives whether every invariant held.
 ///
 /// # Errors
 /// There is no such shape or case; a file cannot be written; or nobody reads any more, or the command was asked to end.
-pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<bool> {
     let options = options(args);
-    let held = match (args.exhaustive, &args.seeds) {
-        (Some(list), _) => listed(args, list, &options, interrupt)?,
-        _ if !args.grow.is_empty() => grown(args, &options, interrupt)?,
+    match (args.exhaustive, &args.runs.seeds) {
+        (Some(list), _) => listed(args, list, &options, interrupt),
+        _ if !args.grow.is_empty() => grown(args, &options, interrupt),
         (None, Some(seeds)) => {
             let seeds = seeds.0.clone();
             // A shape that cannot be is told before the first run.
@@ -161,19 +155,14 @@ pub fn run(args: &MeshArgs, interrupt: &Interrupt) -> Result<ExitCode> {
                 let names = names(&shape);
                 Ok((mesh::run(seed, shape, &options, trace), names))
             };
-            many(args, seeds.clone(), &command, &all, &again, interrupt)?
+            many(args, seeds.clone(), &command, &all, &again, interrupt)
         }
         (None, None) => {
-            let shape = mesh::shape(args.seed, &options).context("there is no such mesh")?;
-            let outcome = |trace| mesh::run(args.seed, shape.clone(), &options, trace);
-            one(args, &shape, &options.command(args.seed), outcome)?
+            let shape = mesh::shape(args.runs.seed, &options).context("there is no such mesh")?;
+            let outcome = |trace| mesh::run(args.runs.seed, shape.clone(), &options, trace);
+            one(args, &shape, &options.command(args.runs.seed), outcome)
         }
-    };
-    Ok(if held {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    }
 }
 
 /// Runs the cases of a list, or one of them.
@@ -208,8 +197,8 @@ fn grown(args: &MeshArgs, options: &MeshOptions, interrupt: &Interrupt) -> Resul
             nodes: Some(usize::from(nodes)),
             ..options.clone()
         };
-        let shape = mesh::shape(args.seed, &options).context("there is no such mesh")?;
-        let (result, _) = mesh::run(args.seed, shape, &options, None);
+        let shape = mesh::shape(args.runs.seed, &options).context("there is no such mesh")?;
+        let (result, _) = mesh::run(args.runs.seed, shape, &options, None);
         match result {
             Ok(report) => reports.push(report),
             Err(failure) => {
@@ -219,7 +208,7 @@ fn grown(args: &MeshArgs, options: &MeshOptions, interrupt: &Interrupt) -> Resul
         }
         interrupt.sleep(Duration::ZERO)?;
     }
-    match args.format {
+    match args.runs.format {
         Format::Json => output::json(&reports)?,
         Format::Table => output::line(&growth_table(&reports))?,
     }
@@ -319,7 +308,7 @@ fn one(
         };
         write(path, &mesh::page(&title, shape, &trace))?;
     }
-    match args.format {
+    match args.runs.format {
         Format::Json => output::json(&Printed {
             command: command.to_owned(),
             report: result.as_ref().ok(),
@@ -351,9 +340,6 @@ fn one(
     Ok(result.is_ok())
 }
 
-/// What is called behind each run of many with the number of those done.
-type Progress<'a> = dyn Fn(u64) -> ControlFlow<()> + Sync + 'a;
-
 /// Runs many. Gives whether every invariant held in all of them.
 fn many(
     args: &MeshArgs,
@@ -363,51 +349,22 @@ fn many(
     again: &dyn Fn(u64, Option<Trace>) -> Result<(Outcome, Vec<String>)>,
     interrupt: &Interrupt,
 ) -> Result<bool> {
-    let count = numbers.end - numbers.start;
-    let bar = if io::stderr().is_terminal() {
-        ProgressBar::new(count).with_style(style())
-    } else {
-        ProgressBar::hidden()
-    };
-    let start = Instant::now();
-    let result = all(&|done| {
-        bar.set_position(done);
-        match interrupt.sleep(Duration::ZERO) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
-    });
-    let elapsed_s = start.elapsed().as_secs_f64();
-    bar.finish_and_clear();
-    interrupt.sleep(Duration::ZERO)?;
-    let failure = result.as_ref().err();
-    match args.format {
+    let many = Many::run(numbers.clone(), interrupt, all)?;
+    let failure = many.result.as_ref().err();
+    match args.runs.format {
         Format::Json => output::json(&Printed {
             command: command(failure.map_or(numbers.start, |failure| failure.seed)),
-            report: result.as_ref().ok(),
+            report: many.result.as_ref().ok(),
             violation: failure.map(|failure| &failure.violation),
-            elapsed_s,
+            elapsed_s: many.elapsed_s,
         })?,
-        Format::Table => output::line(&match &result {
-            Ok(report) => format!(
-                "{}\nEvery invariant held in {} runs, {:.1} s: {:.0} runs/s.",
-                table(report),
-                grouped(count),
-                elapsed_s,
-                count as f64 / elapsed_s
-            ),
-            Err(failure) => {
-                let ((_, trace), names) = again(failure.seed, Some(Trace::default()))?;
-                let marks = trace.unwrap_or_default().marks;
-                let mut text = String::new();
-                for mark in &marks[marks.len().saturating_sub(LAST_LINES)..] {
-                    text += &line(mark, &names);
-                }
-                text + &format!("\nBroken: {failure}")
-            }
-        })?,
+        Format::Table => output::line(&many.text("runs", table, |failure| {
+            let ((_, trace), names) = again(failure.seed, Some(Trace::default()))?;
+            let marks = trace.unwrap_or_default().marks;
+            Ok(print::last_lines(&marks, |mark| line(mark, &names)))
+        })?)?,
     }
-    Ok(result.is_ok())
+    Ok(many.held())
 }
 
 /// What trees tell is too much to be printed, and is on the page.
@@ -423,12 +380,5 @@ fn line(mark: &Mark, names: &[String]) -> String {
 }
 
 fn table(report: &MeshReport) -> String {
-    let mut table = Theme::of_stdout().table(&["what", "how much"]);
-    for (what, how_much) in report.figures() {
-        table.add_row([
-            Cell::new(what),
-            Cell::new(how_much).set_alignment(CellAlignment::Right),
-        ]);
-    }
-    table.to_string()
+    print::figures(["what", "how much"], report.figures())
 }

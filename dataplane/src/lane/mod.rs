@@ -417,4 +417,6 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
 }
 
 #[cfg(test)]
+mod played_port;
+#[cfg(test)]
 mod tests;

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    os::fd::RawFd,
     path::Path,
     sync::{
         Mutex,
@@ -11,16 +10,13 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use covalent_api::status::{PortMode, PortStatus};
+use covalent_api::status::PortStatus;
 
-use super::*;
-use crate::port::{Port, PortCounters, PortInfo, SteerChange, Tally, TxRefusal};
-
-const HELD: Held = Held {
-    incarnation: 1,
-    epoch: 0,
-    digest: 1,
+use super::{
+    played_port::{HELD, Part, PlayedPort},
+    *,
 };
+use crate::port::{Port, PortInfo};
 
 /// What a test sees of a port that it gave away.
 #[derive(Debug, Default)]
@@ -31,74 +27,24 @@ struct Seen {
     closed_by: Mutex<Option<ThreadId>>,
 }
 
-/// A port that receives one frame in each round until its device goes.
+/// Receives one frame in each round until its device goes.
 struct Mortal {
-    info: PortInfo,
     seen: Arc<Seen>,
-    tally: Tally,
     may_close_elsewhere: bool,
 }
 
-impl Port for Mortal {
-    fn info(&self) -> &PortInfo {
-        &self.info
-    }
+impl Part for Mortal {
+    const DROPS: &'static [(&'static str, u64)] = &[("rx_ring_full", 2)];
 
-    fn rx_burst(&mut self, _max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn burst(&mut self, info: &PortInfo, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
         if self.seen.doomed.load(Ordering::Relaxed) {
             return Err(PortError::Gone {
-                port: self.info.name.clone(),
+                port: info.name.clone(),
                 reason: "its device was taken out".into(),
             });
         }
-        self.tally.received(64);
         visit(&[0xff; 64]);
         Ok(1)
-    }
-
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
-        self.tally.taken(frame.len());
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn tx_space(&mut self) -> usize {
-        64
-    }
-
-    fn tx_idle(&mut self) -> bool {
-        true
-    }
-
-    fn wait_fds(&self) -> Vec<RawFd> {
-        Vec::new()
-    }
-
-    fn prepare_sleep(&mut self) -> bool {
-        false
-    }
-
-    fn finish_sleep(&mut self) {}
-
-    fn counters(&self) -> PortCounters {
-        self.tally.with_drops(vec![("rx_ring_full", 2)])
-    }
-
-    fn steer(&mut self, _change: &SteerChange) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn set_enabled(&mut self, _enabled: bool) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn set_carrier(&mut self, _up: bool) {}
-
-    fn carrier(&self) -> bool {
-        true
     }
 
     fn may_close_elsewhere(&self) -> bool {
@@ -128,26 +74,14 @@ impl Stage {
         let config = Config::parse(&text, "test").unwrap();
         let identity = Identity::take(directory).unwrap();
         let seen = Arc::new(Seen::default());
-        let port = Mortal {
-            info: PortInfo {
-                name: "p0".into(),
-                kind: "pcap",
-                interface: None,
-                mac: [2, 0, 0, 0, 0, 1],
-                frame_bytes_max: 1514,
-                mode: PortMode {
-                    xdp: "none".into(),
-                    zero_copy: false,
-                    need_wakeup: false,
-                    page_bytes: 4096,
-                    queues: 1,
-                },
+        let port = PlayedPort::new(
+            "p0",
+            Mortal {
+                seen: seen.clone(),
+                may_close_elsewhere,
             },
-            seen: seen.clone(),
-            tally: Tally::default(),
-            may_close_elsewhere,
-        };
-        let ports = vec![NewPort::new(3, &config.port[0], Box::new(port))];
+        );
+        let ports = vec![NewPort::new(3, &config.port[0], port)];
         let orders = Arc::new(Mailbox::new(8).unwrap());
         let reports = Arc::new(Mailbox::new(8).unwrap());
         let lane = Lane::new(

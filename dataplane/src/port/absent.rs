@@ -10,9 +10,7 @@ use covalent_api::{
     status::PortMode,
 };
 
-use super::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
-};
+use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -89,13 +87,7 @@ impl Port for AbsentPort {
 
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
-        let refusal = if len < ETHERNET_HEADER_BYTES {
-            TxRefusal::Runt { len }
-        } else if len > max {
-            TxRefusal::TooLong { len, max }
-        } else {
-            TxRefusal::Down
-        };
+        let refusal = TxRefusal::by_length(len, max).unwrap_or(TxRefusal::Down);
         Err(self.tally.refused(refusal))
     }
 

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::ETHERNET_HEADER_BYTES;
+
 /// A port could not be opened, or stopped working.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -80,4 +82,18 @@ pub enum TxRefusal {
     /// The port is disabled or has no carrier.
     #[error("the port is down")]
     Down,
+}
+
+impl TxRefusal {
+    /// Why no port that carries frames of up to `max` bytes takes one of `len` bytes, if its length alone says so.
+    #[inline]
+    pub(super) fn by_length(len: usize, max: usize) -> Option<Self> {
+        if len < ETHERNET_HEADER_BYTES {
+            Some(Self::Runt { len })
+        } else if len > max {
+            Some(Self::TooLong { len, max })
+        } else {
+            None
+        }
+    }
 }

@@ -16,9 +16,7 @@ use covalent_api::{
 };
 use fastrand::Rng;
 
-use super::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
-};
+use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
 /// Keeps the choices of the two directions apart.
 const TX_SEED: u64 = 1 << 32;
@@ -76,10 +74,9 @@ impl FaultyPort {
     /// Why the port inside would refuse a frame of `len` bytes now: a frame that is lost is refused like any other.
     fn refusal(&mut self, len: usize) -> Option<TxRefusal> {
         let max = self.inner.info().frame_bytes_max as usize;
-        if len < ETHERNET_HEADER_BYTES {
-            Some(TxRefusal::Runt { len })
-        } else if len > max {
-            Some(TxRefusal::TooLong { len, max })
+        let refusal = TxRefusal::by_length(len, max);
+        if refusal.is_some() {
+            refusal
         } else if !self.inner.carrier() {
             Some(TxRefusal::Down)
         } else if self.inner.tx_space() == 0 {

@@ -139,14 +139,8 @@ impl Port for PcapPort {
         if !self.enabled {
             return Err(self.tally.refused(TxRefusal::Down));
         }
-        if len < ETHERNET_HEADER_BYTES {
-            return Err(self.tally.refused(TxRefusal::Runt { len }));
-        }
-        if len > FRAME_BYTES_MAX {
-            return Err(self.tally.refused(TxRefusal::TooLong {
-                len,
-                max: FRAME_BYTES_MAX,
-            }));
+        if let Some(refusal) = TxRefusal::by_length(len, FRAME_BYTES_MAX) {
+            return Err(self.tally.refused(refusal));
         }
         if let Some(output) = &mut self.output
             && !output.stage(frame)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{NODES_MAX, VALENCE_MAX};
+use super::{FORMS, NODES_MAX, VALENCE_MAX};
 
 /// Why there is no such shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +65,7 @@ impl fmt::Display for BadShape {
         match self {
             Self::Unknown { found } => write!(
                 f,
-                "`{found}` is no shape and no file; cure: line, ring, chords:N, full, grid[:WxH], torus[:WxH], random[:DEGREE], \
-                 or the path of a file with a cable in each line"
+                "`{found}` is no shape and no file; cure: write {FORMS}"
             ),
             Self::Size { found, written } => {
                 write!(f, "`{found}` is no size of a shape; cure: write {written}")

@@ -6,6 +6,10 @@ use fastrand::Rng;
 
 use super::{BadShape, DEGREE, NODES_MAX, Shape};
 
+/// How forms are written, for whoever asks for one.
+pub const FORMS: &str = "line, ring, chords:N, full, grid or grid:WxH, torus or torus:WxH, random or random:DEGREE, or the path of a file with a \
+                         cable in each line";
+
 /// What is asked for: a shape without its number of nodes, or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {

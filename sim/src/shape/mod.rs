@@ -12,7 +12,10 @@ mod read;
 
 use fastrand::Rng;
 
-pub use self::{bad::BadShape, form::Form};
+pub use self::{
+    bad::BadShape,
+    form::{FORMS, Form},
+};
 
 /// Most nodes of a shape.
 pub const NODES_MAX: usize = 1000;

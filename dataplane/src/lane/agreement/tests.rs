@@ -2,12 +2,10 @@
 
 use std::{
     collections::HashMap,
-    os::fd::RawFd,
     sync::{Mutex, PoisonError},
 };
 
-use covalent_api::{rule::Rule, status::PortMode};
-use covalent_protocol::agreement::Held;
+use covalent_api::rule::Rule;
 use tempfile::TempDir;
 
 use super::*;
@@ -16,16 +14,12 @@ use crate::{
     lane::{
         command::{Command, Order},
         new_port::NewPort,
+        played_port::{HELD, Part, PlayedPort},
     },
     mailbox::Mailbox,
-    port::{Port, PortCounters, PortError, PortInfo, SteerChange, TxRefusal},
+    port::{PortError, PortInfo, SteerChange},
 };
 
-const HELD: Held = Held {
-    incarnation: 1,
-    epoch: 0,
-    digest: 1,
-};
 const OFFER: Offer = Offer {
     epoch: 1,
     believes: HELD,
@@ -44,85 +38,25 @@ struct Below {
     room: usize,
 }
 
-/// A port that receives nothing and notes what it is told about frames.
-struct Noting {
-    info: PortInfo,
-    below: Arc<Mutex<Below>>,
-}
+/// Notes what its port is told about frames.
+struct Noting(Arc<Mutex<Below>>);
 
-impl Noting {
-    fn new(below: &Arc<Mutex<Below>>) -> Box<Self> {
-        let mode = PortMode {
-            xdp: "native".to_owned(),
-            zero_copy: false,
-            need_wakeup: false,
-            page_bytes: 4096,
-            queues: 1,
-        };
-        Box::new(Self {
-            info: PortInfo {
-                name: "p".to_owned(),
-                kind: "af_xdp",
-                interface: None,
-                mac: [2; 6],
-                frame_bytes_max: 1514,
-                mode,
-            },
-            below: Arc::clone(below),
-        })
-    }
-}
-
-impl Port for Noting {
-    fn info(&self) -> &PortInfo {
-        &self.info
-    }
-
-    fn rx_burst(&mut self, _: usize, _: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        let mut below = look(&self.below);
+impl Part for Noting {
+    fn burst(&mut self, _: &PortInfo, _: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let mut below = look(&self.0);
         below.most_changes = below.most_changes.max(below.changes);
         below.changes = 0;
         Ok(0)
     }
 
-    fn tx(&mut self, _: &[u8]) -> Result<(), TxRefusal> {
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn tx_space(&mut self) -> usize {
-        8
-    }
-
-    fn tx_idle(&mut self) -> bool {
-        true
-    }
-
-    fn wait_fds(&self) -> Vec<RawFd> {
-        Vec::new()
-    }
-
-    fn prepare_sleep(&mut self) -> bool {
-        false
-    }
-
-    fn finish_sleep(&mut self) {}
-
-    fn counters(&self) -> PortCounters {
-        PortCounters::default()
-    }
-
-    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
-        let mut below = look(&self.below);
+    fn steer(&mut self, info: &PortInfo, change: &SteerChange) -> Result<(), PortError> {
+        let mut below = look(&self.0);
         below.changes += 1;
         match change {
             SteerChange::Insert(matches, action) => {
                 if below.rules.len() >= below.room && !below.rules.contains_key(matches) {
                     return Err(PortError::Steering {
-                        port: "p".to_owned(),
+                        port: info.name.clone(),
                         source: "the table is full".into(),
                     });
                 }
@@ -134,16 +68,6 @@ impl Port for Noting {
             SteerChange::Default(action) => below.miss = Some(*action),
         }
         Ok(())
-    }
-
-    fn set_enabled(&mut self, _: bool) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn set_carrier(&mut self, _: bool) {}
-
-    fn carrier(&self) -> bool {
-        true
     }
 }
 
@@ -180,7 +104,7 @@ impl Played {
         let identity = Identity::take(dir.path()).unwrap();
         let ports = (0..2)
             .map(|at| {
-                let noting = Noting::new(&below[at]);
+                let noting = PlayedPort::new("p", Noting(Arc::clone(&below[at])));
                 NewPort::new(at as u16, &config.port[at], noting)
             })
             .collect();

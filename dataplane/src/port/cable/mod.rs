@@ -189,13 +189,9 @@ impl Port for CablePort {
 
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
         let len = frame.len();
-        let refusal = match &mut self.met {
-            _ if len < ETHERNET_HEADER_BYTES => TxRefusal::Runt { len },
-            _ if len > FRAME_BYTES_MAX => TxRefusal::TooLong {
-                len,
-                max: FRAME_BYTES_MAX,
-            },
-            Some(met) if self.carrier => {
+        let refusal = match (TxRefusal::by_length(len, FRAME_BYTES_MAX), &mut self.met) {
+            (Some(refusal), _) => refusal,
+            (None, Some(met)) if self.carrier => {
                 // Its length is checked above, so want of room is the only reason left.
                 if met.end.push(frame).is_ok() {
                     self.tally.taken(len);
@@ -208,7 +204,7 @@ impl Port for CablePort {
                 }
                 TxRefusal::Full
             }
-            _ => TxRefusal::Down,
+            (None, _) => TxRefusal::Down,
         };
         Err(self.tally.refused(refusal))
     }

@@ -461,10 +461,8 @@ impl Port for DpdkPort {
 
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
-        let refusal = if len < ETHERNET_HEADER_BYTES {
-            TxRefusal::Runt { len }
-        } else if len > max {
-            TxRefusal::TooLong { len, max }
+        let refusal = if let Some(refusal) = TxRefusal::by_length(len, max) {
+            refusal
         } else if !self.carrier() {
             TxRefusal::Down
         } else if self.sender.stage(frame) {

@@ -1,0 +1,129 @@
+//! Many runs: how far they are, and what came of them.
+
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal},
+    ops::{ControlFlow, Range},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::{interrupt::Interrupt, output::grouped};
+
+/// What is called behind each run of many with the number of those done.
+pub type Progress<'a> = dyn Fn(u64) -> ControlFlow<()> + Sync + 'a;
+
+/// What came of many runs.
+pub struct Many<R, F> {
+    /// What they did together, or the one that failed.
+    pub result: Result<R, F>,
+    /// How many were asked for.
+    pub count: u64,
+    /// How long they took.
+    pub elapsed_s: f64,
+}
+
+/// What is printed of many runs as JSON.
+#[derive(Serialize)]
+pub struct Runs<'a, R, V> {
+    seeds: u64,
+    elapsed_s: f64,
+    seeds_per_s: f64,
+    report: Option<&'a R>,
+    violation: Option<&'a V>,
+    /// The seed that broke it and the command that replays it.
+    failed: Option<(u64, String)>,
+}
+
+impl<R, F: Display> Many<R, F> {
+    /// Runs them all, with a bar where somebody looks on. `numbers` are those of the runs.
+    ///
+    /// # Errors
+    /// The command was asked to end.
+    pub fn run(
+        numbers: Range<u64>,
+        interrupt: &Interrupt,
+        all: impl FnOnce(&Progress<'_>) -> Result<R, F>,
+    ) -> Result<Self> {
+        let count = numbers.end - numbers.start;
+        let bar = if io::stderr().is_terminal() {
+            ProgressBar::new(count).with_style(style())
+        } else {
+            ProgressBar::hidden()
+        };
+        let start = Instant::now();
+        let result = all(&|done| {
+            bar.set_position(done);
+            match interrupt.sleep(Duration::ZERO) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        let elapsed_s = start.elapsed().as_secs_f64();
+        bar.finish_and_clear();
+        interrupt.sleep(Duration::ZERO)?;
+        Ok(Self {
+            result,
+            count,
+            elapsed_s,
+        })
+    }
+
+    /// Whether every invariant held in all of them.
+    pub const fn held(&self) -> bool {
+        self.result.is_ok()
+    }
+
+    /// As JSON. `broken` says of a failure which seed it was, what was broken, and the command that replays it.
+    pub fn json<'a, V>(
+        &'a self,
+        broken: impl FnOnce(&'a F) -> (u64, &'a V, String),
+    ) -> Runs<'a, R, V> {
+        let (violation, failed) = match self.result.as_ref().err().map(broken) {
+            Some((seed, violation, command)) => (Some(violation), Some((seed, command))),
+            None => (None, None),
+        };
+        Runs {
+            seeds: self.count,
+            elapsed_s: self.elapsed_s,
+            seeds_per_s: self.per_s(),
+            report: self.result.as_ref().ok(),
+            violation,
+            failed,
+        }
+    }
+
+    /// For people: a table of what they did, or what happened before a failure. `runs` is what they are called.
+    ///
+    /// # Errors
+    /// Whatever `before` fails with.
+    pub fn text(
+        &self,
+        runs: &str,
+        table: impl FnOnce(&R) -> String,
+        before: impl FnOnce(&F) -> Result<String>,
+    ) -> Result<String> {
+        Ok(match &self.result {
+            Ok(report) => format!(
+                "{}\nEvery invariant held in {} runs, {:.1} s: {:.0} {runs}/s.",
+                table(report),
+                grouped(self.count),
+                self.elapsed_s,
+                self.per_s()
+            ),
+            Err(failure) => before(failure)? + &format!("\nBroken: {failure}"),
+        })
+    }
+
+    fn per_s(&self) -> f64 {
+        self.count as f64 / self.elapsed_s
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:24} {pos} of {len} seeds, {per_sec}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}

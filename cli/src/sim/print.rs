@@ -1,0 +1,82 @@
+//! One run as it is printed, and the tables and traces that are printed of any.
+
+use std::fmt::Display;
+
+use comfy_table::{Cell, CellAlignment};
+use covalent_sim::node_name;
+use serde::Serialize;
+
+use crate::output::{Theme, grouped};
+
+/// Lines of the trace before a violation that are shown of one seed of many.
+const LAST_LINES: usize = 60;
+
+/// What is printed of one run as JSON.
+#[derive(Serialize)]
+pub struct Run<'a, E, R, V> {
+    pub seed: u64,
+    /// The command that makes this run again.
+    pub command: String,
+    pub nodes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<&'a str>,
+    pub cables: Vec<[&'static str; 2]>,
+    pub faults: Vec<&'static str>,
+    pub trace: Vec<&'a E>,
+    pub report: Option<&'a R>,
+    pub violation: Option<&'a V>,
+}
+
+/// The names of the nodes at both ends of each cable.
+pub fn cable_names(cables: &[[usize; 2]]) -> Vec<[&'static str; 2]> {
+    cables.iter().map(|ends| ends.map(node_name)).collect()
+}
+
+/// Cables in one line.
+pub fn cable_list(cables: &[[usize; 2]]) -> String {
+    let cables: Vec<_> = cable_names(cables)
+        .iter()
+        .map(|[a, b]| format!("{a}-{b}"))
+        .collect();
+    cables.join(" ")
+}
+
+/// How a run ended: what it did and that every invariant held, or what was broken.
+pub fn end<R, F: Display>(result: &Result<R, F>, table: impl FnOnce(&R) -> String) -> String {
+    match result {
+        Ok(report) => format!("\n{}\nEvery invariant held.", table(report)),
+        Err(failure) => format!("\nBroken: {failure}"),
+    }
+}
+
+/// The last lines of a trace.
+pub fn last_lines<E>(trace: &[E], line: impl Fn(&E) -> String) -> String {
+    let from = trace.len().saturating_sub(LAST_LINES);
+    trace[from..].iter().map(line).collect()
+}
+
+/// A figure in each line.
+pub fn figures<'a>(
+    header: [&str; 2],
+    figures: impl IntoIterator<Item = (&'a str, String)>,
+) -> String {
+    let mut table = Theme::of_stdout().table(&header);
+    for (what, how_much) in figures {
+        table.add_row([
+            Cell::new(what),
+            Cell::new(how_much).set_alignment(CellAlignment::Right),
+        ]);
+    }
+    table.to_string()
+}
+
+/// A count in each line.
+pub fn counts(report: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let named: Vec<_> = report
+        .map(|(what, count)| (what.replace('_', " "), grouped(count)))
+        .collect();
+    let lines = named
+        .iter()
+        .map(|(what, count)| (what.as_str(), count.clone()));
+    figures(["what", "count"], lines)
+}

@@ -1,0 +1,127 @@
+//! The port of a lane that a test drives by hand: what matters to the test is played, the rest is quiet and sound.
+
+use std::os::fd::RawFd;
+
+use covalent_api::status::PortMode;
+use covalent_protocol::agreement::Held;
+
+use crate::port::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
+
+/// What a lane of a test holds at first.
+pub(super) const HELD: Held = Held {
+    incarnation: 1,
+    epoch: 0,
+    digest: 1,
+};
+
+/// What a test plays of its port.
+pub(super) trait Part: Send {
+    /// Counters of dropped frames, by name.
+    const DROPS: &'static [(&'static str, u64)] = &[];
+
+    /// [`Port::rx_burst`]; says how many frames of 64 bytes it let `visit` see.
+    fn burst(&mut self, info: &PortInfo, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
+
+    /// [`Port::steer`].
+    fn steer(&mut self, _info: &PortInfo, _change: &SteerChange) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// [`Port::may_close_elsewhere`].
+    fn may_close_elsewhere(&self) -> bool {
+        true
+    }
+}
+
+/// A port with a part played by a test.
+pub(super) struct PlayedPort<P> {
+    info: PortInfo,
+    tally: Tally,
+    part: P,
+}
+
+impl<P: Part> PlayedPort<P> {
+    pub(super) fn new(name: &str, part: P) -> Box<Self> {
+        Box::new(Self {
+            info: PortInfo {
+                name: name.to_owned(),
+                kind: "pcap",
+                interface: None,
+                mac: [2, 0, 0, 0, 0, 1],
+                frame_bytes_max: 1514,
+                mode: PortMode {
+                    xdp: "none".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: false,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+            },
+            tally: Tally::default(),
+            part,
+        })
+    }
+}
+
+impl<P: Part> Port for PlayedPort<P> {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, _max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        let seen = self.part.burst(&self.info, visit)?;
+        for _ in 0..seen {
+            self.tally.received(64);
+        }
+        Ok(seen)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        self.tally.taken(frame.len());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        64
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        true
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        false
+    }
+
+    fn finish_sleep(&mut self) {}
+
+    fn counters(&self) -> PortCounters {
+        self.tally.with_drops(P::DROPS.to_vec())
+    }
+
+    fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {
+        self.part.steer(&self.info, change)
+    }
+
+    fn set_enabled(&mut self, _enabled: bool) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, _up: bool) {}
+
+    fn carrier(&self) -> bool {
+        true
+    }
+
+    fn may_close_elsewhere(&self) -> bool {
+        self.part.may_close_elsewhere()
+    }
+}
