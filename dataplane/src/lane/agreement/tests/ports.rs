@@ -22,7 +22,8 @@ fn below(room: usize) -> Arc<Mutex<Below>> {
 fn port(played: &Played, number: u16, below: &Arc<Mutex<Below>>) -> NewPort {
     let mut config = played.config.port[0].clone();
     config.name = format!("n{number}");
-    NewPort::new(number, &config, Noting::new(below))
+    let noting = PlayedPort::new(&config.name, Noting(Arc::clone(below)));
+    NewPort::new(number, &config, noting)
 }
 
 /// Attaches an application with one pipe of every port, bound to these.
@@ -67,15 +68,11 @@ impl Played {
         let ticket = 2;
         assert!(self.orders.push(Order { ticket, command }).is_ok());
         self.lane.round();
-        let report = self.reports.pop();
-        let done = matches!(
-            &report,
-            Some(Report::Answer {
-                result: Ok(Answer::Done),
-                ..
-            })
-        );
-        assert!(done, "{report:?}");
+        let answer = std::iter::from_fn(|| self.reports.pop()).find_map(|report| match report {
+            Report::Answer { result, .. } => Some(result),
+            _ => None,
+        });
+        assert!(matches!(answer, Some(Ok(Answer::Done))), "{answer:?}");
     }
 
     /// Numbers of the ports that the lane has, with whether they are configured.
