@@ -16,6 +16,10 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// Causes of [`EventKind::FabricProblem`]: another node says this node's GUID; more nodes than `fabric.roots_max`; more links of one lane than take
+/// part.
+pub const FABRIC_PROBLEMS: [&str; 3] = ["twin", "too_many_nodes", "too_many_links"];
+
 /// The kinds of event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -72,6 +76,34 @@ pub enum EventKind {
     PortOpened {
         /// Name of the port.
         port: String,
+    },
+    /// Another node can be reached, directly or over others: for the first time, again, or under another name.
+    NodeReachable {
+        /// Its GUID.
+        guid: Guid,
+        /// Its name.
+        name: String,
+        /// Cables between this node and that one. A cable in memory between two lanes counts.
+        hops: u16,
+        /// Name of the port over which the way leads; `lane-0-N` for one of lane N.
+        port: String,
+    },
+    /// Another node cannot be reached any more, as far as can be known here: every neighbour was asked. It may be taken back at once, where another
+    /// node is still looking for a way.
+    NodeUnreachable {
+        /// Its GUID.
+        guid: Guid,
+        /// Its name.
+        name: String,
+    },
+    /// Something keeps this node, or what it knows of others, from being whole.
+    FabricProblem {
+        /// What kind: one of [`FABRIC_PROBLEMS`].
+        cause: String,
+        /// What it is, with which object.
+        reason: String,
+        /// What to do.
+        cure: String,
     },
     /// An application attached.
     Attached {

@@ -28,6 +28,12 @@ pub struct NodeStatus {
     pub ports: Vec<PortStatus>,
     /// Links, one for each port that has one.
     pub links: Vec<LinkStatus>,
+    /// What is known of the nodes beyond the neighbours; absent where `[fabric]` is off, and from a daemon that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<FabricStatus>,
+    /// The other nodes that are known, by their GUIDs. One that cannot be reached any more is forgotten after five seconds at the default pace.
+    #[serde(default)]
+    pub nodes: Vec<FarNodeStatus>,
     /// Pipes of every session.
     pub pipes: Vec<PipeStatus>,
     /// Registered regions.
@@ -60,7 +66,7 @@ pub struct NodeStatus {
     pub peers_refused: Causes,
     /// Events that the daemon raised so far.
     pub events: u64,
-    /// Pipes and regions left out of this answer so that it fits into one datagram. Nothing else is ever left out.
+    /// Pipes, regions and nodes left out of this answer so that it fits into one datagram. Nothing else is ever left out.
     #[serde(default)]
     pub omitted: u64,
     /// The configuration in force.
@@ -78,24 +84,30 @@ pub struct ConfigStatus {
 }
 
 impl NodeStatus {
-    /// Leaves out as many of the last pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
-    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Regions go only when no pipe is left, durable ones last.
+    /// Leaves out as many of the last nodes, pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
+    /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Nodes go first down to 64, then
+    /// pipes, regions and the other nodes, durable regions last.
     pub fn fit(&mut self) {
+        // A rack's; few enough to leave most of the room to others.
+        const NODES_KEPT: usize = 64;
         // What the envelope and a longer `omitted` add to the parts that are measured here.
         const ENVELOPE_BYTES: usize = 64;
         let length =
             |status: &Self| serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len());
         let mut excess = (length(self) + ENVELOPE_BYTES).saturating_sub(crate::MAX_DATAGRAM_BYTES);
-        self.omitted += drop_last(&mut self.pipes, &mut excess)
-            + drop_last(&mut self.regions, &mut excess)
-            + drop_last(&mut self.durable_regions, &mut excess);
+        self.omitted += drop_last(&mut self.nodes, NODES_KEPT, &mut excess)
+            + drop_last(&mut self.pipes, 0, &mut excess)
+            + drop_last(&mut self.regions, 0, &mut excess)
+            + drop_last(&mut self.nodes, 0, &mut excess)
+            + drop_last(&mut self.durable_regions, 0, &mut excess);
     }
 }
 
-/// Drops entries from the end until `excess` bytes of JSON are gone or none is left. Returns how many.
-fn drop_last<T: Serialize>(list: &mut Vec<T>, excess: &mut usize) -> u64 {
+/// Drops entries from the end until `excess` bytes of JSON are gone or `kept` are left. Returns how many.
+fn drop_last<T: Serialize>(list: &mut Vec<T>, kept: usize, excess: &mut usize) -> u64 {
     let mut dropped = 0;
     while *excess > 0
+        && list.len() > kept
         && let Some(entry) = list.pop()
     {
         let bytes = serde_json::to_vec(&entry).map_or(0, |bytes| bytes.len());
@@ -178,7 +190,7 @@ pub struct PortStatus {
     /// Number of the port: what neighbours see as the other end's port. It is the port's for as long as the daemon lives.
     #[serde(default)]
     pub number: u16,
-    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk` or `pcap`; `lane` for an end of a cable in memory between two lanes.
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,
@@ -288,6 +300,41 @@ pub struct LinkStatus {
     pub executed: u64,
     /// Nanoseconds from the last failure to the first transaction completed on any link to the same neighbour.
     pub last_failover_ns: Option<u64>,
+}
+
+/// What a node knows of those beyond its neighbours, as its lane 0 does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricStatus {
+    /// Other nodes that are reached.
+    pub reached: u64,
+    /// Other nodes that are known and cannot be reached, until they are forgotten.
+    pub lost: u64,
+    /// Most cables between this node and another that it reaches. A cable in memory between two lanes counts.
+    pub hops_max: u64,
+    /// Times that the way to a node was replaced, by how: `at_once` (another neighbour was nearer), `sought` (a neighbour came nearer), `after_loss` (there was none
+    /// meanwhile).
+    pub repairs: Causes,
+    /// Times that there was no way to a node any more.
+    pub losses: u64,
+    /// Times that a shorter way was taken.
+    pub shortened: u64,
+    /// Times that this node began its tree anew.
+    pub waves: u64,
+}
+
+/// Another node, however many cables away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarNodeStatus {
+    /// Its GUID.
+    pub guid: Guid,
+    /// Its name, once it is known.
+    pub name: Option<String>,
+    /// `reached`; `seeking`: the way was lost a moment ago, and neighbours are being asked; `lost`: no neighbour knows a way.
+    pub standing: String,
+    /// Cables between this node and that one, if it is reached. A cable in memory between two lanes counts.
+    pub hops: Option<u16>,
+    /// Name of the port over which the way leads, if it is reached.
+    pub port: Option<String>,
 }
 
 /// One pipe.

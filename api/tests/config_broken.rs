@@ -477,6 +477,19 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         "[dataplane]\nidle = \"poll\"\n[[lane]]\ncore = 1\n[[lane]]\ncore = 1",
         &[":12:8: `lane[1].core`", "core 1 belongs to lane 0 already"],
     ),
+    (
+        "[[lane]]\n[[lane]]\n[[port]]\nname = \"lane-1-0\"\nkind = \"pcap\"",
+        &["`port[1].name`", "cable between two lanes"],
+    ),
+    (
+        "[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n\
+         [[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]\n[[lane]]",
+        &["lane[16]", "16 at most", "[fabric]"],
+    ),
+    (
+        "[fabric]\nroots_max = 1",
+        &["`fabric.roots_max`", "2 to 16384"],
+    ),
 ];
 
 #[test]

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, DpdkConfig, FaultRates,
-        FaultsConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig,
-        PortConfig, PortKind, RssKey, RxChecksum, TxChecksum, XdpMode,
+        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, DpdkConfig, FabricConfig,
+        FaultRates, FaultsConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig,
+        NodeConfig, PortConfig, PortKind, RssKey, RxChecksum, TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -54,6 +54,10 @@ fn documented() -> Config {
             idle_pace_ms: 20,
             silent_paces_max: 10,
             event_ratio: 32,
+        },
+        fabric: FabricConfig {
+            enabled: true,
+            roots_max: 1024,
         },
         journal: JournalConfig {
             directory: None,
@@ -254,6 +258,10 @@ fn every_kind() -> Config {
             idle_pace_ms: 1000,
             silent_paces_max: 2,
             event_ratio: 4,
+        },
+        fabric: FabricConfig {
+            enabled: false,
+            roots_max: 2,
         },
         journal: JournalConfig {
             directory: Some("/tmp/j".into()),

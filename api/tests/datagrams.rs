@@ -161,6 +161,20 @@ fn events() -> impl Strategy<Value = Event> {
         (text, any::<bool>()).prop_map(|(port, up)| EventKind::Carrier { port, up }),
         (text, text).prop_map(|(port, reason)| EventKind::PortAbsent { port, reason }),
         text.prop_map(|port| EventKind::PortOpened { port }),
+        (guids(), text, any::<u16>(), text).prop_map(|(guid, name, hops, port)| {
+            EventKind::NodeReachable {
+                guid,
+                name,
+                hops,
+                port,
+            }
+        }),
+        (guids(), text).prop_map(|(guid, name)| EventKind::NodeUnreachable { guid, name }),
+        (text, text, text).prop_map(|(cause, reason, cure)| EventKind::FabricProblem {
+            cause,
+            reason,
+            cure,
+        }),
         (any::<u64>(), any::<u32>(), text).prop_map(|(session, pid, program)| {
             EventKind::Attached {
                 session,

@@ -17,7 +17,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::Spread,
 };
-use samples::{every_match, guid, held, pipe, refusal, status};
+use samples::{every_match, far_node, guid, held, pipe, refusal, status};
 use serde::{Serialize, de::DeserializeOwned};
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) {
@@ -356,12 +356,23 @@ fn a_status_of_many_pipes_is_cut_to_one_datagram_and_says_so() {
     small.fit();
     assert_eq!(small, status(), "what fits is left alone");
 
+    let mut many = status();
+    many.nodes = (1..2000).map(far_node).collect();
+    many.fit();
+    assert_eq!(many.omitted, 1999 - many.nodes.len() as u64);
+    assert!(
+        many.nodes.len() > 64 && many.pipes.len() == 1,
+        "nodes go first"
+    );
+
     let mut large = status();
+    large.nodes = (1..=64).map(far_node).collect();
     large.pipes = (0..2000).map(pipe).collect();
     assert!(datagram::encode(&Reply::Status(Box::new(large.clone()))).is_err());
     large.fit();
     assert_eq!(large.omitted, 2000 - large.pipes.len() as u64);
-    assert_eq!(large.regions.len(), 1, "regions stay while pipes can go");
+    assert_eq!(large.nodes.len(), 64, "so many stay while pipes can go");
+    assert_eq!(large.regions.len(), 1, "and regions");
     let bytes = datagram::encode(&Reply::Status(Box::new(large))).expect("fits now");
     assert!(
         bytes.len() > MAX_DATAGRAM_BYTES - 1024,

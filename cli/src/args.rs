@@ -207,11 +207,15 @@ pub struct ReloadArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     covalent status\n  \
+    covalent status --nodes                 the nodes beyond the neighbours: whether and over which port each is reached\n  \
     covalent status --socket /run/covalent/covalentd.sock --format json | jq .links")]
 pub struct StatusArgs {
     /// Which node.
     #[command(flatten)]
     pub node: NodeArgs,
+    /// Shows the other nodes alone, however many cables away: whether each is reached, in how many hops and over which port.
+    #[arg(long)]
+    pub nodes: bool,
     /// How it is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

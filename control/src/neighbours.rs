@@ -88,6 +88,9 @@ impl Neighbours {
             | EventKind::Carrier { .. }
             | EventKind::PortAbsent { .. }
             | EventKind::PortOpened { .. }
+            | EventKind::NodeReachable { .. }
+            | EventKind::NodeUnreachable { .. }
+            | EventKind::FabricProblem { .. }
             | EventKind::Attached { .. }
             | EventKind::Detached { .. }
             | EventKind::JournalFailed { .. }

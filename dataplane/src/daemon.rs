@@ -23,7 +23,7 @@ use crate::{
     lane::{
         Lane, LaneError,
         command::{Command, Order},
-        new_port::NewPort,
+        new_port::{self, NewPort},
     },
     mailbox::Mailbox,
     port::{self, LaneMemory, PortError},
@@ -395,7 +395,7 @@ fn listen(config: &Config) -> Result<Listener, StartError> {
     Ok(listener)
 }
 
-/// Opens every port, sorted by lane. Their numbers are in the order of the file.
+/// Opens every port, sorted by lane, and joins the lanes. Their numbers are in the order of the file.
 fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartError> {
     let mut table = PortTable::default();
     let mut numbers = Vec::with_capacity(config.port.len());
@@ -414,6 +414,9 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
             table.opened(number, &*port);
             ports.push(NewPort::new(number, port_config, port));
         }
+    }
+    if config.fabric.enabled {
+        new_port::join(&mut lanes)?;
     }
     Ok((lanes, table))
 }

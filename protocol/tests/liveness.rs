@@ -116,6 +116,36 @@ fn one_ball_is_under_way_at_a_time() {
     assert_eq!(bench.under_way(B, 1), [Kind::Ball]);
 }
 
+/// A link in memory makes any number of round trips while a cable needs its time for one.
+#[test]
+fn a_link_that_is_not_measured_has_no_other_declared_dead() {
+    for measured in [true, false] {
+        let mut bench = with_ratio(2, 32);
+        bench.sides[A].node.set_measured(1, measured);
+        bench.submit(A, Mode::OnePhase, b"x", 1);
+        bench.send_on(A, 0);
+        for token in 2..102 {
+            bench.submit(A, Mode::OnePhase, b"x", token);
+            bench.send_on(A, 1);
+            while bench.deliver(B, 1) {}
+            bench.send_on(B, 1);
+            while bench.deliver(A, 1) {}
+            // The ball that asks, and nothing comes back yet.
+            bench.send_on(A, 0);
+            bench.sides[A].node.on_quiet();
+        }
+        let wanted: &[DownReason] = if measured {
+            &[DownReason::Outpaced]
+        } else {
+            &[]
+        };
+        assert_eq!(bench.sides[A].host.downs(), wanted);
+        bench.settle();
+        assert_eq!(bench.sides[A].host.completed.len(), 101);
+        assert_eq!(bench.sides[B].host.executed.len(), 101);
+    }
+}
+
 /// A cable goes dead in one direction or both, with an exchange open on it at any point, and no carrier tells. The other
 /// cable's round trips do.
 #[test]

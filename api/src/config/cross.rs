@@ -4,7 +4,10 @@ use std::{collections::HashMap, hash::Hash, ops::Range, path::Path};
 
 use toml::de::DeTable;
 
-use super::{Config, Idle, PORTS_MAX, PortKind, dpdk_device, error::Problems};
+use super::{
+    Config, FABRIC_LANES_MAX, Idle, PORTS_MAX, PortKind, dpdk_device, error::Problems,
+    lane_cable_name,
+};
 use crate::rule::Match;
 
 /// Notes every contradiction between parts of `config`, which was read from `document`.
@@ -16,6 +19,12 @@ pub(super) fn check(config: &Config, document: &DeTable<'_>, problems: &mut Prob
 }
 
 fn check_lanes(config: &Config, places: &mut Places<'_, '_, '_>) {
+    if config.fabric.enabled && config.lane.len() > FABRIC_LANES_MAX {
+        let message = format!(
+            "a node whose lanes are joined has {FABRIC_LANES_MAX} at most; leave some out, or set `enabled = false` in `[fabric]`"
+        );
+        places.refuse("lane", FABRIC_LANES_MAX, "core", message);
+    }
     if config.dataplane.idle == Idle::Poll {
         let cores = config
             .lane
@@ -42,6 +51,20 @@ fn check_ports(config: &Config, places: &mut Places<'_, '_, '_>) {
                 port.lane
             );
             places.refuse("port", index, "lane", message);
+        }
+    }
+    if config.fabric.enabled {
+        let joined: Vec<String> = (1..lanes as u32)
+            .flat_map(|lane| [lane_cable_name(0, lane), lane_cable_name(lane, 0)])
+            .collect();
+        for (index, port) in config.port.iter().enumerate() {
+            if joined.contains(&port.name) {
+                let message = format!(
+                    "`{}` is what a cable between two lanes is called; choose another name",
+                    port.name
+                );
+                places.refuse("port", index, "name", message);
+            }
         }
     }
     let most = config.port.len() - 1;

@@ -9,6 +9,7 @@ mod dataplane;
 mod dpdk;
 mod dpdk_device;
 mod error;
+mod fabric;
 mod faults;
 mod interfaces;
 mod journal;
@@ -37,6 +38,7 @@ pub use self::{
     dataplane::{DataplaneConfig, HugePages, Idle},
     dpdk::DpdkConfig,
     error::{ConfigError, Problem},
+    fabric::{FABRIC_LANES_MAX, FabricConfig, lane_cable_name},
     faults::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
     journal::JournalConfig,
     lane::{LANES_MAX, LaneConfig},
@@ -77,6 +79,8 @@ pub struct Config {
     pub dpdk: DpdkConfig,
     /// What all links share.
     pub link: LinkConfig,
+    /// What the node knows beyond its neighbours.
+    pub fabric: FabricConfig,
     /// What keeps durable regions.
     pub journal: JournalConfig,
     /// Rules that hold before any application binds a pipe.
@@ -181,6 +185,9 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .collect(),
         dpdk: table.table("dpdk", DpdkConfig::read).unwrap_or_default(),
         link: table.table("link", LinkConfig::read).unwrap_or_default(),
+        fabric: table
+            .table("fabric", FabricConfig::read)
+            .unwrap_or_default(),
         journal: table
             .table("journal", JournalConfig::read)
             .unwrap_or_default(),

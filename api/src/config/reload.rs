@@ -168,6 +168,7 @@ fn known_effect(plain: &str) -> Option<Effect> {
         "control.metrics_listen" | "control.bring_up" => Effect::ByControl,
         "node.name" | "node.runtime_dir" | "node.state_dir" => Effect::Restart,
         "lane" | "link.ethertype" | "link.slots" => Effect::Restart,
+        "fabric.enabled" | "fabric.roots_max" => Effect::Restart,
         "journal.directory" | "journal.file_mib" => Effect::Restart,
         // What a port does to its own frames may change; whether it does anything, and where the choice begins, may not.
         rates if rates.starts_with("port.faults.rx.") || rates.starts_with("port.faults.tx.") => {

@@ -9,8 +9,9 @@ use covalent_api::{
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, ConfigStatus, DurableRegionStatus, JournalStatus, LaneStatus, LinkStatus,
-        NodeStatus, PipeStatus, PortMode, PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
+        LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, ReclaimedStatus,
+        RegionStatus, VerbStatus,
     },
 };
 
@@ -60,6 +61,16 @@ pub fn pipe(pipe: u32) -> PipeStatus {
         unstamped_packets: 11,
         tx_full_packets: 12,
         drops: causes(),
+    }
+}
+
+pub fn far_node(number: u64) -> FarNodeStatus {
+    FarNodeStatus {
+        guid: Guid::new(number).expect("not zero"),
+        name: Some(format!("node-{number}")),
+        standing: "reached".into(),
+        hops: Some(2),
+        port: Some("p0".into()),
     }
 }
 
@@ -142,6 +153,16 @@ pub fn status() -> NodeStatus {
             executed: 9,
             last_failover_ns: None,
         }],
+        fabric: Some(FabricStatus {
+            reached: 1,
+            lost: 2,
+            hops_max: 3,
+            repairs: causes(),
+            losses: 4,
+            shortened: 5,
+            waves: 6,
+        }),
+        nodes: vec![far_node(1)],
         pipes: vec![pipe(0)],
         regions: vec![RegionStatus {
             name: "bank".into(),

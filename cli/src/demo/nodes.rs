@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, HugePages, Idle,
-        JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RxChecksum,
+        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, FabricConfig, HugePages,
+        Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RxChecksum,
         TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule},
@@ -563,6 +563,7 @@ fn configuration(
         port: PORTS.into_iter().zip(interfaces).map(port).collect(),
         dpdk: DpdkConfig::default(),
         link: patient_link(),
+        fabric: FabricConfig::default(),
         journal: JournalConfig::default(),
         // The rule is about a kernel below the port; shared memory has none.
         steer: kernel

@@ -196,7 +196,8 @@ fn wait_until_ready(
 fn announce(config: &Config) -> Result<()> {
     let status = Client::connect(&config.socket_path())?.status()?;
     output::line(&format!("node {} ({}) is up", status.node, status.guid))?;
-    for port in &status.ports {
+    // A cable between two lanes is nothing that anybody gave the node.
+    for port in status.ports.iter().filter(|port| port.kind != "lane") {
         let interface = port
             .interface
             .as_ref()

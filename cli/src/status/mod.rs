@@ -2,6 +2,7 @@
 
 mod durable;
 mod interfaces;
+mod nodes;
 mod render;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -30,6 +31,11 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let socket = socket(&args.node)?;
     let status = Client::connect(&socket)?.status()?;
     match args.format {
+        Format::Json if args.nodes => output::json(&status.nodes)?,
+        Format::Table if args.nodes => {
+            let text = nodes::render(&status, Theme::of_stdout());
+            output::line(text.trim_end())?;
+        }
         Format::Json => output::json(&status)?,
         Format::Table => {
             // The two sockets of a node lie side by side.

@@ -12,7 +12,7 @@ use covalent_api::{
     },
 };
 
-use super::{durable, interfaces};
+use super::{durable, interfaces, nodes};
 use crate::output::{Theme, bytes, duration, grouped};
 
 /// The whole status, with what the control process knows of the interfaces. Empty tables are left out.
@@ -63,6 +63,9 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
             );
         }
     }
+    if let Some(fabric) = &status.fabric {
+        let _ = writeln!(text, "\nfabric: {}", nodes::summary(fabric));
+    }
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
     section(
@@ -92,7 +95,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
     if status.omitted > 0 {
         let _ = writeln!(
             text,
-            "\n{} pipes and regions are not shown: the answer would not fit one datagram",
+            "\n{} nodes, pipes and regions are not shown: the answer would not fit one datagram",
             status.omitted
         );
     }
@@ -437,10 +440,13 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use covalent_api::{
         guid::Guid,
-        status::{ConfigStatus, DurableRegionStatus, JournalStatus, ReclaimedStatus, VerbStatus},
+        status::{
+            ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
+            ReclaimedStatus, VerbStatus,
+        },
     };
 
     use super::*;
@@ -452,7 +458,7 @@ mod tests {
             .collect()
     }
 
-    fn sample() -> NodeStatus {
+    pub(in crate::status) fn sample() -> NodeStatus {
         NodeStatus {
             node: "a".into(),
             guid: Guid::new(0xabc).expect("not zero"),
@@ -541,6 +547,28 @@ mod tests {
                 size_bytes: 8192,
                 session: None,
             }],
+            fabric: Some(FabricStatus {
+                reached: 2,
+                lost: 1,
+                hops_max: 3,
+                ..FabricStatus::default()
+            }),
+            nodes: vec![
+                FarNodeStatus {
+                    guid: Guid::new(0x100).expect("not zero"),
+                    name: Some("corner".into()),
+                    standing: "reached".into(),
+                    hops: Some(3),
+                    port: Some("p1".into()),
+                },
+                FarNodeStatus {
+                    guid: Guid::new(0x200).expect("not zero"),
+                    name: None,
+                    standing: "lost".into(),
+                    hops: None,
+                    port: None,
+                },
+            ],
             verbs: VerbStatus {
                 submitted: 11,
                 completed: 11,
@@ -594,6 +622,7 @@ mod tests {
             "1 234 567",
             "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
             "98 765",
+            "fabric: 2 other nodes are reached, 1 lost, the farthest over 3 cables",
             "b (0000000000000def)",
             "500 000",
             "1.5 ms",
@@ -695,7 +724,7 @@ mod tests {
             Theme::PLAIN,
         );
         assert!(
-            text.contains("12 pipes and regions are not shown"),
+            text.contains("12 nodes, pipes and regions are not shown"),
             "{text}"
         );
     }

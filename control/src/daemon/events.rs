@@ -115,6 +115,26 @@ impl Events {
                     info!(port, "a port was opened");
                 });
             }
+            EventKind::NodeReachable {
+                guid,
+                name,
+                hops,
+                port,
+            } => {
+                self.write(&format!("node {name} can be reached"), || {
+                    info!(name, %guid, hops, port, "a node can be reached");
+                });
+            }
+            EventKind::NodeUnreachable { guid, name } => {
+                self.write(&format!("node {name} cannot be reached"), || {
+                    warn!(name, %guid, "a node cannot be reached any more");
+                });
+            }
+            EventKind::FabricProblem { reason, cure, .. } => {
+                self.write(&format!("the fabric has a problem: {reason}"), || {
+                    warn!(reason, cure, "the fabric has a problem");
+                });
+            }
             EventKind::Attached {
                 session,
                 pid,

@@ -2,7 +2,7 @@
 //!
 //! # The naming law
 //! `covalent_<object>_<what>[_<unit>][_total]`
-//! - `<object>` is one of node, lane, port, link, pipe, region, verb; `control` is the control process itself.
+//! - `<object>` is one of node, lane, port, link, tree, pipe, region, verb; `control` is the control process itself.
 //!   `covalent_up` alone has none: whether the daemon answered this scrape.
 //! - Units are base units and written out: `seconds`, `bytes`; things that are counted name themselves: `packets`,
 //!   `records`, `transactions`.
@@ -22,6 +22,7 @@ mod pipe;
 mod port;
 mod region;
 mod series;
+mod tree;
 mod verb;
 
 use covalent_api::status::NodeStatus;
@@ -55,6 +56,7 @@ pub fn render(
         families.extend(lane::LANE.families(&common, &status.lanes));
         families.extend(port::PORT.families(&common, &status.ports));
         families.extend(link::LINK.families(&common, &status.links));
+        families.extend(tree::TREE.families(&common, status.fabric.as_slice()));
         families.extend(pipe::PIPE.families(&common, &status.pipes));
         families.extend(region::REGION.families(&common, &status.regions));
         families.extend(region::DURABLE_REGION.families(&common, &status.durable_regions));
@@ -68,7 +70,10 @@ pub fn render(
 /// Every metric of the daemon that can appear, in the order of [`render`].
 pub fn declared() -> impl Iterator<Item = Declared> {
     let node = node::NODE.declared().chain(lane::LANE.declared());
-    let wire = port::PORT.declared().chain(link::LINK.declared());
+    let wire = port::PORT
+        .declared()
+        .chain(link::LINK.declared())
+        .chain(tree::TREE.declared());
     let application = pipe::PIPE
         .declared()
         .chain(region::REGION.declared())

@@ -100,7 +100,7 @@ pub(super) const NODE: Object<NodeStatus> = Object {
         ),
         Series::gauge(
             "covalent_node_omitted_objects",
-            "Pipes and regions that are missing below because the daemon's answer had no room for them.",
+            "Pipes, regions and nodes that are missing below because the daemon's answer had no room for them.",
             |it| as_f64(it.omitted),
         ),
     ],

@@ -55,7 +55,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 16] = [
     "link_up",
     "link_down",
     "carrier",
@@ -68,6 +68,9 @@ const EVENTS: [&str; 13] = [
     "configured",
     "not_configured",
     "stopping",
+    "node_reachable",
+    "node_unreachable",
+    "fabric_problem",
     "port_opened",
 ];
 
@@ -221,7 +224,10 @@ impl OwnMetrics {
             EventKind::Configured { .. } => 9,
             EventKind::NotConfigured { .. } => 10,
             EventKind::Stopping => 11,
-            EventKind::PortOpened { .. } => 12,
+            EventKind::NodeReachable { .. } => 12,
+            EventKind::NodeUnreachable { .. } => 13,
+            EventKind::FabricProblem { .. } => 14,
+            EventKind::PortOpened { .. } => 15,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

@@ -148,7 +148,7 @@ fn the_naming_law_holds() {
         }
         let object = name.split('_').nth(1).unwrap_or_default();
         let objects = [
-            "up", "node", "lane", "port", "link", "pipe", "region", "verb", "control",
+            "up", "node", "lane", "port", "link", "tree", "pipe", "region", "verb", "control",
         ];
         assert!(
             objects.contains(&object),

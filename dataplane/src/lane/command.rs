@@ -11,7 +11,9 @@ use covalent_api::{
     event::EventKind,
     request::{PipeKind, Rights},
     rule::{Match, Spread},
-    status::{LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
+    status::{
+        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus,
+    },
     tuning::PipeTuning,
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
@@ -318,6 +320,10 @@ pub struct LaneSnapshot {
     pub ports: Vec<(u16, PortStatus)>,
     /// Its links.
     pub links: Vec<LinkStatus>,
+    /// What it knows of other nodes as a whole, if it takes part.
+    pub fabric: Option<FabricStatus>,
+    /// The other nodes that it knows, by their GUIDs.
+    pub nodes: Vec<FarNodeStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,
 }

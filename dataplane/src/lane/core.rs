@@ -12,7 +12,7 @@ use std::{
 use covalent_api::{event::EventKind, guid::Guid, request::PipeKind};
 use covalent_pipe::Violation;
 use covalent_protocol::{
-    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
+    Answer, ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, Refusal, Reply,
     verb::{
         REPLY_BYTES_MAX,
         doubt::ExchangeName,
@@ -24,6 +24,7 @@ use super::{
     command::Report,
     durable::Durable,
     failover::Failovers,
+    far_nodes::FarNodes,
     outbox::Outbox,
     paths::Watchers,
     pending::PendingTable,
@@ -78,6 +79,8 @@ pub struct Core {
     pub outbox: Outbox,
     /// Names of the lane's ports, by number.
     pub port_names: BTreeMap<u16, String>,
+    /// What was told of nodes beyond the neighbours.
+    pub far_nodes: FarNodes,
     /// When this round of the loop began, or one shortly before it.
     pub now: Instant,
     /// Slots of pipes that are kept to a rate and must wait, with the time when they may send again by [`stamp::now_ns`], the earliest first. They
@@ -410,6 +413,12 @@ impl Host for Core {
 
     fn path(&mut self, guid: u64, up: bool) {
         self.tell_watchers(guid, up);
+    }
+
+    fn tree_event(&mut self, event: NodeEvent) {
+        if let Some(problem) = self.far_nodes.hear(event, &self.port_names) {
+            self.outbox.push(Report::Event(problem));
+        }
     }
 
     fn link_event(&mut self, event: LinkEvent) {

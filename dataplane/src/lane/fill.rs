@@ -151,6 +151,7 @@ impl Lane {
             link,
             window_records,
             port,
+            joins_lanes: _,
         } = fill.new;
         self.unplug(number);
         let mac = port.info().mac;

@@ -41,7 +41,7 @@ struct Round {
     spin: Duration,
     /// Frames that it takes at a time.
     burst: usize,
-    /// Its ports.
+    /// Its ports, but for those that join it with other lanes: what comes there may be so much later.
     ports: usize,
     /// One of them has a link.
     has_link: bool,
@@ -79,12 +79,12 @@ impl Lane {
     /// Waits for frames to gather behind a round of so much `work`, of which `received` were frames, if they may. Whatever else there is to do
     /// ends the wait.
     pub(super) fn gather(&mut self, work: usize, received: usize) {
-        let configured = || self.ports.iter().filter(|slot| slot.is_configured);
+        let ports = || self.ports.iter().filter(|slot| slot.is_configured && !slot.joins_lanes);
         let round = Round {
             spin: self.idler.spin(),
             burst: self.settings.burst,
-            ports: configured().count(),
-            has_link: configured().any(|slot| slot.link),
+            ports: ports().count(),
+            has_link: ports().any(|slot| slot.link),
             work,
             received,
             sources: self.core.sources.len(),

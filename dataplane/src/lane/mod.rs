@@ -14,6 +14,7 @@ mod commands;
 mod core;
 mod durable;
 mod failover;
+mod far_nodes;
 mod fill;
 mod gather;
 mod idle;
@@ -49,7 +50,7 @@ use covalent_api::{
     name,
 };
 use covalent_protocol::{
-    AddLinkError, FRAME_BYTES_MAX, Name, Node, NodeConfig, Reply,
+    AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
     agreement::{Held, Slot},
     verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
 };
@@ -64,6 +65,7 @@ use self::{
     core::Core,
     durable::Durable,
     failover::Failovers,
+    far_nodes::FarNodes,
     gather::Gather,
     idle::Idler,
     new_port::NewPort,
@@ -184,6 +186,7 @@ impl Lane {
             name,
             link,
             window_records,
+            joins_lanes,
             port,
         } in ports
         {
@@ -195,8 +198,11 @@ impl Lane {
                 if let Some(records) = window_records {
                     node.set_window(number, records);
                 }
+                node.set_measured(number, !joins_lanes);
             }
-            slots.push(PortSlot::new(number, port, link, &settings.policy)?);
+            let mut slot = PortSlot::new(number, port, link, &settings.policy)?;
+            slot.joins_lanes = joins_lanes;
+            slots.push(slot);
         }
         let now = Instant::now();
         let core = Core {
@@ -221,6 +227,7 @@ impl Lane {
             failovers,
             outbox: Outbox::new(reports),
             port_names,
+            far_nodes: FarNodes::new(lane),
             now,
             paced: std::collections::BinaryHeap::new(),
         };
@@ -302,6 +309,7 @@ impl Lane {
             durable.submit();
         }
         work += self.tick();
+        self.tell_far_nodes();
         work += self.send_links();
         self.core.publish();
         self.flush();
@@ -412,7 +420,11 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
-        fabric: None,
+        // The other lanes are reached over lane 0, or by a neighbour of their own.
+        fabric: config.fabric.enabled.then_some(FabricConfig {
+            roots: lane == 0,
+            roots_max: config.fabric.roots_max,
+        }),
     })
 }
 

@@ -2,7 +2,10 @@
 
 use covalent_api::config::{PortConfig, PortKind};
 
-use crate::port::Port;
+use crate::{
+    port::{Port, PortError, lane_cable},
+    server::OWN_NUMBERS,
+};
 
 /// Room of a ring that is left to handshakes, which are under no window: two rounds of those that a node says in one pace at most.
 const HANDSHAKE_FRAMES: u32 = 16;
@@ -22,6 +25,8 @@ pub struct NewPort {
     /// Records that a neighbour may have under way to it, so that its frames have room though each holds a single one; `None` where no ring
     /// limits them.
     pub window_records: Option<u16>,
+    /// Whether it is an end of a cable between two lanes.
+    pub joins_lanes: bool,
     /// The port.
     pub port: Box<dyn Port>,
 }
@@ -35,9 +40,39 @@ impl NewPort {
             name: config.name.clone(),
             link: config.link,
             window_records: window_records(&config.kind),
+            joins_lanes: false,
             port,
         }
     }
+
+    /// An end of a cable between two lanes.
+    fn between_lanes(number: u16, port: lane_cable::LaneCablePort) -> Self {
+        let name = port.info().name.clone();
+        Self {
+            number,
+            name,
+            link: true,
+            window_records: records(lane_cable::RING_SLOTS),
+            joins_lanes: true,
+            port: Box::new(port),
+        }
+    }
+}
+
+/// Joins lane 0 with each other lane by a cable in memory. Their ports have numbers that no configured port gets.
+///
+/// # Errors
+/// [`PortError`]: memory or descriptors have run out.
+pub fn join(lanes: &mut [Vec<NewPort>]) -> Result<(), PortError> {
+    let Some((first, others)) = lanes.split_first_mut() else {
+        return Ok(());
+    };
+    for ((lane, ports), number) in (1..).zip(others).zip((OWN_NUMBERS..).step_by(2)) {
+        let [near, far] = lane_cable::pair([0, lane])?;
+        first.push(NewPort::between_lanes(number, near));
+        ports.push(NewPort::between_lanes(number + 1, far));
+    }
+    Ok(())
 }
 
 /// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be shorter than was asked for.
@@ -47,6 +82,10 @@ fn window_records(kind: &PortKind) -> Option<u16> {
         PortKind::Dpdk { ring_slots, .. } => (*ring_slots).min(DPDK_RING_FRAMES),
         PortKind::Pcap { .. } => return None,
     };
+    records(ring_slots)
+}
+
+fn records(ring_slots: u32) -> Option<u16> {
     let records = ring_slots.saturating_sub(HANDSHAKE_FRAMES);
     Some(u16::try_from(records).unwrap_or(u16::MAX))
 }

@@ -25,6 +25,8 @@ pub struct PortSlot {
     pub link: bool,
     /// Whether it is configured: one that is not keeps its place, with what is bound there, for when it returns.
     pub is_configured: bool,
+    /// Whether it is an end of a cable between two lanes.
+    pub joins_lanes: bool,
     /// Which frames belong to which pipe.
     pub flow: Bindings,
     /// The carrier as last told to the link.
@@ -89,6 +91,7 @@ impl PortSlot {
             port,
             link,
             is_configured: true,
+            joins_lanes: false,
             flow,
             // Down until the first look, so that a carrier that is there is told like one that comes.
             carrier: false,

@@ -52,6 +52,8 @@ impl Lane {
                 .filter(|link| self.has_link(link.port))
                 .map(|link| self.link_status(&link))
                 .collect(),
+            fabric: self.fabric_status(),
+            nodes: self.far_node_status(),
             verbs: VerbStatus {
                 submitted: self.core.submitted,
                 completed: self.core.completed,

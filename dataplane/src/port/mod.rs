@@ -2,7 +2,7 @@
 //!
 //! A port belongs to one lane and is used by that lane's thread alone. It moves whole Ethernet frames without their FCS:
 //! 14 bytes to [`PortInfo::frame_bytes_max`]. One contract ([`Port`]) covers AF_XDP sockets ([`af_xdp`]), DPDK's drivers ([`dpdk`]), shared memory
-//! between two processes ([`cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); where the device of one has
+//! between two processes ([`cable`]) or two lanes ([`lane_cable`]), capture files ([`pcap`]), and any of them behind damage that is done on purpose ([`faulty`]); where the device of one has
 //! gone, a pulled cable stands in its place ([`absent`]). One conformance
 //! suite (`tests/ports.rs`) holds all of them to it.
 //!
@@ -16,6 +16,7 @@ mod counters;
 pub mod dpdk;
 mod error;
 pub mod faulty;
+pub mod lane_cable;
 mod mac;
 mod memory;
 pub mod pcap;
@@ -44,7 +45,7 @@ pub const ETHERNET_HEADER_BYTES: usize = 14;
 pub struct PortInfo {
     /// Configured name.
     pub name: String,
-    /// `af_xdp`, `cable`, `dpdk` or `pcap`.
+    /// `af_xdp`, `cable`, `dpdk`, `lane` or `pcap`.
     pub kind: &'static str,
     /// Network interface, where there is one.
     pub interface: Option<String>,

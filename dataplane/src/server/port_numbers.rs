@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use covalent_api::config::PORTS_MAX;
 
+/// Numbers from here on are no configured port's: those of cables between lanes come first.
+pub const OWN_NUMBERS: u16 = 0x7f00;
+
 /// Which ports have which numbers. A port is a name on a lane: on another lane it is another node's, whose sequences begin at 0, which a peer would take for
 /// repetitions under the old number.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +20,7 @@ pub(super) struct PortNumbers {
 
 impl PortNumbers {
     /// The number of the port `name` on `lane`, the lowest free one if it has none yet. `None`: the lane has had [`PORTS_MAX`] ports, and of each there is
-    /// still its link's memory.
+    /// still its link's memory; or all lanes together have had [`OWN_NUMBERS`].
     pub(super) fn number(&mut self, name: &str, lane: u32) -> Option<u16> {
         let ports = self.lanes.entry(lane).or_default();
         if let Some(&number) = ports.get(name) {
@@ -27,8 +30,10 @@ impl PortNumbers {
             return None;
         }
         let number = self.next;
-        // The very last number is left out.
-        self.next = number.checked_add(1)?;
+        if number >= OWN_NUMBERS {
+            return None;
+        }
+        self.next += 1;
         ports.insert(name.to_owned(), number);
         Some(number)
     }

@@ -3,8 +3,12 @@
 use std::{collections::BTreeMap, fs, process};
 
 use covalent_api::{
+    config::lane_cable_name,
     request::Reply,
-    status::{LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortStatus, VerbStatus},
+    status::{
+        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortStatus,
+        VerbStatus,
+    },
 };
 
 use super::{Server, answers::Pending};
@@ -22,6 +26,9 @@ pub struct StatusRound {
     lanes: Vec<LaneStatus>,
     ports: Vec<(u16, PortStatus)>,
     links: Vec<LinkStatus>,
+    fabric: Option<FabricStatus>,
+    /// Other nodes as each lane knows them.
+    nodes: BTreeMap<u32, Vec<FarNodeStatus>>,
     pipes: Vec<PipeStatus>,
     /// Pipes that are not kept.
     omitted: u64,
@@ -106,6 +113,8 @@ impl Server {
             lanes: parts.lanes,
             ports: parts.ports.into_iter().map(|(_, port)| port).collect(),
             links: parts.links,
+            fabric: parts.fabric,
+            nodes: nodes(parts.nodes),
             pipes: parts.pipes,
             regions: self
                 .sessions
@@ -143,9 +152,13 @@ impl StatusRound {
 
     fn add(&mut self, snapshot: LaneSnapshot) {
         self.missing = self.missing.saturating_sub(1);
-        self.lanes.push(snapshot.lane);
         self.ports.extend(snapshot.ports);
         self.links.extend(snapshot.links);
+        if snapshot.lane.lane == 0 {
+            self.fabric = snapshot.fabric;
+        }
+        self.nodes.insert(snapshot.lane.lane, snapshot.nodes);
+        self.lanes.push(snapshot.lane);
         self.verbs.submitted += snapshot.verbs.submitted;
         self.verbs.completed += snapshot.verbs.completed;
         self.verbs.in_doubt += snapshot.verbs.in_doubt;
@@ -156,6 +169,24 @@ impl StatusRound {
             *self.verbs.refused.entry(reason).or_default() += count;
         }
     }
+}
+
+/// The nodes that lane 0 knows. Where its way leads over another lane, that lane tells the port.
+fn nodes(mut lanes: BTreeMap<u32, Vec<FarNodeStatus>>) -> Vec<FarNodeStatus> {
+    let mut nodes = lanes.remove(&0).unwrap_or_default();
+    for (lane, theirs) in lanes {
+        let joint = lane_cable_name(0, lane);
+        for node in nodes
+            .iter_mut()
+            .filter(|node| node.port.as_ref() == Some(&joint))
+        {
+            let found = theirs.binary_search_by_key(&node.guid, |other| other.guid);
+            if let Some(port) = found.ok().and_then(|at| theirs[at].port.clone()) {
+                node.port = Some(port);
+            }
+        }
+    }
+    nodes
 }
 
 /// The second field of `/proc/self/statm` is resident pages (proc_pid_statm(5)).

@@ -22,6 +22,7 @@ mod large;
 mod live_af_xdp;
 mod live_ports;
 mod malformed;
+mod mesh;
 mod misses;
 mod paths;
 mod reclaim;

@@ -219,8 +219,16 @@ fn a_port_of_another_lane_is_refused_with_the_right_lane() {
             .iter()
             .map(|port| (port.name.as_str(), port.lane))
             .collect::<Vec<_>>(),
-        [("q", 1), ("p0", 0)]
+        [("q", 1), ("p0", 0), ("lane-0-1", 0), ("lane-1-0", 1)],
+        "the cable between the lanes comes last"
     );
+    let request = Request::OpenPipe {
+        kind: PipeKind::Tx,
+        capacity_bytes: CAPACITY_BYTES,
+        port: Some("lane-0-1".into()),
+    };
+    let why = app.client.refused(&request);
+    assert!(why.contains("no port `lane-0-1`"), "{why}");
 }
 
 #[test]
@@ -282,6 +290,8 @@ fn events_tell_what_happened_without_gaps() {
                 reason,
                 ..
             } => format!("detached {} {reason}", found == session),
+            // The neighbour is known some round trips behind the link's being up.
+            EventKind::NodeReachable { .. } | EventKind::NodeUnreachable { .. } => continue,
             other => format!("{other:?}"),
         });
     }

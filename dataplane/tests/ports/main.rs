@@ -12,6 +12,7 @@ mod cable;
 mod faulty;
 mod frames;
 mod given;
+mod lane_cable;
 mod namespace;
 mod pair;
 mod pcap;

@@ -135,6 +135,8 @@ pub(crate) struct Link {
     pub era_heard: u32,
     /// That of this side's clock, as the last ball in this epoch said it; 0 is known without one.
     pub era_said: u32,
+    /// Whether its round trips count against other links, and theirs against it.
+    pub is_measured: bool,
     /// Where trees know the neighbour, while the link is up and takes part in them.
     pub berth: Option<u8>,
     pub wiring: Wiring,
@@ -179,6 +181,7 @@ impl Link {
             ball_due: false,
             era_heard: 0,
             era_said: 0,
+            is_measured: true,
             berth: None,
             wiring: Wiring::new(),
             counters: LinkCounters::default(),

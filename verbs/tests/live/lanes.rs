@@ -1,7 +1,7 @@
 //! A node of two lanes and a neighbour with a link to each: every lane has an address and a name of its own.
 
 use covalent_dataplane::Daemon;
-use covalent_verbs::{Client, Device, Error, Rights, Target, Verb};
+use covalent_verbs::{Client, Device, Rights, Target, Verb};
 
 use crate::nodes::{config, eventually};
 
@@ -61,10 +61,21 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
                 .unwrap();
         }
     }
+    // Another lane of the same node is a neighbour, over the cable in memory between the two.
+    let mut client = Client::connect(socket("b"), "test").unwrap();
+    eventually("the lanes are joined", || {
+        let links = client.status().unwrap().links;
+        links.len() == 4 && links.iter().all(|link| link.state == "up")
+    });
     let [first, second] = &owners;
+    let memory = first.register_region("joint", 64, Rights::ALL).unwrap();
     let mut own = second.verbs().unwrap();
-    let elsewhere = own.open_region(Target::Guid(first.address()), "left");
-    assert!(matches!(elsewhere, Err(Error::NoSuchPeer)), "{elsewhere:?}");
-    let elsewhere = own.open_region(Target::Name("b"), "left").unwrap_err();
+    for (before, target) in (0..).zip([Target::Guid(first.address()), Target::Name("b")]) {
+        let there = own.open_region(target, "joint").unwrap();
+        assert_eq!(there.node(), Some(first.address()));
+        assert_eq!(own.fetch_add(&there, 0, 1).unwrap(), before);
+    }
+    assert_eq!(memory.load(0).unwrap(), 2);
+    let elsewhere = own.open_region(Target::Name("c"), "joint").unwrap_err();
     assert!(elsewhere.to_string().contains("b.1"), "{elsewhere}");
 }

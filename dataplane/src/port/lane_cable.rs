@@ -1,0 +1,206 @@
+//! A cable in memory between two lanes of one daemon.
+//!
+//! Lanes share nothing, and each is a node of its own to its neighbours. Joined by such a cable two lanes are neighbours like any others: what the
+//! links of one lead to, the other reaches over it. Both ends are this process's own, so nobody is met and nobody is distrusted: a frame is shown
+//! where it lies. The two ends wake each other as those of [`super::cable`] do.
+
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use covalent_api::{config::lane_cable_name, status::PortMode};
+use covalent_pipe::{QUANTUM_BYTES, cable::CableEnd};
+
+use super::{
+    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    mac,
+};
+
+/// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
+const FRAME_BYTES_MAX: usize = 1514;
+
+/// What the longest frame takes of the ring.
+const FRAME_ROOM_BYTES: u64 = FRAME_BYTES_MAX.next_multiple_of(QUANTUM_BYTES) as u64;
+
+/// Frames of any length that each direction holds: more than a link has under way.
+pub const RING_SLOTS: u32 = 320;
+
+/// One end of such a cable.
+#[derive(Debug)]
+pub struct LaneCablePort {
+    info: PortInfo,
+    end: CableEnd,
+    enabled: bool,
+    /// The carrier as the lane was last told.
+    carrier: bool,
+    tally: Tally,
+    dropped_down: u64,
+    violations: u64,
+}
+
+/// The two ends of a cable between the lanes `lanes`, in that order. They are called `lane-A-B` and `lane-B-A`.
+///
+/// # Errors
+/// [`PortError::Setup`] when memory or descriptors have run out.
+pub fn pair(lanes: [u32; 2]) -> Result<[LaneCablePort; 2], PortError> {
+    let [from, to] = lanes;
+    let names = [lane_cable_name(from, to), lane_cable_name(to, from)];
+    let failed = |error: covalent_pipe::PipeError| {
+        PortError::Setup {
+        port: names[0].clone(),
+        problem: format!("no cable between lanes {from} and {to}: {error}"),
+        remedy: "see `ulimit -n` and the memory of the service (`MemoryMax`), or set `enabled = false` in `[fabric]`".to_owned(),
+    }
+    };
+    let (near, parts) =
+        CableEnd::create_pair(RING_SLOTS, FRAME_BYTES_MAX as u32).map_err(failed)?;
+    let far = CableEnd::from_parts(parts).map_err(failed)?;
+    let [near_name, far_name] = names;
+    Ok([
+        LaneCablePort::new(near_name, near),
+        LaneCablePort::new(far_name, far),
+    ])
+}
+
+impl LaneCablePort {
+    fn new(name: String, mut end: CableEnd) -> Self {
+        end.set_enabled(true);
+        Self {
+            info: PortInfo {
+                name,
+                kind: "lane",
+                interface: None,
+                mac: mac::locally_administered(),
+                frame_bytes_max: FRAME_BYTES_MAX as u32,
+                mode: PortMode {
+                    xdp: "none".to_owned(),
+                    zero_copy: false,
+                    need_wakeup: true,
+                    page_bytes: 4096,
+                    queues: 1,
+                },
+            },
+            end,
+            enabled: true,
+            carrier: false,
+            tally: Tally::default(),
+            dropped_down: 0,
+            violations: 0,
+        }
+    }
+
+    fn look(&mut self) {
+        self.carrier = self.enabled && self.end.carrier();
+    }
+}
+
+impl Port for LaneCablePort {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+        self.look();
+        let mut shown = 0;
+        for _ in 0..max {
+            let frame = match self.end.peek() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(_) => {
+                    // Nobody else writes to this memory, so it is of no more use. The carrier tells both ends.
+                    self.violations += u64::from(self.enabled);
+                    self.enabled = false;
+                    self.end.set_enabled(false);
+                    self.carrier = false;
+                    break;
+                }
+            };
+            if self.carrier {
+                self.tally.received(frame.len());
+                visit(frame);
+                shown += 1;
+            } else {
+                self.dropped_down += 1;
+            }
+            self.end.advance();
+        }
+        self.end.release();
+        Ok(shown)
+    }
+
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        let len = frame.len();
+        let refusal = if len < ETHERNET_HEADER_BYTES {
+            TxRefusal::Runt { len }
+        } else if len > FRAME_BYTES_MAX {
+            TxRefusal::TooLong {
+                len,
+                max: FRAME_BYTES_MAX,
+            }
+        } else if !self.carrier {
+            TxRefusal::Down
+        } else if self.end.push(frame).is_err() {
+            // Its length is checked above, so want of room is the only reason left.
+            TxRefusal::Full
+        } else {
+            self.tally.taken(len);
+            return Ok(());
+        };
+        Err(self.tally.refused(refusal))
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.end.publish();
+        Ok(())
+    }
+
+    fn tx_space(&mut self) -> usize {
+        if self.carrier {
+            (self.end.free_bytes() / FRAME_ROOM_BYTES) as usize
+        } else {
+            0
+        }
+    }
+
+    fn tx_idle(&mut self) -> bool {
+        self.end.is_idle()
+    }
+
+    fn wait_fds(&self) -> Vec<RawFd> {
+        if self.end.peer_gone() {
+            // It would be readable for ever.
+            return Vec::new();
+        }
+        vec![self.end.as_fd().as_raw_fd()]
+    }
+
+    fn prepare_sleep(&mut self) -> bool {
+        self.end.prepare_sleep(self.carrier) || self.end.violation().is_some()
+    }
+
+    fn finish_sleep(&mut self) {
+        self.end.finish_sleep();
+    }
+
+    fn counters(&self) -> PortCounters {
+        self.tally.with_drops(vec![
+            ("port_disabled", self.dropped_down),
+            ("peer_violation", self.violations),
+        ])
+    }
+
+    fn steer(&mut self, _change: &SteerChange) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
+        self.enabled = enabled;
+        self.end.set_enabled(enabled);
+        self.look();
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, _up: bool) {}
+
+    fn carrier(&self) -> bool {
+        self.carrier
+    }
+}

@@ -1,0 +1,167 @@
+//! Four nodes in a square, each with two lanes and one cable on each: everybody knows everybody, whatever fails.
+
+use std::path::Path;
+
+use covalent_api::{
+    event::EventKind,
+    request::{Reply, Request},
+    status::{FarNodeStatus, NodeStatus},
+};
+
+use super::{
+    client::Client,
+    node::{Node, eventually},
+};
+
+/// The corners in turn, and the cables between them: `ab` joins lane 0 of `a` with lane 1 of `b`, and so on.
+const CORNERS: [&str; 4] = ["a", "b", "c", "d"];
+const CABLES: [&str; 4] = ["ab", "bc", "cd", "da"];
+
+/// One corner, not started.
+fn corner(dir: &Path, at: usize) -> Node {
+    let cables = [CABLES[at], CABLES[(at + 3) % 4]];
+    let mut node = Node::new(dir, CORNERS[at], &cables, "[[lane]]\n[[lane]]\n");
+    node.config.port[1].lane = 1;
+    node
+}
+
+fn square(dir: &Path) -> [Node; 4] {
+    let nodes = [0, 1, 2, 3].map(|at| corner(dir, at).start());
+    for node in &nodes {
+        eventually("everybody knows everybody", || {
+            reached(&node.status()).len() == 3
+        });
+    }
+    nodes
+}
+
+/// Names and ports of the nodes that are reached.
+fn reached(status: &NodeStatus) -> Vec<(String, String)> {
+    let reached = |node: &&FarNodeStatus| node.standing == "reached" && node.name.is_some();
+    let mut nodes: Vec<_> = (status.nodes.iter())
+        .filter(reached)
+        .map(|node| {
+            let port = node.port.clone().expect("a way leads over a port");
+            (node.name.clone().expect("it has one"), port)
+        })
+        .collect();
+    nodes.sort();
+    nodes
+}
+
+fn way(node: &Node, to: &str) -> Option<String> {
+    let nodes = reached(&node.status());
+    let found = nodes.into_iter().find(|(name, _)| name == to);
+    found.map(|(_, port)| port)
+}
+
+/// The next event about a node's being reached.
+fn next(subscriber: &mut Client) -> (bool, String) {
+    loop {
+        let Some((Reply::Event(event), _)) = subscriber.receive() else {
+            panic!("an event")
+        };
+        match event.kind {
+            EventKind::NodeReachable {
+                name, hops, port, ..
+            } => {
+                assert!(hops > 0 && !port.is_empty());
+                return (true, name);
+            }
+            EventKind::NodeUnreachable { name, .. } => return (false, name),
+            EventKind::FabricProblem { reason, .. } => panic!("{reason}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn all_know_all_by_name_and_a_pulled_cable_changes_only_the_way() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [a, b, c, d] = &square(dir.path());
+    for (node, name) in [a, b, c, d].into_iter().zip(CORNERS) {
+        let status = node.status();
+        let known: Vec<_> = reached(&status).into_iter().map(|(name, _)| name).collect();
+        let others: Vec<_> = CORNERS.into_iter().filter(|other| *other != name).collect();
+        assert_eq!(known, others);
+        let fabric = status.fabric.expect("it takes part");
+        assert_eq!((fabric.reached, fabric.lost), (3, 0));
+        // The neighbour on lane 1's cable: to lane 1, over the cable to its lane 0.
+        let hops: Vec<_> = status.nodes.iter().filter_map(|node| node.hops).collect();
+        assert!(
+            hops.len() == 3 && hops.iter().all(|hops| (1..=4).contains(hops)),
+            "{hops:?}"
+        );
+    }
+    eventually("neighbours are reached over their own cables", || {
+        way(a, "b").as_deref() == Some("ab") && way(a, "d").as_deref() == Some("da")
+    });
+
+    let mut subscriber = a.client();
+    subscriber.done(&Request::Subscribe);
+    let set = |enabled| Request::SetPort {
+        port: "ab".into(),
+        enabled,
+    };
+    a.client().done(&set(false));
+    eventually("the way leads round the square", || {
+        way(a, "b").as_deref() == Some("da") && way(b, "a").as_deref() == Some("bc")
+    });
+    a.client().done(&set(true));
+    eventually("the shorter way is taken again", || {
+        way(a, "b").as_deref() == Some("ab") && way(b, "a").as_deref() == Some("ab")
+    });
+    let fabric = a.status().fabric.expect("it takes part");
+    assert!(fabric.repairs.values().sum::<u64>() > 0, "{fabric:?}");
+    assert_eq!(reached(&a.status()).len(), 3);
+}
+
+#[test]
+fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [a, b, mut c, d] = square(dir.path());
+    let mut subscribers = [&a, &b, &d].map(|node| {
+        let mut client = node.client();
+        client.done(&Request::Subscribe);
+        client
+    });
+    c.daemon.take().expect("it runs").stop();
+    for subscriber in &mut subscribers {
+        assert_eq!(next(subscriber), (false, "c".to_owned()));
+    }
+    for node in [&a, &b, &d] {
+        eventually("it is shown as lost, or forgotten", || {
+            let status = node.status();
+            let fabric = status.fabric.as_ref().expect("it takes part");
+            fabric.reached == 2
+                && status
+                    .nodes
+                    .iter()
+                    .all(|node| node.name.as_deref() != Some("c") || node.standing == "lost")
+        });
+    }
+    let c = c.start();
+    for subscriber in &mut subscribers {
+        assert_eq!(next(subscriber), (true, "c".to_owned()));
+    }
+    eventually("it knows all others again", || {
+        reached(&c.status()).len() == 3
+    });
+}
+
+#[test]
+fn who_takes_no_part_knows_nobody_and_joins_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let lanes = "[fabric]\nenabled = false\n[[lane]]\n[[lane]]\n";
+    let outside = Node::new(dir.path(), "a", &["ab"], lanes).start();
+    let inside = Node::new(dir.path(), "b", &["ab"], "").start();
+    eventually("the link is up", || {
+        inside.status().links.iter().all(|link| link.state == "up")
+    });
+    let status = outside.status();
+    assert_eq!((status.fabric, status.nodes), (None, Vec::new()));
+    assert_eq!(status.ports.len(), 1, "lanes are not joined");
+    let status = inside.status();
+    let fabric = status.fabric.expect("it takes part");
+    assert_eq!((fabric.reached, fabric.lost), (0, 0));
+}
