@@ -36,6 +36,8 @@ pub struct VerdictBrief {
     pub objections: Vec<Objection>,
     /// Keys whose value is another one, if it was taken.
     pub changed: Vec<String>,
+    /// Who is affected by it and may not know, for people: pipes whose port goes or is opened again, if it was taken.
+    pub beware: Vec<String>,
 }
 
 /// Why an offer was refused.
@@ -79,6 +81,26 @@ pub struct PortHeld {
     pub open: bool,
     /// The epoch of its link, if that is up.
     pub link_epoch: Option<u32>,
+    /// What its interface was when it was opened; absent for a port that has none, or no device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<PortFacts>,
+}
+
+/// What the network interface of a port was when the port was opened: if it is something else now, the port is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortFacts {
+    /// Index in the daemon's network namespace. An interface that is made again has another.
+    pub index: u32,
+    /// Its hardware address, for example `02:00:00:00:00:01`.
+    pub address: String,
+    /// Its MTU in bytes.
+    pub mtu_bytes: u32,
+    /// Receive queues that the port has.
+    pub queues: u32,
+    /// Those are all, because the port is configured to have all.
+    pub all_queues: bool,
+    /// The port's XDP program, as `bpftool prog` counts.
+    pub program_id: u32,
 }
 
 /// Something that stands in the way of a configuration.

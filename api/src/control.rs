@@ -56,6 +56,9 @@ pub enum ControlReply {
         epoch: u64,
         /// Keys whose value is another one; empty: the file said what was in force.
         changed: Vec<KeyChange>,
+        /// Who is affected and may not know, for people: pipes whose port went or was opened again.
+        #[serde(default)]
+        beware: Vec<String>,
     },
     /// To [`ControlRequest::Reload`]: nothing was changed.
     NotReloaded {

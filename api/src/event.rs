@@ -72,6 +72,11 @@ pub enum EventKind {
         /// What ceased to exist, and what to do.
         reason: String,
     },
+    /// A port was opened while the daemon runs: it came, returned, or was opened again.
+    PortOpened {
+        /// Name of the port.
+        port: String,
+    },
     /// Another node can be reached, directly or over others: for the first time, again, or under another name.
     NodeReachable {
         /// Its GUID.

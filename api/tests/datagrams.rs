@@ -161,6 +161,7 @@ fn events() -> impl Strategy<Value = Event> {
         text.prop_map(|port| EventKind::LinkRefusalOver { port }),
         (text, any::<bool>()).prop_map(|(port, up)| EventKind::Carrier { port, up }),
         (text, text).prop_map(|(port, reason)| EventKind::PortAbsent { port, reason }),
+        text.prop_map(|port| EventKind::PortOpened { port }),
         (guids(), text, any::<u16>(), text).prop_map(|(guid, name, hops, port)| {
             EventKind::NodeReachable {
                 guid,

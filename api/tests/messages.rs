@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
-    agreement::{LaneHeld, Objection, PortHeld, RefusalBrief, VerdictBrief},
+    agreement::{LaneHeld, Objection, PortFacts, PortHeld, RefusalBrief, VerdictBrief},
     config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
@@ -116,6 +116,7 @@ fn replies_and_events_survive() {
             port: "p0".into(),
             reason: "interface `eth1` was removed".into(),
         },
+        EventKind::PortOpened { port: "p0".into() },
         EventKind::Attached {
             session: 1,
             pid: 2,
@@ -187,6 +188,14 @@ fn replies_and_events_survive() {
                     name: "p0".into(),
                     open: true,
                     link_epoch: Some(2),
+                    facts: Some(PortFacts {
+                        index: 4,
+                        address: "02:00:00:00:00:01".into(),
+                        mtu_bytes: 1500,
+                        queues: 2,
+                        all_queues: true,
+                        program_id: 77,
+                    }),
                 }],
             }],
             objections: vec![Objection {
@@ -194,6 +203,7 @@ fn replies_and_events_survive() {
                 message: "no".into(),
             }],
             changed: Vec::new(),
+            beware: vec!["2 pipes of session 7 send on `p1`".into()],
         })),
     ];
     all.extend(events.map(|kind| {
@@ -286,6 +296,7 @@ fn control_messages_survive() {
                 to: "nothing".into(),
                 effect: Effect::LiveForNew,
             }],
+            beware: vec!["a pipe waits".into()],
         },
         ControlReply::NotReloaded {
             problems: vec!["a:1:2: `link.slots`: no".into()],

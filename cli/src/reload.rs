@@ -28,16 +28,23 @@ pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
             .control_socket_path(),
     };
     match ask(&socket)? {
-        ControlReply::Reloaded { epoch, changed } if changed.is_empty() => {
+        ControlReply::Reloaded { epoch, changed, .. } if changed.is_empty() => {
             output::line(&format!(
                 "nothing to change: the file says what is in force under epoch {epoch}"
             ))?;
             Ok(ExitCode::SUCCESS)
         }
-        ControlReply::Reloaded { epoch, changed } => {
+        ControlReply::Reloaded {
+            epoch,
+            changed,
+            beware,
+        } => {
             output::line(&format!("in force under epoch {epoch}:"))?;
             for change in &changed {
                 output::line(&format!("  {}", told(change)))?;
+            }
+            for beware in &beware {
+                output::line(&format!("beware: {beware}"))?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -61,6 +68,7 @@ fn told(change: &KeyChange) -> String {
     let since = match effect {
         Effect::Live => "",
         Effect::LiveForNew => ", for what is opened from now on",
+        Effect::Port => ", while all other ports run",
         Effect::ByControl => ", by covalent-control",
         Effect::Restart => ", at the next start of covalentd",
     };

@@ -121,7 +121,15 @@ async fn reload(channel: &Channel, knowledge: &Knowledge) -> ControlReply {
         return refused("this control was started without a file".to_owned());
     };
     match agreement.reload().await {
-        Reloaded::Taken { epoch, changed } => ControlReply::Reloaded { epoch, changed },
+        Reloaded::Taken {
+            epoch,
+            changed,
+            beware,
+        } => ControlReply::Reloaded {
+            epoch,
+            changed,
+            beware,
+        },
         Reloaded::Refused { problems } => ControlReply::NotReloaded { problems },
     }
 }

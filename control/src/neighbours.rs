@@ -87,6 +87,7 @@ impl Neighbours {
             | EventKind::LinkRefusalOver { .. }
             | EventKind::Carrier { .. }
             | EventKind::PortAbsent { .. }
+            | EventKind::PortOpened { .. }
             | EventKind::NodeReachable { .. }
             | EventKind::NodeUnreachable { .. }
             | EventKind::FabricProblem { .. }

@@ -36,6 +36,8 @@ pub enum InterfaceChange {
     Removed {
         /// Name of the interface.
         interface: String,
+        /// Index that it had: another one of that name has another.
+        index: u32,
     },
 }
 
@@ -61,6 +63,14 @@ impl CarrierWatch {
         };
         watch.request_all()?;
         Ok(watch)
+    }
+
+    /// Asks for the state of every interface once more.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn look_again(&mut self) -> io::Result<()> {
+        self.request_all()
     }
 
     /// Reads what came and shows each change to `visit`.
@@ -133,6 +143,7 @@ fn change(message: RouteNetlinkMessage) -> Option<InterfaceChange> {
             })
         }
         RouteNetlinkMessage::DelLink(link) => Some(InterfaceChange::Removed {
+            index: link.header.index,
             interface: interface_name(link)?,
         }),
         _ => None,

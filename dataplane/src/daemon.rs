@@ -8,7 +8,7 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, ConfigError, PORTS_MAX, PortConfig},
+    config::{Config, ConfigError},
     guid::Guid,
 };
 use covalent_pipe::seqpacket::Listener;
@@ -201,10 +201,11 @@ impl Daemon {
         let (lanes, links) = lanes(&config, &identity, held, ports)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
+        // Before they are given up, for it keeps one more.
+        let opener = Opener::start(privileges).map_err(no_thread)??;
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
-        let opener = Opener::start().map_err(no_thread)?;
-        let agreements = Agreements::new(&config, text, held, links.len() as u32, opener);
+        let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
 
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
@@ -399,7 +400,7 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
     let mut table = PortTable::default();
     let mut numbers = Vec::with_capacity(config.port.len());
     for port in &config.port {
-        numbers.push(table.add(port).ok_or_else(|| no_number(port))?);
+        numbers.push(table.add(port)?);
     }
     let mut lanes: Vec<Vec<NewPort>> = config.lane.iter().map(|_| Vec::new()).collect();
     for (lane, ports) in (0..).zip(&mut lanes) {
@@ -410,16 +411,7 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
             .filter(|(_, port)| port.lane == lane)
         {
             let port = port::open(port_config, &config.dataplane, &config.link, &mut memory)?;
-            let info = port.info();
-            info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
-            if let Some(faults) = &port_config.faults {
-                warn!(
-                    port = info.name,
-                    ?faults,
-                    "this port damages its frames on purpose"
-                );
-            }
-            table.set_frame_bytes_max(number, info.frame_bytes_max);
+            table.opened(number, &*port);
             ports.push(NewPort::new(number, port_config, port));
         }
     }
@@ -427,14 +419,6 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
         new_port::join(&mut lanes)?;
     }
     Ok((lanes, table))
-}
-
-fn no_number(port: &PortConfig) -> PortError {
-    PortError::Setup {
-        port: port.name.clone(),
-        problem: format!("lane {} has had {PORTS_MAX} ports in its life", port.lane),
-        remedy: "restart covalentd to forget removed ports".to_owned(),
-    }
 }
 
 fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {

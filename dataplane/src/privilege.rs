@@ -15,6 +15,9 @@ const KEPT: [Capability; 4] = [
     Capability::CAP_IPC_LOCK,
 ];
 
+/// What opening an AF_XDP port later needs beside those that are kept: its XDP program is loaded and verified with it. One thread has it.
+const OF_OPENER: Capability = Capability::CAP_PERFMON;
+
 /// Packet memory below this many bytes of lockable memory is likely to be refused to a process without `CAP_IPC_LOCK`.
 const MEMLOCK_BYTES_WANTED: u64 = 64 << 20;
 
@@ -37,15 +40,36 @@ pub struct PrivilegeError(#[from] caps::errors::CapsError);
 /// # Errors
 /// [`PrivilegeError`] if the kernel refused.
 pub fn apply(privileges: Privileges) -> Result<(), PrivilegeError> {
+    keep_only(privileges, |capability| KEPT.contains(capability))
+}
+
+/// As [`apply`], for the thread that opens ports while the node runs. The threads that it starts give up by [`forgo_opening`] what they do not need.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_to_opener(privileges: Privileges) -> Result<(), PrivilegeError> {
+    keep_only(privileges, |capability| {
+        KEPT.contains(capability) || *capability == OF_OPENER
+    })
+}
+
+/// Gives up, for the calling thread, what only the opener needs.
+pub fn forgo_opening() {
+    // Whoever does not have it has nothing to give up; nobody is refused to.
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        let _ = caps::drop(None, set, OF_OPENER);
+    }
+}
+
+fn keep_only(
+    privileges: Privileges,
+    is_kept: impl Fn(&Capability) -> bool,
+) -> Result<(), PrivilegeError> {
     if privileges == Privileges::Keep {
         return Ok(());
     }
     let permitted = caps::read(None, CapSet::Permitted)?;
-    let kept: CapsHashSet = permitted
-        .iter()
-        .copied()
-        .filter(|capability| KEPT.contains(capability))
-        .collect();
+    let kept: CapsHashSet = permitted.iter().copied().filter(is_kept).collect();
     if kept == permitted {
         return Ok(());
     }
@@ -93,18 +117,35 @@ mod tests {
 
     use super::*;
 
+    /// What a thread has left that does this. Capabilities belong to threads: this one's end with it.
+    fn left(does: impl FnOnce() + Send + 'static) -> CapsHashSet {
+        let thread = thread::spawn(|| {
+            does();
+            caps::read(None, CapSet::Permitted).unwrap()
+        });
+        thread.join().unwrap()
+    }
+
     #[test]
     fn a_thread_that_gave_up_keeps_nothing_else() {
-        // Capabilities belong to threads: this one's end with it.
-        let left = thread::spawn(|| {
-            apply(Privileges::Drop).unwrap();
-            caps::read(None, CapSet::Effective).unwrap()
-        });
+        let left = left(|| apply(Privileges::Drop).unwrap());
+        assert!(left.iter().all(|capability| KEPT.contains(capability)));
+    }
+
+    #[test]
+    fn the_opener_keeps_one_more_and_those_that_it_starts_do_not() {
+        let before = caps::read(None, CapSet::Permitted).unwrap();
+        let opener = left(|| apply_to_opener(Privileges::Drop).unwrap());
         assert!(
-            left.join()
-                .unwrap()
+            opener
                 .iter()
-                .all(|capability| KEPT.contains(capability))
+                .all(|it| KEPT.contains(it) || *it == OF_OPENER)
         );
+        assert_eq!(opener.contains(&OF_OPENER), before.contains(&OF_OPENER));
+        let started = left(|| {
+            apply_to_opener(Privileges::Drop).unwrap();
+            forgo_opening();
+        });
+        assert!(started.iter().all(|capability| KEPT.contains(capability)));
     }
 }

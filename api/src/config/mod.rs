@@ -50,7 +50,7 @@ pub use self::{
     },
     place::place,
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},
-    reload::{Effect, KeyChange, changes},
+    reload::{Effect, KeyChange, changes, is_same_port},
     rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};

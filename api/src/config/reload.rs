@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::{Config, PortKind};
+use super::{Config, FaultsConfig, PortConfig, PortKind};
 
 /// A key whose value is another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub enum Effect {
     Live,
     /// It holds for what is opened from then on: connections, sessions, pipes.
     LiveForNew,
+    /// That port is opened, closed, or opened again, while the others run. Its pipes wait as with a pulled cable, and its link comes up under a later epoch.
+    Port,
     /// The control process does it.
     ByControl,
     /// It is read at the daemon's start only.
@@ -40,13 +42,15 @@ const NOTHING: &str = "nothing";
 /// Longest value that is shown, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// Every key whose value differs, in the order of its path. All rules of `[[steer]]` count as one key, for their order means nothing.
+/// Every key whose value differs, in the order of its path. All rules of `[[steer]]` count as one key, for their order means nothing. Nor does that of
+/// ports: each is compared with the one of its name, and one that went is told under the key `port`.
 #[must_use]
 pub fn changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
     let mut found = Vec::new();
     let (mut before, mut after) = (tables(now), tables(wanted));
     for table in [&mut before, &mut after] {
         table.remove("steer");
+        table.remove("port");
     }
     compare("", &Value::Table(before), &Value::Table(after), &mut found);
     if !same_rules(now, wanted) {
@@ -65,8 +69,76 @@ pub fn changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
             to,
         })
         .collect();
+    changes.extend(port_changes(now, wanted));
     changes.sort_by(|a, b| a.key.cmp(&b.key));
     changes
+}
+
+/// Whether a port that is open as `now` says is what `wanted` says, but for what it does to its own frames from now on.
+#[must_use]
+pub fn is_same_port(now: &PortConfig, wanted: &PortConfig) -> bool {
+    let whatever_rates = |port: &PortConfig| PortConfig {
+        faults: port.faults.map(|faults| FaultsConfig {
+            seed: faults.seed,
+            ..FaultsConfig::default()
+        }),
+        ..port.clone()
+    };
+    whatever_rates(now) == whatever_rates(wanted)
+}
+
+fn port_changes(now: &Config, wanted: &Config) -> Vec<KeyChange> {
+    let named = |name: &str| now.port.iter().find(|port| port.name == name);
+    let mut changes = Vec::new();
+    for (at, port) in wanted.port.iter().enumerate() {
+        let path = format!("port[{at}]");
+        let Some(before) = named(&port.name) else {
+            changes.push(KeyChange {
+                key: path,
+                from: NOTHING.to_owned(),
+                to: format!("`{}`", port.name),
+                effect: effect_on(&port.kind),
+            });
+            continue;
+        };
+        let mut found = Vec::new();
+        compare(&path, &table(before), &table(port), &mut found);
+        changes.extend(found.into_iter().map(|(key, from, to)| {
+            KeyChange {
+                effect: match effect(&key, now) {
+                    Effect::Port => [&before.kind, &port.kind]
+                        .map(effect_on)
+                        .into_iter()
+                        .find(|effect| *effect == Effect::Restart)
+                        .unwrap_or(Effect::Port),
+                    other => other,
+                },
+                key,
+                from,
+                to,
+            }
+        }));
+    }
+    let goes = |port: &&PortConfig| wanted.port.iter().all(|other| other.name != port.name);
+    changes.extend(now.port.iter().filter(goes).map(|port| KeyChange {
+        key: "port".to_owned(),
+        from: format!("`{}`", port.name),
+        to: NOTHING.to_owned(),
+        effect: effect_on(&port.kind),
+    }));
+    changes
+}
+
+/// What it takes to open or close a port of that kind: DPDK is set up once for the process, with the devices that it has then.
+const fn effect_on(kind: &PortKind) -> Effect {
+    match kind {
+        PortKind::Dpdk { .. } => Effect::Restart,
+        PortKind::AfXdp { .. } | PortKind::Cable { .. } | PortKind::Pcap { .. } => Effect::Port,
+    }
+}
+
+fn table(port: &PortConfig) -> Value {
+    Value::try_from(port).unwrap_or(Value::Table(Table::new()))
 }
 
 /// What it takes to change the value of `key` in `config`.
@@ -95,7 +167,7 @@ fn known_effect(plain: &str) -> Option<Effect> {
         | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
         "control.metrics_listen" | "control.bring_up" => Effect::ByControl,
         "node.name" | "node.runtime_dir" | "node.state_dir" => Effect::Restart,
-        "lane" | "port" | "link.ethertype" | "link.slots" => Effect::Restart,
+        "lane" | "link.ethertype" | "link.slots" => Effect::Restart,
         "fabric.enabled" | "fabric.roots_max" | "fabric.paths" | "fabric.transits" => {
             Effect::Restart
         }
@@ -104,7 +176,7 @@ fn known_effect(plain: &str) -> Option<Effect> {
         rates if rates.starts_with("port.faults.rx.") || rates.starts_with("port.faults.tx.") => {
             Effect::Live
         }
-        port if port.starts_with("port.") => Effect::Restart,
+        port if port.starts_with("port.") => Effect::Port,
         dpdk if dpdk.starts_with("dpdk.") => Effect::Restart,
         _ => return None,
     })
@@ -216,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_key_has_an_effect() {
-        let mut keys = vec!["lane".to_owned(), "port".to_owned()];
+        let mut keys = vec!["lane".to_owned()];
         let mut table = tables(&config(TEXT));
         table.remove("steer");
         leaves("", &Value::Table(table), &mut keys);
@@ -253,7 +325,31 @@ mod tests {
                 "port[0].path",
                 "\"/x\"",
                 "\"/w\"",
+                Effect::Port,
+            ),
+            (
+                "device = \"net_null0\"",
+                "device = \"net_null0\"\nring_slots = 64",
+                "port[2].ring_slots",
+                "2048",
+                "64",
                 Effect::Restart,
+            ),
+            (
+                "name = \"p3\"",
+                "name = \"p3\"\nlane = 1",
+                "port[3].lane",
+                "0",
+                "1",
+                Effect::Port,
+            ),
+            (
+                "[port.faults.rx]\ndrop_per_100k = 1\n",
+                "",
+                "port[0].faults",
+                "{ seed = 0, rx = { drop_per_100k = 1, corrupt_per_100k = 0, d…",
+                NOTHING,
+                Effect::Port,
             ),
             (
                 "drop_per_100k = 1",
@@ -324,6 +420,57 @@ mod tests {
         assert_ne!(behind.steer, before.steer);
         assert_eq!(changes(&behind, &before), []);
         assert_eq!(changes(&config(TEXT), &before).len(), 1);
+    }
+
+    #[test]
+    fn a_port_is_compared_with_the_one_of_its_name() {
+        let port = |name: &str, path: &str| {
+            format!("[[port]]\nname = \"{name}\"\nkind = \"cable\"\npath = \"{path}\"\n")
+        };
+        let file = |ports: &[String]| config(&format!("[node]\nname = \"a\"\n{}", ports.concat()));
+        let (a, b, c) = (port("a", "/a"), port("b", "/b"), port("c", "/c"));
+        let now = file(&[a.clone(), b.clone(), c.clone()]);
+        // In another order.
+        assert_eq!(changes(&now, &file(&[c.clone(), a, b.clone()])), []);
+        // One goes, one comes, and one is another one.
+        let wanted = file(&[port("d", "/a"), c, port("b", "/e")]);
+        let told: Vec<_> = changes(&now, &wanted)
+            .into_iter()
+            .map(|change| (change.key, change.from, change.to, change.effect))
+            .collect();
+        let change = |key: &str, from: &str, to: &str| {
+            (key.to_owned(), from.to_owned(), to.to_owned(), Effect::Port)
+        };
+        assert_eq!(
+            told,
+            [
+                change("port", "`a`", NOTHING),
+                change("port[0]", NOTHING, "`d`"),
+                change("port[2].path", "\"/b\"", "\"/e\""),
+            ]
+        );
+        assert!(is_same_port(&now.port[2], &wanted.port[1]));
+        assert!(!is_same_port(&now.port[1], &wanted.port[2]));
+    }
+
+    #[test]
+    fn what_a_port_does_to_its_frames_makes_it_no_other_port() {
+        let now = config(TEXT);
+        let port = |text: &str, to: &str| config(&TEXT.replacen(text, to, 1)).port.remove(0);
+        let damaging = &now.port[0];
+        assert!(is_same_port(
+            damaging,
+            &port("drop_per_100k = 1", "drop_per_100k = 7")
+        ));
+        assert!(!is_same_port(
+            damaging,
+            &port("[port.faults.rx]\ndrop_per_100k = 1\n", "")
+        ));
+        let seeded = port(
+            "[port.faults.rx]",
+            "[port.faults]\nseed = 3\n[port.faults.rx]",
+        );
+        assert!(!is_same_port(damaging, &seeded));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Keeper {
     wish: Option<Wished>,
     /// What the last verdict said stands in the way.
     objections: Vec<Objection>,
+    /// Who is affected by what it took.
+    beware: Vec<String>,
     complaint: String,
 }
 
@@ -70,6 +72,7 @@ impl Keeper {
             agreed: None,
             wish: None,
             objections: Vec::new(),
+            beware: Vec::new(),
             complaint: String::new(),
         }
     }
@@ -234,6 +237,10 @@ impl Keeper {
                         held: held(&answered.held),
                     };
                     self.objections = answered.objections;
+                    self.beware = answered.beware;
+                    for beware in &self.beware {
+                        warn!("{beware}");
+                    }
                     outputs.extend(self.hear(input));
                 }
                 Output::Note(note) => self.note(talk, note).await?,
@@ -353,6 +360,7 @@ impl Keeper {
         let _ = wish.who.send(Reloaded::Taken {
             epoch: held.epoch,
             changed: wish.changed,
+            beware: std::mem::take(&mut self.beware),
         });
         Ok(())
     }

@@ -37,6 +37,8 @@ pub enum Reloaded {
         epoch: u64,
         /// Keys whose value is another one.
         changed: Vec<KeyChange>,
+        /// Who is affected and may not know, for people.
+        beware: Vec<String>,
     },
     /// Nothing was changed.
     Refused {

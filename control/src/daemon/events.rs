@@ -110,6 +110,11 @@ impl Events {
                     error!(port, reason, "a port is gone");
                 });
             }
+            EventKind::PortOpened { port } => {
+                self.write(&format!("port {port} was opened"), || {
+                    info!(port, "a port was opened");
+                });
+            }
             EventKind::NodeReachable {
                 guid,
                 name,

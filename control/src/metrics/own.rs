@@ -55,7 +55,7 @@ impl Evidence {
 }
 
 /// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 15] = [
+const EVENTS: [&str; 16] = [
     "link_up",
     "link_down",
     "carrier",
@@ -71,6 +71,7 @@ const EVENTS: [&str; 15] = [
     "node_reachable",
     "node_unreachable",
     "fabric_problem",
+    "port_opened",
 ];
 
 /// How control and the daemon came to agree, or did not.
@@ -226,6 +227,7 @@ impl OwnMetrics {
             EventKind::NodeReachable { .. } => 12,
             EventKind::NodeUnreachable { .. } => 13,
             EventKind::FabricProblem { .. } => 14,
+            EventKind::PortOpened { .. } => 15,
         };
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }

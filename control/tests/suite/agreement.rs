@@ -220,6 +220,7 @@ fn verdict(held: HeldBrief, refused: Option<RefusalBrief>, objections: Vec<Objec
         lanes: Vec::new(),
         objections,
         changed: Vec::new(),
+        beware: vec!["2 pipes wait".to_owned()],
     }))
 }
 
@@ -264,9 +265,15 @@ fn an_edited_file_is_offered_whole_and_told_when_it_is_in_force() {
     let after = held(1, 8, &text);
     played.talk.say(&verdict(after, None, Vec::new()));
     let reply = reload.join().expect("an answer");
-    let ControlReply::Reloaded { epoch: 8, changed } = reply else {
+    let ControlReply::Reloaded {
+        epoch: 8,
+        changed,
+        beware,
+    } = reply
+    else {
         panic!("{reply:?}");
     };
+    assert_eq!(beware, ["2 pipes wait"]);
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].key, "dataplane.spin_us");
     assert_eq!(
@@ -277,8 +284,12 @@ fn an_edited_file_is_offered_whole_and_told_when_it_is_in_force() {
     running.wait_for(after);
     // Nobody is asked for what is in force.
     let reply = ask(&running.socket(), &ControlRequest::Reload);
-    let changed = Vec::new();
-    assert_eq!(reply, ControlReply::Reloaded { epoch: 8, changed });
+    let nothing = ControlReply::Reloaded {
+        epoch: 8,
+        changed: Vec::new(),
+        beware: Vec::new(),
+    };
+    assert_eq!(reply, nothing);
     assert!(played.talk.is_quiet());
 }
 

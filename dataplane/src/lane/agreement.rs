@@ -1,7 +1,8 @@
 //! Taking over another configuration: rules some in each round, the rest at one loop boundary.
 //!
 //! Packets, links and applications are served in each round; commands of clients wait. What the lane holds changes when it settles and at no other
-//! moment, and everything that can fail was done before that.
+//! moment, and everything that can fail was done before that. Ports come the same way: told every rule beside the others ([`super::fill`]), and put in when it
+//! settles. The lane closes none: what it lets go it gives to the host thread.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,10 +18,12 @@ use covalent_protocol::{
 
 use super::{
     Lane,
-    command::{Answer, Report},
+    command::{Answer, LaneObjection, Report, Stepped},
+    fill::Fill,
+    new_port::NewPort,
     policy::Policy,
 };
-use crate::flow::Toeplitz;
+use crate::{flow::Toeplitz, port::Port};
 
 /// Steps of one round: a rule looked at or changed on one port.
 const STEPS_PER_ROUND: usize = 64;
@@ -38,6 +41,8 @@ pub struct LaneWant {
     pub changed: Vec<Match>,
     /// Ports that damage their own frames, by number, and how from now on.
     pub faults: Vec<(u16, FaultsConfig)>,
+    /// Ports that are not configured any more, by number.
+    pub removed: Vec<u16>,
 }
 
 /// What a lane takes over at one loop boundary.
@@ -75,9 +80,20 @@ impl LaneTuning {
 pub(super) struct Taking {
     ticket: u64,
     want: Arc<LaneWant>,
-    /// Steps done: ports times matches.
+    /// Ports that come, the next one to be told something last.
+    waiting: Vec<Fill>,
+    /// Those of them that were told everything.
+    filled: Vec<Fill>,
+    /// Steps done with the ports that are there: ports times matches.
     done: usize,
     going: Going,
+}
+
+/// What can be settled.
+#[derive(Debug)]
+pub(super) struct Ready {
+    want: Arc<LaneWant>,
+    filled: Vec<Fill>,
 }
 
 #[derive(Debug)]
@@ -87,27 +103,22 @@ enum Going {
     /// Changing rules.
     Forward,
     /// Changing them back; with what could not be done, if that is why.
-    Back(Option<Blocked>),
+    Back(Option<LaneObjection>),
 }
 
-/// Why a step cannot be done.
-#[derive(Debug)]
-struct Blocked {
-    matches: Option<Match>,
-    reason: String,
-}
-
-impl From<Blocked> for Answer {
-    fn from(blocked: Blocked) -> Self {
-        Self::Objection {
-            matches: blocked.matches,
-            reason: blocked.reason,
-        }
-    }
+/// How a step ended, and which ports the lane lets go with it.
+fn stepped(
+    went: Result<LaneHeld, LaneObjection>,
+    ports: impl IntoIterator<Item = (u16, Box<dyn Port>)>,
+) -> Answer {
+    Answer::Stepped(Box::new(Stepped {
+        went,
+        ports: ports.into_iter().collect(),
+    }))
 }
 
 /// The slot's words for people, who are told the reason by others too.
-fn refused(refusal: Refusal) -> Answer {
+fn refused(refusal: Refusal) -> LaneObjection {
     let reason = match refusal {
         Refusal::Stale => "the lane holds something else than was believed",
         Refusal::NotLater => "the lane holds an epoch that is not earlier",
@@ -115,8 +126,9 @@ fn refused(refusal: Refusal) -> Answer {
             "the lane is taking something else over"
         }
     };
-    Answer::Objection {
+    LaneObjection {
         matches: None,
+        port: None,
         reason: reason.to_owned(),
     }
 }
@@ -125,23 +137,55 @@ impl Lane {
     /// Begins to look whether the lane could take `want`. `Some`: it is answered at once.
     pub(super) fn judge(&mut self, ticket: u64, want: Arc<LaneWant>) -> Option<Answer> {
         if let Err(refusal) = self.slot.judge(&want.offer) {
-            return Some(refused(refusal));
+            return Some(stepped(Err(refused(refusal)), []));
         }
-        self.begin_taking(ticket, want, Going::Judging)
+        self.begin_taking(ticket, want, Vec::new(), Going::Judging)
     }
 
-    /// Begins to take `want`. `Some`: it is answered at once.
-    pub(super) fn take(&mut self, ticket: u64, want: Arc<LaneWant>) -> Option<Answer> {
+    /// Gives ports back. What stands in their places keeps what is bound there.
+    pub(super) fn vacate(&mut self, offer: &Offer, ports: &[u16]) -> Answer {
+        if let Err(refusal) = self.slot.vacate(offer) {
+            return stepped(Err(refused(refusal)), []);
+        }
+        let slots = self.ports.iter_mut();
+        let taken_out: Vec<_> = slots
+            .filter(|slot| ports.contains(&slot.index))
+            .map(|slot| (slot.index, slot.take_out("it is being opened again")))
+            .collect();
+        stepped(Ok(self.view()), taken_out)
+    }
+
+    /// Begins to take `want`, with the ports that come. `Some`: it is answered at once.
+    pub(super) fn take(
+        &mut self,
+        ticket: u64,
+        want: Arc<LaneWant>,
+        ports: Vec<NewPort>,
+    ) -> Option<Answer> {
         if let Err(refusal) = self.slot.take(&want.offer) {
-            return Some(refused(refusal));
+            let ports = ports.into_iter().map(|new| (new.number, new.port));
+            return Some(stepped(Err(refused(refusal)), ports));
         }
-        self.begin_taking(ticket, want, Going::Forward)
+        let fills = ports.into_iter().map(|new| {
+            let has_place = self.has_place(new.number);
+            Fill::new(new, has_place)
+        });
+        let fills = fills.collect();
+        self.begin_taking(ticket, want, fills, Going::Forward)
     }
 
-    fn begin_taking(&mut self, ticket: u64, want: Arc<LaneWant>, going: Going) -> Option<Answer> {
+    fn begin_taking(
+        &mut self,
+        ticket: u64,
+        want: Arc<LaneWant>,
+        waiting: Vec<Fill>,
+        going: Going,
+    ) -> Option<Answer> {
         self.taking = Some(Taking {
             ticket,
             want,
+            waiting,
+            filled: Vec::new(),
             done: 0,
             going,
         });
@@ -151,13 +195,15 @@ impl Lane {
     /// Begins to change back what was made ready. `Some`: it is answered at once.
     pub(super) fn undo(&mut self, ticket: u64, epoch: u64) -> Option<Answer> {
         let ready = self.ready.take();
-        let (true, Some(want)) = (self.slot.undo(epoch), ready) else {
-            return Some(Answer::Done);
+        let (true, Some(Ready { want, filled })) = (self.slot.undo(epoch), ready) else {
+            return Some(stepped(Ok(self.view()), []));
         };
         let done = self.steps(&want);
         self.taking = Some(Taking {
             ticket,
             want,
+            waiting: Vec::new(),
+            filled,
             done,
             going: Going::Back(None),
         });
@@ -189,42 +235,75 @@ impl Lane {
     fn take_step(&mut self, taking: &mut Taking) -> Option<Answer> {
         let want = Arc::clone(&taking.want);
         if let Going::Back(_) = taking.going {
-            let Some(step) = taking.done.checked_sub(1) else {
-                self.slot.undone();
-                let Going::Back(blocked) = std::mem::replace(&mut taking.going, Going::Judging)
-                else {
-                    return Some(Answer::Done);
-                };
-                return Some(blocked.map_or(Answer::Done, Answer::from));
-            };
-            taking.done = step;
-            let policy = Arc::clone(&self.settings.policy);
-            // It was in force before, and its place is free again: a kernel below that refuses it now is beyond use.
-            let _ = self.reconcile(&want, step, &policy);
-            return None;
-        }
-        if taking.done == self.steps(&want) {
-            if let Going::Forward = taking.going {
-                self.slot.ready();
-                self.ready = Some(want);
-            }
-            return Some(Answer::Held(Box::new(self.view())));
+            return self.step_back(taking, &want);
         }
         let step = taking.done;
-        taking.done += 1;
-        let blocked = match taking.going {
-            Going::Judging => self.look_for_pipe(&want, step),
-            _ => self
-                .look_for_pipe(&want, step)
-                .and_then(|()| self.reconcile(&want, step, &want.policy)),
+        let blocked = match &taking.going {
+            // The ports that come first: as long as they are told, nothing has changed for those that are there.
+            Going::Forward if !taking.waiting.is_empty() => {
+                self.tell_next(&mut taking.waiting, &mut taking.filled, &want.policy)
+            }
+            going if step == self.steps(&want) => {
+                if let Going::Forward = going {
+                    self.slot.ready();
+                    self.ready = Some(Ready {
+                        want,
+                        filled: std::mem::take(&mut taking.filled),
+                    });
+                }
+                return Some(stepped(Ok(self.view()), []));
+            }
+            Going::Judging => {
+                taking.done += 1;
+                self.look_for_pipe(&want, step)
+            }
+            _ => {
+                taking.done += 1;
+                self.look_for_pipe(&want, step)
+                    .and_then(|()| self.reconcile(&want, step, &want.policy))
+            }
         };
         let Err(blocked) = blocked else { return None };
         if let Going::Judging = taking.going {
-            return Some(blocked.into());
+            return Some(stepped(Err(blocked), []));
         }
         self.slot.fail();
         taking.going = Going::Back(Some(blocked));
         None
+    }
+
+    /// One step back.
+    fn step_back(&mut self, taking: &mut Taking, want: &LaneWant) -> Option<Answer> {
+        if let Some(step) = taking.done.checked_sub(1) {
+            taking.done = step;
+            let policy = Arc::clone(&self.settings.policy);
+            // It was in force before, and its place is free again: a kernel below that refuses it now is beyond use.
+            let _ = self.reconcile(want, step, &policy);
+            return None;
+        }
+        self.slot.undone();
+        let blocked = match std::mem::replace(&mut taking.going, Going::Judging) {
+            Going::Back(blocked) => blocked,
+            Going::Judging | Going::Forward => None,
+        };
+        let fills = taking.waiting.drain(..).chain(taking.filled.drain(..));
+        let ports: Vec<_> = fills.map(Fill::into_port).collect();
+        Some(stepped(blocked.map_or_else(|| Ok(self.view()), Err), ports))
+    }
+
+    /// Tells the next port that comes one thing more.
+    fn tell_next(
+        &self,
+        waiting: &mut Vec<Fill>,
+        filled: &mut Vec<Fill>,
+        policy: &Policy,
+    ) -> Result<(), LaneObjection> {
+        if let Some(fill) = waiting.last_mut()
+            && fill.step(policy, &self.core)?
+        {
+            filled.extend(waiting.pop());
+        }
+        Ok(())
     }
 
     /// Port and match of a step.
@@ -234,7 +313,7 @@ impl Lane {
     }
 
     /// A rule that keeps frames from pipes is not put over one.
-    fn look_for_pipe(&self, want: &LaneWant, step: usize) -> Result<(), Blocked> {
+    fn look_for_pipe(&self, want: &LaneWant, step: usize) -> Result<(), LaneObjection> {
         let Some((at, matches)) = self.place_of(want, step) else {
             return Ok(());
         };
@@ -246,8 +325,9 @@ impl Lane {
             return Ok(());
         };
         let (number, session) = self.core.name_of(pipe);
-        Err(Blocked {
+        Err(LaneObjection {
             matches: Some(matches.clone()),
+            port: None,
             reason: format!(
                 "pipe {number} of session {session} is bound to `{matches}` on port `{}`: end that application or leave the rule out",
                 slot.port.info().name
@@ -255,14 +335,20 @@ impl Lane {
         })
     }
 
-    fn reconcile(&mut self, want: &LaneWant, step: usize, policy: &Policy) -> Result<(), Blocked> {
+    fn reconcile(
+        &mut self,
+        want: &LaneWant,
+        step: usize,
+        policy: &Policy,
+    ) -> Result<(), LaneObjection> {
         let Some((at, matches)) = self.place_of(want, step) else {
             return Ok(());
         };
         let slot = &mut self.ports[at];
         let changed = slot.reconcile(matches, policy);
-        changed.map_err(|error| Blocked {
+        changed.map_err(|error| LaneObjection {
             matches: Some(matches.clone()),
+            port: None,
             reason: error.to_string(),
         })
     }
@@ -270,8 +356,8 @@ impl Lane {
     /// Holds what was made ready, from this loop boundary on.
     pub(super) fn settle(&mut self, epoch: u64) -> Answer {
         let ready = self.ready.take();
-        let (true, Some(want)) = (self.slot.settle(epoch), ready) else {
-            return refused(Refusal::Stale);
+        let (true, Some(Ready { want, filled })) = (self.slot.settle(epoch), ready) else {
+            return stepped(Err(refused(Refusal::Stale)), []);
         };
         let tuning = &want.tuning;
         self.settings.idle = tuning.idle;
@@ -279,6 +365,15 @@ impl Lane {
         self.settings.pace = tuning.pace;
         self.settings.toeplitz = tuning.toeplitz.clone();
         self.settings.policy = Arc::clone(&want.policy);
+        let mut left: Vec<_> = filled
+            .into_iter()
+            .filter_map(|fill| self.place(fill))
+            .collect();
+        for slot in &mut self.ports {
+            if want.removed.contains(&slot.index) && std::mem::take(&mut slot.is_configured) {
+                left.push((slot.index, slot.take_out("it is not configured any more")));
+            }
+        }
         self.idler.tune(tuning.idle, tuning.spin);
         self.node
             .set_patience(tuning.silent_paces_max, tuning.event_ratio);
@@ -296,19 +391,23 @@ impl Lane {
             self.settings.core = tuning.core;
             self.pin();
         }
-        Answer::Held(Box::new(self.view()))
+        // At once, so that the link of each port hears in this round what became of it.
+        self.watch_carriers();
+        stepped(Ok(self.view()), left)
     }
 
     /// What this lane holds, at this loop boundary.
-    fn view(&self) -> LaneHeld {
+    pub(super) fn view(&self) -> LaneHeld {
         let link_epoch = |port: u16| {
             let link = self.node.links().find(|link| link.port == port)?;
             (link.state == LinkState::Up).then_some(link.epoch)
         };
-        let ports = self.ports.iter().map(|slot| PortHeld {
+        let configured = self.ports.iter().filter(|slot| slot.is_configured);
+        let ports = configured.map(|slot| PortHeld {
             name: slot.port.info().name.clone(),
             open: slot.is_open(),
             link_epoch: link_epoch(slot.index),
+            facts: slot.port.facts().cloned(),
         });
         LaneHeld {
             lane: self.settings.lane,

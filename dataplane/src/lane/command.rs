@@ -19,7 +19,9 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
-use super::agreement::LaneWant;
+use covalent_protocol::agreement::Offer;
+
+use super::{agreement::LaneWant, new_port::NewPort};
 use crate::port::Port;
 
 /// A command and the number under which it is answered.
@@ -132,8 +134,15 @@ pub enum Command {
     },
     /// Says whether the lane could hold this.
     Judge(Arc<LaneWant>),
-    /// Makes this ready, or leaves all as it was.
-    Take(Arc<LaneWant>),
+    /// Gives these ports back, so that they, or others in their place, can be opened.
+    Vacate {
+        /// For this.
+        offer: Offer,
+        /// Their numbers.
+        ports: Vec<u16>,
+    },
+    /// Makes this ready, with these ports, or leaves all as it was.
+    Take(Arc<LaneWant>, Vec<NewPort>),
     /// Holds what was made ready.
     Settle {
         /// Its epoch.
@@ -143,6 +152,13 @@ pub enum Command {
     Undo {
         /// Its epoch.
         epoch: u64,
+    },
+    /// Puts ports back that were given back, or what stands for them.
+    PutBack {
+        /// The epoch for which they were given back.
+        epoch: u64,
+        /// They.
+        ports: Vec<NewPort>,
     },
     /// Tells everything that the lane counted, but for its pipes.
     Snapshot,
@@ -251,15 +267,9 @@ pub enum Answer {
     InDoubt(String),
     /// To [`Command::Detach`], [`Command::ClosePipe`] and [`Command::Withdraw`].
     Released(Box<Released>),
-    /// To [`Command::Judge`], [`Command::Take`] and [`Command::Settle`], if it went well: what the lane holds now.
-    Held(Box<LaneHeld>),
-    /// To the same, if it did not.
-    Objection {
-        /// The rule that cannot be put in force, if it is that.
-        matches: Option<Match>,
-        /// What is in the way, and what to do.
-        reason: String,
-    },
+    /// To the steps of an agreement: [`Command::Judge`], [`Command::Vacate`], [`Command::Take`], [`Command::Settle`], [`Command::Undo`] and
+    /// [`Command::PutBack`].
+    Stepped(Box<Stepped>),
     /// To [`Command::Snapshot`].
     Snapshot(Box<LaneSnapshot>),
     /// To [`Command::SnapshotPipes`].
@@ -287,6 +297,26 @@ pub struct Released {
     pub session: Option<NicSession>,
     /// What woke the application and the lane.
     pub wakes: Option<[EventFd; 2]>,
+}
+
+/// What came of a step of an agreement.
+#[derive(Debug)]
+pub struct Stepped {
+    /// What the lane holds now, or what is in the way.
+    pub went: Result<LaneHeld, LaneObjection>,
+    /// Ports that the lane let go, by number: to be closed, where nobody waits for that.
+    pub ports: Vec<(u16, Box<dyn Port>)>,
+}
+
+/// Why a lane cannot take a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneObjection {
+    /// The rule that cannot be put in force, if it is that.
+    pub matches: Option<Match>,
+    /// The port that cannot be put in its place, if it is that.
+    pub port: Option<u16>,
+    /// What is in the way, and what to do.
+    pub reason: String,
 }
 
 /// Everything that a lane counted, but for its pipes.

@@ -24,7 +24,7 @@ impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
     /// and ticks waiting for longer than one command takes, or a bounded part of one that takes bindings back.
     pub(super) fn take_order(&mut self) -> usize {
-        if self.go_on_releasing() || self.go_on_taking() {
+        if self.go_on_releasing() || self.go_on_taking() || self.go_on_putting_back() {
             return 1;
         }
         // Cheaper than an attempt to take one, and this is asked in every round.
@@ -91,9 +91,11 @@ impl Lane {
             }
             Command::LosePort { port, reason } => self.take_port(port, reason),
             Command::Judge(want) => return Ok(self.judge(ticket, want)),
-            Command::Take(want) => return Ok(self.take(ticket, want)),
+            Command::Vacate { offer, ports } => return Ok(Some(self.vacate(&offer, &ports))),
+            Command::Take(want, ports) => return Ok(self.take(ticket, want, ports)),
             Command::Settle { epoch } => return Ok(Some(self.settle(epoch))),
             Command::Undo { epoch } => return Ok(self.undo(ticket, epoch)),
+            Command::PutBack { epoch, ports } => return Ok(self.put_back(ticket, epoch, ports)),
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Stop => self.stopping = true,
@@ -137,22 +139,11 @@ impl Lane {
         spread: Option<Spread>,
     ) -> Result<(), String> {
         let slot = self.core.pipe_slot(session, pipe)?;
-        let Some((port, owner)) = self
-            .core
-            .pipes
-            .get(slot)
-            .map(|pipe| (pipe.port, pipe.session))
-        else {
+        let Some(port) = self.core.pipes.get(slot).map(|pipe| pipe.port) else {
             return Ok(());
         };
-        let Some(owner) = self.core.sessions.get(owner) else {
+        let Some(claim) = self.core.claim(slot, spread) else {
             return Ok(());
-        };
-        let claim = Claim {
-            pipe: slot,
-            uid: owner.uid,
-            bounded: !owner.commands,
-            spread,
         };
         // All ports or none, and first those that need something of the kernel: it may refuse, and taking a pipe out of a set again
         // would not give every flow back to the pipe that had it.
@@ -181,7 +172,7 @@ impl Lane {
             let _ = self.ports[at].bind(&matches, claim, policy);
         }
         if let Some(pipe) = self.core.pipes.get_mut(slot) {
-            pipe.bindings.push(matches);
+            pipe.bindings.push((matches, spread));
         }
         Ok(())
     }
@@ -196,7 +187,7 @@ impl Lane {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return Ok(());
         };
-        let Some(at) = pipe.bindings.iter().position(|bound| bound == matches) else {
+        let Some(at) = pipe.bindings.iter().position(|(bound, _)| bound == matches) else {
             return Err(format!("pipe {} is not bound to `{matches}`", pipe.number));
         };
         pipe.bindings.swap_remove(at);
@@ -337,7 +328,25 @@ impl Core {
             .ok_or_else(|| format!("there is no pipe {pipe} in this session"))
     }
 
-    fn explain(&self, matches: &Match, port: &str, asking: usize, refusal: BindRefusal) -> String {
+    /// What the pipe in `slot` says when it wants something; `None`: it is gone.
+    pub(super) fn claim(&self, slot: usize, spread: Option<Spread>) -> Option<Claim> {
+        let owner = self.sessions.get(self.pipes.get(slot)?.session)?;
+        Some(Claim {
+            pipe: slot,
+            uid: owner.uid,
+            bounded: !owner.commands,
+            spread,
+        })
+    }
+
+    /// Why a match cannot be bound, for people.
+    pub(super) fn explain(
+        &self,
+        matches: &Match,
+        port: &str,
+        asking: usize,
+        refusal: BindRefusal,
+    ) -> String {
         let refusal = match refusal {
             BindRefusal::Claim(refusal) => refusal,
             BindRefusal::Port(reason) => return format!("`{matches}` cannot be steered: {reason}"),

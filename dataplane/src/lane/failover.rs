@@ -28,6 +28,16 @@ impl Failovers {
         }
     }
 
+    /// Room for a link on this port too.
+    pub fn add(&mut self, port: u16) {
+        if self.link(port).is_none() {
+            self.links.push(Link {
+                port,
+                ..Link::default()
+            });
+        }
+    }
+
     fn link(&mut self, port: u16) -> Option<&mut Link> {
         self.links.iter_mut().find(|link| link.port == port)
     }

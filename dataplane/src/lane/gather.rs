@@ -79,7 +79,11 @@ impl Lane {
     /// Waits for frames to gather behind a round of so much `work`, of which `received` were frames, if they may. Whatever else there is to do
     /// ends the wait.
     pub(super) fn gather(&mut self, work: usize, received: usize) {
-        let ports = || self.ports.iter().filter(|slot| !slot.joins_lanes);
+        let ports = || {
+            self.ports
+                .iter()
+                .filter(|slot| slot.is_configured && !slot.joins_lanes)
+        };
         let round = Round {
             spin: self.idler.spin(),
             burst: self.settings.burst,

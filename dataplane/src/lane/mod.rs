@@ -15,6 +15,7 @@ mod core;
 mod durable;
 mod failover;
 mod far_nodes;
+mod fill;
 mod gather;
 mod idle;
 pub mod new_port;
@@ -25,6 +26,7 @@ mod paths;
 mod pending;
 pub mod policy;
 mod port_slot;
+mod put_back;
 mod receive;
 mod refusal;
 mod release;
@@ -58,7 +60,7 @@ use nix::{
 };
 
 use self::{
-    agreement::{LaneWant, Taking},
+    agreement::{Ready, Taking},
     command::{Answer, Order, Report},
     core::Core,
     durable::Durable,
@@ -72,6 +74,7 @@ use self::{
     pending::PendingTable,
     policy::Policy,
     port_slot::PortSlot,
+    put_back::Returning,
     release::Release,
     turns::Turns,
 };
@@ -125,7 +128,9 @@ pub struct Lane {
     /// Another one that is being looked at, taken or undone.
     taking: Option<Taking>,
     /// Another one that can be settled.
-    ready: Option<Arc<LaneWant>>,
+    ready: Option<Ready>,
+    /// Ports that are being put back.
+    returning: Option<Returning>,
     /// The cores that the thread might use before it was pinned.
     cores: Option<CpuSet>,
     idler: Idler,
@@ -244,6 +249,7 @@ impl Lane {
             slot: Slot::new(held),
             taking: None,
             ready: None,
+            returning: None,
             cores: None,
             loops: 0,
             busy_loops: 0,

@@ -11,6 +11,8 @@ use covalent_api::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     rules: HashMap<Match, Action>,
+    /// Its rules in some order, for who puts them in force one by one.
+    listed: Vec<Match>,
     /// What happens to frames that no rule and no pipe wants.
     pub miss: Action,
 }
@@ -21,6 +23,7 @@ impl Policy {
     pub fn new(config: &Config) -> Self {
         let rules = config.steer.iter();
         Self {
+            listed: rules.clone().map(|rule| rule.matches.clone()).collect(),
             rules: rules
                 .map(|rule| (rule.matches.clone(), rule.action))
                 .collect(),
@@ -32,6 +35,13 @@ impl Policy {
     #[must_use]
     pub fn action(&self, matches: &Match) -> Option<Action> {
         self.rules.get(matches).copied()
+    }
+
+    /// The rule in a place of some order that stays; `None` behind the last.
+    #[must_use]
+    pub fn rule(&self, at: usize) -> Option<(&Match, Action)> {
+        let matches = self.listed.get(at)?;
+        Some((matches, self.action(matches)?))
     }
 
     /// Every rule, in no order.

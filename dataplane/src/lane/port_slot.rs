@@ -23,6 +23,8 @@ pub struct PortSlot {
     pub port: Box<dyn Port>,
     /// Whether it runs the link protocol.
     pub link: bool,
+    /// Whether it is configured: one that is not keeps its place, with what is bound there, for when it returns.
+    pub is_configured: bool,
     /// Whether it is an end of a cable between two lanes.
     pub joins_lanes: bool,
     /// Which frames belong to which pipe.
@@ -67,16 +69,28 @@ impl PortSlot {
         policy: &Policy,
     ) -> Result<Self, PortError> {
         let mut flow = Bindings::default();
-        let scratch_bytes = port.info().frame_bytes_max;
         port.steer(&SteerChange::Default(policy.miss))?;
         for (matches, action) in policy.rules() {
             port.steer(&SteerChange::Insert(matches.clone(), action))?;
             flow.set_rule(matches, Some(action));
         }
+        Ok(Self::with(index, port, link, flow, policy))
+    }
+
+    /// `port`, which was told the configured rules and what is bound in `flow`.
+    pub fn with(
+        index: u16,
+        port: Box<dyn Port>,
+        link: bool,
+        flow: Bindings,
+        policy: &Policy,
+    ) -> Self {
+        let scratch_bytes = port.info().frame_bytes_max;
         let mut slot = Self {
             index,
             port,
             link,
+            is_configured: true,
             joins_lanes: false,
             flow,
             // Down until the first look, so that a carrier that is there is told like one that comes.
@@ -95,7 +109,7 @@ impl PortSlot {
             drops_misses: false,
         };
         slot.take_over_misses(policy.miss);
-        Ok(slot)
+        slot
     }
 
     /// What happens here to frames that nobody wants, from now on.
@@ -141,15 +155,32 @@ impl PortSlot {
     /// stay: only the device is another one.
     pub fn vacate(&mut self, error: &PortError) -> Option<Box<dyn Port>> {
         let absent = AbsentPort::after(self.port.info().clone(), error);
-        let port = std::mem::replace(&mut self.port, Box::new(absent));
-        self.before.add(port.counters());
-        self.unflushed = false;
-        self.transmit_failed = false;
+        let port = self.exchange(Box::new(absent));
         if port.may_close_elsewhere() {
             return Some(port);
         }
         self.kept = Some(port);
         None
+    }
+
+    /// Takes the port out, for this reason, and leaves a pulled cable in its place. The next look at the carrier tells the link.
+    pub fn take_out(&mut self, reason: &str) -> Box<dyn Port> {
+        let absent = AbsentPort::in_place_of(self.port.info().clone(), reason);
+        self.exchange(Box::new(absent))
+    }
+
+    /// Puts another port in the place of the one that stands there, which is returned. Bindings and counts stay. Who does it has said before that there
+    /// is no carrier.
+    pub fn exchange(&mut self, port: Box<dyn Port>) -> Box<dyn Port> {
+        let frame_bytes_max = port.info().frame_bytes_max as usize;
+        if frame_bytes_max > self.scratch.len() {
+            self.scratch = vec![0; frame_bytes_max].into_boxed_slice();
+        }
+        let port = std::mem::replace(&mut self.port, port);
+        self.before.add(port.counters());
+        self.unflushed = false;
+        self.transmit_failed = false;
+        port
     }
 
     /// Everything that was counted here since the daemon's start, whatever ports stood here. As [`Port::counters`] not for the packet path.

@@ -90,7 +90,7 @@ fn is_link_frame(frame: &[u8], link_type: Option<u16>) -> bool {
     }
 }
 
-fn report_carrier(core: &mut Core, port: u16, up: bool) {
+pub(super) fn report_carrier(core: &mut Core, port: u16, up: bool) {
     let port = core.port_names.get(&port).cloned().unwrap_or_default();
     core.outbox.push(super::command::Report::Event(
         covalent_api::event::EventKind::Carrier { port, up },

@@ -98,7 +98,7 @@ impl Lane {
         let Some(pipe) = self.core.pipes.get_mut(slot) else {
             return 0;
         };
-        let Some(matches) = pipe.bindings.pop() else {
+        let Some((matches, _)) = pipe.bindings.pop() else {
             return 0;
         };
         let on = pipe.port;

@@ -42,11 +42,14 @@ impl Lane {
             ports: self
                 .ports
                 .iter()
+                .filter(|slot| slot.is_configured)
                 .map(|slot| (slot.index, self.port_status(slot)))
                 .collect(),
+            // That of a port that was removed stays for when it returns.
             links: self
                 .node
                 .links()
+                .filter(|link| self.has_link(link.port))
                 .map(|link| self.link_status(&link))
                 .collect(),
             fabric: self.fabric_status(),
@@ -60,6 +63,11 @@ impl Lane {
                 refused: self.core.engine.refused(),
             },
         }
+    }
+
+    fn has_link(&self, port: u16) -> bool {
+        let mut slots = self.ports.iter();
+        slots.any(|slot| slot.index == port && slot.link && slot.is_configured)
     }
 
     fn lane_status(&self) -> LaneStatus {

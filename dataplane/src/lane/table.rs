@@ -1,6 +1,9 @@
 //! A lane's applications and their pipes.
 
-use covalent_api::{request::PipeKind, rule::Match};
+use covalent_api::{
+    request::PipeKind,
+    rule::{Match, Spread},
+};
 use covalent_pipe::{Refused, event::EventFd, nic::NicPipe, session::NicSession};
 
 use super::{
@@ -56,8 +59,8 @@ pub struct LanePipe {
     pub nic: NicPipe,
     /// What the application's half had refused when that was last looked at.
     pub refused: Refused,
-    /// What is steered into it.
-    pub bindings: Vec<Match>,
+    /// What is steered into it, and how it shares that with other pipes.
+    pub bindings: Vec<(Match, Option<Spread>)>,
     /// Keeps it to the rate that its application asked for.
     pub pacer: Option<Pacer>,
     /// Where its packets are stamped with the time.

@@ -5,7 +5,10 @@
 
 use std::os::fd::RawFd;
 
-use covalent_api::config::FaultRates;
+use covalent_api::{
+    config::{FaultRates, PortConfig, PortKind},
+    status::PortMode,
+};
 
 use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
@@ -17,18 +20,51 @@ pub struct AbsentPort {
     tally: Tally,
 }
 
+/// Longest frame of a port that never was: that of an Ethernet with the usual MTU of 1500.
+const FRAME_BYTES_MAX: u32 = 1514;
+
 impl AbsentPort {
+    /// Stands where the port that `info` tells of is taken out, for this reason.
+    #[must_use]
+    pub fn in_place_of(info: PortInfo, reason: &str) -> Self {
+        Self {
+            info,
+            reason: reason.to_owned(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Stands for the port that `config` describes and that cannot be opened, for this reason. Nobody knows its address and its longest frame.
+    #[must_use]
+    pub fn instead_of(config: &PortConfig, reason: &str) -> Self {
+        let info = PortInfo {
+            name: config.name.clone(),
+            kind: match config.kind {
+                PortKind::AfXdp { .. } => "af_xdp",
+                PortKind::Cable { .. } => "cable",
+                PortKind::Dpdk { .. } => "dpdk",
+                PortKind::Pcap { .. } => "pcap",
+            },
+            interface: config.kind.kernel_interface().map(ToOwned::to_owned),
+            mac: [0; 6],
+            frame_bytes_max: FRAME_BYTES_MAX,
+            mode: PortMode {
+                xdp: "none".to_owned(),
+                zero_copy: false,
+                need_wakeup: false,
+                page_bytes: 0,
+                queues: 0,
+            },
+        };
+        Self::in_place_of(info, reason)
+    }
+
     /// Stands in for the port that `info` tells of, which ended with `error`.
     #[must_use]
     pub fn after(info: PortInfo, error: &PortError) -> Self {
-        let reason = match error {
-            PortError::Gone { reason, .. } => reason.clone(),
-            other => other.to_string(),
-        };
-        Self {
-            info,
-            reason,
-            tally: Tally::default(),
+        match error {
+            PortError::Gone { reason, .. } => Self::in_place_of(info, reason),
+            other => Self::in_place_of(info, &other.to_string()),
         }
     }
 

@@ -10,7 +10,10 @@
 
 use std::os::fd::RawFd;
 
-use covalent_api::config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
+use covalent_api::{
+    agreement::PortFacts,
+    config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
+};
 use fastrand::Rng;
 
 use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
@@ -256,6 +259,10 @@ impl Port for FaultyPort {
 
     fn carrier(&self) -> bool {
         self.inner.carrier()
+    }
+
+    fn facts(&self) -> Option<&PortFacts> {
+        self.inner.facts()
     }
 
     fn absent(&self) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! Addresses for ports that have no hardware.
+//! Addresses of ports: those of ports that have no hardware, and how they are written.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -10,9 +10,20 @@ pub(super) fn locally_administered() -> [u8; 6] {
     [0x02, a, b, c, d, e]
 }
 
+/// As the kernel's tools write it, for example `02:00:00:00:00:01`.
+pub(super) fn text(mac: [u8; 6]) -> String {
+    let [a, b, c, d, e, f] = mac;
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_written_as_the_kernels_tools_do() {
+        assert_eq!(text([2, 0, 0xab, 0, 0, 1]), "02:00:ab:00:00:01");
+    }
 
     #[test]
     fn addresses_are_local_unicast_and_differ() {

@@ -25,6 +25,7 @@ mod steer;
 use std::{fmt, os::fd::RawFd};
 
 use covalent_api::{
+    agreement::PortFacts,
     config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
     status::PortMode,
 };
@@ -141,6 +142,11 @@ pub trait Port: Send {
     /// Whether the port is enabled and has a carrier, as [`Port::rx_burst`] last saw it.
     fn carrier(&self) -> bool;
 
+    /// What the network interface was when the port was opened; `None` for a port that has none.
+    fn facts(&self) -> Option<&PortFacts> {
+        None
+    }
+
     /// Why there is no device behind this port; `None` for one that has its device.
     fn absent(&self) -> Option<&str> {
         None
@@ -185,10 +191,17 @@ pub fn open(
     memory: &mut LaneMemory,
 ) -> Result<Box<dyn Port>, PortError> {
     let port = open_sound(config, dataplane, link, memory)?;
-    Ok(match &config.faults {
-        Some(faults) => Box::new(faulty::FaultyPort::new(port, faults)),
-        None => port,
-    })
+    let info = port.info();
+    tracing::info!(port = info.name, kind = info.kind, mode = ?info.mode, frame_bytes_max = info.frame_bytes_max, "port open");
+    let Some(faults) = &config.faults else {
+        return Ok(port);
+    };
+    tracing::warn!(
+        port = info.name,
+        ?faults,
+        "this port damages its frames on purpose"
+    );
+    Ok(Box::new(faulty::FaultyPort::new(port, faults)))
 }
 
 fn open_sound(

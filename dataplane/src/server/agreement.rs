@@ -20,12 +20,17 @@ use covalent_protocol::agreement::{
 use super::{
     Server,
     answers::Pending,
-    opener::{Draft, Opener, Preparation, Prepared},
+    opener::{Done, Job, Opener},
+    port_exchange::PortExchange,
+    preparation::{Draft, Preparation, Prepared},
 };
-use crate::lane::{
-    agreement::{LaneTuning, LaneWant},
-    command::{Answer, Command},
-    policy::Policy,
+use crate::{
+    daemon::FaultInjection,
+    lane::{
+        agreement::{LaneTuning, LaneWant},
+        command::{Answer, Command, LaneObjection},
+        policy::Policy,
+    },
 };
 
 /// Objections in one verdict: the rest is usually their echo.
@@ -41,26 +46,38 @@ pub struct Agreements {
     policy: Arc<Policy>,
     /// What clients have sent of what they are about to offer.
     drafts: BTreeMap<u64, String>,
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
+    /// Whether ports may damage their own frames.
+    faults: FaultInjection,
 }
 
 /// What belongs to the exchange that is open, or was last.
 #[derive(Debug, Default)]
-struct Exchange {
+pub(super) struct Exchange {
     /// The offered text, until the opener has it.
     draft: String,
     offer: Option<Offer>,
-    prepared: Option<Prepared>,
+    pub(super) prepared: Option<Prepared>,
+    pub(super) ports: PortExchange,
     /// What each lane is to hold.
     wants: Vec<Arc<LaneWant>>,
-    objections: Vec<Objection>,
+    pub(super) objections: Vec<Objection>,
     lanes: BTreeMap<u32, LaneHeld>,
+    /// Who is affected and may not know.
+    beware: Vec<String>,
 }
 
 impl Agreements {
     /// All of `lanes` lanes hold `held`, which is `config`, as `text`.
     #[must_use]
-    pub fn new(config: &Config, text: String, held: Held, lanes: u32, opener: Opener) -> Self {
+    pub fn new(
+        config: &Config,
+        text: String,
+        held: Held,
+        lanes: u32,
+        opener: Opener,
+        faults: FaultInjection,
+    ) -> Self {
         Self {
             joint: Joint::new(held, lanes),
             opener,
@@ -68,6 +85,7 @@ impl Agreements {
             policy: Arc::new(Policy::new(config)),
             drafts: BTreeMap::new(),
             exchange: Exchange::default(),
+            faults,
         }
     }
 
@@ -79,6 +97,11 @@ impl Agreements {
     /// Who asked last what is held, if it is still there.
     pub const fn partner(&self) -> Option<u64> {
         self.joint.partner()
+    }
+
+    /// Where the open exchange is.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        self.joint.phase()
     }
 
     /// For people.
@@ -179,29 +202,43 @@ impl Server {
     }
 
     /// Looks whether the opener is done.
-    pub(super) fn take_preparation(&mut self) {
-        let Some(preparation) = self.agreements.opener.next_done() else {
-            return;
+    pub(super) fn take_done(&mut self) {
+        let input = match self.agreements.opener.next_done() {
+            None => None,
+            Some(Done::Prepared(preparation)) => Some(self.prepared(preparation)),
+            Some(done) => self.ports_opened(done),
         };
-        let input = self.prepared(preparation);
-        self.agree(input);
+        if let Some(input) = input {
+            self.agree(input);
+        }
     }
 
     fn prepared(&mut self, preparation: Preparation) -> Input {
         let lanes = 0..self.lanes.len() as u32;
         let exchange = &mut self.agreements.exchange;
-        let (Ok(prepared), Some(offer)) = (&preparation, exchange.offer) else {
-            exchange.objections = preparation.err().unwrap_or_default();
-            return Input::Unprepared;
+        let (mut prepared, offer) = match (preparation, exchange.offer) {
+            (Ok(prepared), Some(offer)) => (prepared, offer),
+            (preparation, _) => {
+                exchange.objections = preparation.err().unwrap_or_default();
+                return Input::Unprepared;
+            }
         };
+        let name = |at: usize| self.config.port[at].name.clone();
+        let (ports, objections) = PortExchange::new(&self.ports, name, &mut prepared);
+        exchange.ports = ports;
+        if !objections.is_empty() {
+            exchange.objections = objections;
+            return Input::Unprepared;
+        }
+        let ports = &exchange.ports;
         let config = &prepared.config;
         let policy = Arc::new(Policy::new(config));
         let changed = self.agreements.policy.differing(&policy);
         let faults = |lane| {
-            (0..)
-                .zip(&config.port)
-                .filter(move |(_, port)| port.lane == lane)
-                .filter_map(|(number, port)| Some((number, port.faults?)))
+            let of_lane = config.port.iter().enumerate();
+            of_lane
+                .filter(|(_, port)| port.lane == lane)
+                .filter_map(|(at, port)| Some((ports.number(at)?, port.faults?)))
                 .collect()
         };
         exchange.wants = lanes
@@ -212,41 +249,41 @@ impl Server {
                     policy: Arc::clone(&policy),
                     changed: changed.clone(),
                     faults: faults(lane),
+                    removed: ports.removed_from(lane),
                 })
             })
             .collect();
-        exchange.prepared = preparation.ok();
-        // Every change of a port is read at the start only, so none is given back.
-        Input::Prepared { vacates: false }
+        let vacates = ports.vacates();
+        exchange.prepared = Some(prepared);
+        Input::Prepared { vacates }
     }
 
     /// A lane answered a step.
     pub(super) fn lane_stepped(&mut self, lane: u32, result: Result<Answer, String>) {
-        let exchange = &mut self.agreements.exchange;
-        let went_well = match result {
-            Ok(Answer::Held(held)) => {
-                exchange.lanes.insert(lane, *held);
-                true
+        let went = match result {
+            Ok(Answer::Stepped(mut stepped)) => {
+                self.take_ports_of(&mut stepped);
+                stepped.went
             }
-            Ok(Answer::Objection { matches, reason }) => {
-                let rules = exchange.prepared.iter().flat_map(|it| &it.config.steer);
-                let rule = (0..)
-                    .zip(rules)
-                    .find(|(_, rule)| Some(&rule.matches) == matches.as_ref());
-                exchange.objections.push(Objection {
-                    key: rule
-                        .map_or_else(String::new, |(at, _): (usize, _)| format!("steer[{at}]")),
-                    message: reason,
-                });
-                false
-            }
-            Ok(_) => true,
-            Err(message) => {
-                let key = String::new();
-                exchange.objections.push(Objection { key, message });
-                false
-            }
+            // No lane answers a step with anything else.
+            Ok(_) => return,
+            Err(reason) => Err(LaneObjection {
+                matches: None,
+                port: None,
+                reason,
+            }),
         };
+        let exchange = &mut self.agreements.exchange;
+        let went_well = went.is_ok();
+        match went {
+            Ok(held) => {
+                exchange.lanes.insert(lane, held);
+            }
+            Err(objection) => {
+                let objection = exchange.objection(objection);
+                exchange.objections.push(objection);
+            }
+        }
         self.agree(Input::Answered { lane, went_well });
     }
 
@@ -278,18 +315,22 @@ impl Server {
         match order {
             Order::Prepare => {
                 let exchange = &mut self.agreements.exchange;
-                let draft = Draft {
+                let job = Job::Prepare(Draft {
                     text: std::mem::take(&mut exchange.draft),
                     digest: exchange.offer.map_or(0, |offer| offer.wants),
                     now: Arc::clone(&self.config),
                     admission: self.admission.clone(),
-                };
-                self.agreements.opener.prepare(draft);
+                    faults: self.agreements.faults,
+                });
+                self.agreements.opener.give(job);
             }
             Order::Lane { lane, step } => self.step(lane, step),
-            // Nothing was given back, so there is nothing to open or to put back.
-            Order::Open => self.agree(Input::Opened),
-            Order::Restore => self.agree(Input::Restored),
+            Order::Open => self.open_vacated(),
+            Order::Restore => {
+                if let Some(input) = self.restore_vacated() {
+                    self.agree(input);
+                }
+            }
             Order::Pause => self.lanes.iter_mut().for_each(|lane| lane.pause(true)),
             Order::Resume => self.lanes.iter_mut().for_each(|lane| lane.pause(false)),
             Order::Enter(held) => self.enter(held),
@@ -303,14 +344,27 @@ impl Server {
     }
 
     fn step(&mut self, lane: u32, step: Step) {
-        let want = self.agreements.exchange.wants.get(lane as usize).cloned();
-        let command = match (step, want) {
-            (Step::Judge(_), Some(want)) => Command::Judge(want),
-            (Step::Take(_), Some(want)) => Command::Take(want),
-            (Step::Settle(epoch), _) => Command::Settle { epoch },
-            (Step::Undo(epoch), _) => Command::Undo { epoch },
-            // No port is given back, so no lane is asked for it.
-            (Step::Vacate(_) | Step::PutBack(_) | Step::Judge(_) | Step::Take(_), _) => return,
+        let exchange = &mut self.agreements.exchange;
+        let (Some(want), Some(prepared)) = (
+            exchange.wants.get(lane as usize).cloned(),
+            &exchange.prepared,
+        ) else {
+            return;
+        };
+        let ports = &mut exchange.ports;
+        let command = match step {
+            Step::Judge(_) => Command::Judge(want),
+            Step::Vacate(offer) => Command::Vacate {
+                offer,
+                ports: ports.vacated_by(lane),
+            },
+            Step::Take(_) => Command::Take(want, ports.come_to(lane, prepared)),
+            Step::Settle(epoch) => Command::Settle { epoch },
+            Step::Undo(epoch) => Command::Undo { epoch },
+            Step::PutBack(epoch) => Command::PutBack {
+                epoch,
+                ports: ports.return_to(lane),
+            },
         };
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -331,11 +385,14 @@ impl Server {
             self.agreements.policy = Arc::clone(&want.policy);
         }
         let epoch = held.epoch;
+        let beware = self.enter_ports();
+        self.agreements.exchange.beware = beware;
         self.raise(EventKind::Configured { epoch, changed });
     }
 
     /// The exchange is over. What it leaves is for the verdict.
     fn drop_unused(&mut self) {
+        self.close_unused();
         let exchange = &mut self.agreements.exchange;
         exchange.wants.clear();
         if let Some(first) = exchange.objections.first() {
@@ -372,9 +429,31 @@ impl Server {
             lanes: exchange.lanes.into_values().collect(),
             objections,
             changed: changed.filter(|_| refused.is_none()).unwrap_or_default(),
+            beware: exchange.beware,
             refused,
         };
         self.reply_to(to, &Reply::Verdict(Box::new(verdict)), Vec::new());
+    }
+}
+
+impl Exchange {
+    /// A lane's objection, with the key in the offered text.
+    fn objection(&self, objection: LaneObjection) -> Objection {
+        let rules = self.prepared.iter().flat_map(|it| &it.config.steer);
+        let of_rule = objection.matches.as_ref().and_then(|matches| {
+            let mut rules = (0_usize..).zip(rules);
+            rules.find(|(_, rule)| rule.matches == *matches)
+        });
+        let of_port = objection.port.and_then(|number| self.ports.place(number));
+        let key = match (of_rule, of_port) {
+            (Some((at, _)), _) => format!("steer[{at}]"),
+            (None, Some(at)) => format!("port[{at}]"),
+            (None, None) => String::new(),
+        };
+        Objection {
+            key,
+            message: objection.reason,
+        }
     }
 }
 

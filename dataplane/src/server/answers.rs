@@ -140,11 +140,7 @@ impl Server {
                     self.closed(client, change, *released, reply);
                 }
                 Ok(
-                    Answer::Done
-                    | Answer::Snapshot(_)
-                    | Answer::Pipes { .. }
-                    | Answer::Held(_)
-                    | Answer::Objection { .. },
+                    Answer::Done | Answer::Snapshot(_) | Answer::Pipes { .. } | Answer::Stepped(_),
                 ) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);

@@ -248,6 +248,7 @@ impl Server {
             number,
             PipeRecord {
                 kind,
+                port,
                 capacity_bytes,
                 packet_bytes_max: match frame_bytes_max {
                     0 => nic.packet_bytes_max() as u64,

@@ -17,8 +17,11 @@ mod memory_worker;
 mod opener;
 mod outgoing;
 mod places;
+mod port_exchange;
 mod port_numbers;
+mod port_plan;
 pub mod port_table;
+mod preparation;
 mod requests;
 mod rkey;
 mod small_pages;
@@ -220,7 +223,7 @@ impl Server {
             }
             self.take_reports();
             self.take_errands();
-            self.take_preparation();
+            self.take_done();
             if ready.carriers {
                 self.read_carriers();
             }
@@ -520,21 +523,20 @@ impl Server {
             self.carriers = None;
         }
         for change in changes {
-            let (name, up) = match &change {
-                InterfaceChange::Carrier { interface, up } => (interface, *up),
-                InterfaceChange::Removed { interface } => (interface, false),
-            };
-            let is_gone = matches!(change, InterfaceChange::Removed { .. });
-            for (port, lane) in self.ports.on_interface(name) {
-                let command = if is_gone {
-                    let reason = format!(
-                        "interface `{name}` was removed; restart the daemon when it is back"
-                    );
-                    Command::LosePort { port, reason }
-                } else {
-                    Command::SetCarrier { port, up }
-                };
-                self.order_unanswered(lane, command);
+            match change {
+                InterfaceChange::Carrier { interface, up } => {
+                    for (port, lane) in self.ports.on_interface(&interface) {
+                        self.order_unanswered(lane, Command::SetCarrier { port, up });
+                    }
+                }
+                InterfaceChange::Removed { interface, index } => {
+                    for (port, lane) in self.ports.on_removed(&interface, index) {
+                        let reason = format!(
+                            "interface `{interface}` was removed; restart the daemon when it is back"
+                        );
+                        self.order_unanswered(lane, Command::LosePort { port, reason });
+                    }
+                }
             }
         }
     }

@@ -1,96 +1,120 @@
-//! What may take its time before lanes are asked to take a configuration: reading it, comparing it, looking up a group.
+//! The thread that does what may take its time for another configuration: reading it, comparing it, looking up a group, opening and closing ports.
 //!
-//! One thread does it, one draft at a time, and ends with the server.
+//! One thread does one job after the other, in the order in which they were given, and ends with the server.
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
+    slice,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
 use covalent_api::{
     agreement::Objection,
-    config::{Config, Effect, changes},
+    config::{Config, PortConfig},
 };
-use covalent_protocol::agreement::digest;
 
-use super::admission::Admission;
+use super::preparation::{Draft, Preparation, prepare};
 use crate::{
-    daemon::{StartError, check_cores},
     mailbox::Mailbox,
+    port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
+    privilege::{self, PrivilegeError, Privileges},
 };
 
-/// A draft to look at.
+/// A port that was opened, by its place in the configuration that wants it.
 #[derive(Debug)]
-pub struct Draft {
-    /// Its text.
-    pub text: String,
-    /// The digest that it was offered by.
-    pub digest: u64,
-    /// What is in force.
-    pub now: Arc<Config>,
-    /// Who may speak now.
-    pub admission: Admission,
+pub struct Opened {
+    /// Place in `port`.
+    pub at: usize,
+    /// The port.
+    pub port: Box<dyn Port>,
 }
 
-/// What is ready for the lanes.
+/// Ports to close, and those to open after that.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct Openings {
+    /// Closed first.
+    pub close: Vec<Box<dyn Port>>,
+    /// Places in `port` of the configuration.
+    pub open: Vec<usize>,
     /// The configuration.
     pub config: Arc<Config>,
-    /// Who may speak under it.
-    pub admission: Admission,
-    /// Keys whose value is another one.
-    pub changed: Vec<String>,
 }
 
-/// What came of a draft.
-pub type Preparation = Result<Prepared, Vec<Objection>>;
+/// What the thread is asked for.
+#[derive(Debug)]
+pub enum Job {
+    /// Answered by [`Done::Prepared`].
+    Prepare(Draft),
+    /// All of them or none. Answered by [`Done::Opened`].
+    Open(Openings),
+    /// Each that can be. Answered by [`Done::Restored`].
+    Restore(Openings),
+    /// Closes ports. Not answered.
+    Close(Vec<Box<dyn Port>>),
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub enum Done {
+    /// Of [`Job::Prepare`].
+    Prepared(Preparation),
+    /// Of [`Job::Open`].
+    Opened(Result<Vec<Opened>, Vec<Objection>>),
+    /// Of [`Job::Restore`], with a pulled cable for each that cannot be opened.
+    Restored(Vec<Opened>),
+}
 
 /// See the module.
 #[derive(Debug)]
 pub struct Opener {
-    drafts: Option<mpsc::Sender<Draft>>,
-    done: Arc<Mailbox<Preparation>>,
+    jobs: Option<mpsc::Sender<Job>>,
+    done: Arc<Mailbox<Done>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Opener {
-    /// Starts the thread.
+    /// Starts the thread, which gives up privileges as told but for what opening a port needs.
     ///
     /// # Errors
-    /// The system has no thread or no event descriptor to give.
-    pub fn start() -> io::Result<Self> {
-        // One draft is looked at at a time, and the next one only when this was taken.
+    /// The system has no thread or no event descriptor to give, or, inside, the kernel refused to take privileges.
+    pub fn start(privileges: Privileges) -> io::Result<Result<Self, PrivilegeError>> {
+        // One job with an answer is under way at a time, and the next one is given only when this was taken.
         let done = Arc::new(Mailbox::new(1)?);
-        let (drafts, waiting) = mpsc::channel::<Draft>();
+        let (jobs, waiting) = mpsc::channel::<Job>();
         let told = Arc::clone(&done);
+        let (gave_up, applied) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("covalent-opener".to_owned())
             .spawn(move || {
-                for draft in waiting {
-                    // Full is impossible: see above.
-                    let _ = told.push(prepare(&draft));
+                let _ = gave_up.send(privilege::apply_to_opener(privileges));
+                for job in waiting {
+                    if let Some(done) = carry_out(job) {
+                        // Full is impossible: see above.
+                        let _ = told.push(done);
+                    }
                 }
             })?;
-        Ok(Self {
-            drafts: Some(drafts),
+        let opener = Self {
+            jobs: Some(jobs),
             done,
             thread: Some(thread),
-        })
+        };
+        let applied = applied.recv().map_err(io::Error::other)?;
+        Ok(applied.map(|()| opener))
     }
 
-    /// Has a draft looked at.
-    pub fn prepare(&self, draft: Draft) {
-        if let Some(drafts) = &self.drafts {
+    /// Has a job done, after those before it.
+    pub fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
             // The thread ends when this sender does.
-            let _ = drafts.send(draft);
+            let _ = jobs.send(job);
         }
     }
 
-    /// What came of the last draft, once that is known.
-    pub fn next_done(&self) -> Option<Preparation> {
+    /// What came of the last job, once that is known.
+    pub fn next_done(&self) -> Option<Done> {
         self.done.silence();
         self.done.pop()
     }
@@ -104,77 +128,76 @@ impl AsFd for Opener {
 
 impl Drop for Opener {
     fn drop(&mut self) {
-        self.drafts = None;
+        self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn prepare(draft: &Draft) -> Preparation {
-    let whole = |message: String| {
-        vec![Objection {
-            key: String::new(),
-            message,
-        }]
-    };
-    if digest(draft.text.as_bytes()) != draft.digest {
-        return Err(whole(
-            "the draft is not the text that was offered: send it whole, and then the offer"
-                .to_owned(),
-        ));
+fn carry_out(job: Job) -> Option<Done> {
+    match job {
+        Job::Prepare(draft) => Some(Done::Prepared(prepare(&draft))),
+        Job::Open(Openings {
+            close,
+            open,
+            config,
+        }) => {
+            drop(close);
+            Some(Done::Opened(open_all(&config, &open)))
+        }
+        Job::Restore(Openings {
+            close,
+            open,
+            config,
+        }) => {
+            drop(close);
+            let ports = open.into_iter().map(|at| restore(&config, at));
+            Some(Done::Restored(ports.collect()))
+        }
+        Job::Close(ports) => {
+            drop(ports);
+            None
+        }
     }
-    let config = Config::parse(&draft.text, "draft").map_err(|error| {
-        let problems = error.problems().iter();
-        problems
-            .map(|problem| Objection {
-                key: problem.key.clone(),
-                message: problem.message.clone(),
-            })
-            .collect::<Vec<_>>()
-    })?;
-    // Who looks for what is in force later finds the text by its digest.
-    if config.to_toml().ok().as_deref() != Some(draft.text.as_str()) {
-        return Err(whole(
-            "the draft is not in canonical form: offer what `Config::to_toml` writes".to_owned(),
-        ));
-    }
-    let changes = changes(&draft.now, &config);
-    let objections: Vec<Objection> = changes
-        .iter()
-        .filter(|change| change.effect == Effect::Restart)
-        .map(|change| Objection {
-            message: format!(
-                "is read at covalentd's start only, and is {} in force: put that back in place of {}, or restart covalentd",
-                change.from, change.to
-            ),
-            key: change.key.clone(),
-        })
-        .collect();
-    if !objections.is_empty() {
-        return Err(objections);
-    }
-    if let Err(error) = check_cores(&config) {
-        let key = match &error {
-            StartError::NoSuchCore { lane, .. } => format!("lane[{lane}].core"),
-            _ => String::new(),
-        };
-        let message = error.to_string();
-        return Err(vec![Objection { key, message }]);
-    }
-    let admission = if config.node.group == draft.now.node.group {
-        draft.admission.clone()
-    } else {
-        Admission::new(&config.node.group).map_err(|error| {
+}
+
+/// Opens these ports of `config`, in the order of the file.
+///
+/// # Errors
+/// What is in the way of the first that cannot be opened; those before it are closed again.
+pub(super) fn open_all(config: &Config, places: &[usize]) -> Result<Vec<Opened>, Vec<Objection>> {
+    let mut opened = Vec::with_capacity(places.len());
+    for (at, wanted) in config.port.iter().enumerate() {
+        if !places.contains(&at) {
+            continue;
+        }
+        let port = open(config, wanted).map_err(|error| {
             vec![Objection {
-                key: "node.group".to_owned(),
+                key: format!("port[{at}]"),
                 message: error.to_string(),
             }]
-        })?
-    };
-    Ok(Prepared {
-        config: Arc::new(config),
-        admission,
-        changed: changes.into_iter().map(|change| change.key).collect(),
-    })
+        })?;
+        opened.push(Opened { at, port });
+    }
+    Ok(opened)
+}
+
+/// Opens one port, with packet memory of its own: that of its lane was planned for the ports of the start.
+fn open(config: &Config, wanted: &PortConfig) -> Result<Box<dyn Port>, PortError> {
+    let mut memory = LaneMemory::for_lane(slice::from_ref(wanted), wanted.lane)?;
+    port::open(wanted, &config.dataplane, &config.link, &mut memory)
+}
+
+fn restore(config: &Config, at: usize) -> Opened {
+    let wanted = &config.port[at];
+    let port = open(config, wanted).unwrap_or_else(|error| {
+        let problem = error.to_string();
+        tracing::error!(port = wanted.name, problem, "a port cannot be opened as it was");
+        let reason = format!(
+            "it was closed for a configuration that was refused, and cannot be opened as before: {problem}; `covalent reload` opens it when that is cured"
+        );
+        Box::new(AbsentPort::instead_of(wanted, &reason))
+    });
+    Opened { at, port }
 }

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::{config::PortConfig, request::PortBrief};
+use covalent_api::{
+    config::{PORTS_MAX, PortConfig},
+    request::PortBrief,
+};
 
 use super::port_numbers::PortNumbers;
+use crate::port::{Port, PortError};
 
 /// Every port by its number.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PortTable {
     numbers: PortNumbers,
     ports: BTreeMap<u16, PortEntry>,
@@ -20,29 +24,60 @@ pub struct PortEntry {
     pub brief: PortBrief,
     /// The network interface of the kernel that it is on, or beside, where there is one.
     pub interface: Option<String>,
+    /// Its index when the port was opened, where that is known.
+    pub interface_index: Option<u32>,
 }
 
 impl PortTable {
     /// Takes a port in and returns its number: the one that a port of that name on that lane had before, if there was one. Until
-    /// [`PortTable::set_frame_bytes_max`] its longest frame is 0. `None`: its lane has had too many ports in its life.
-    pub fn add(&mut self, port: &PortConfig) -> Option<u16> {
-        let number = self.numbers.number(&port.name, port.lane)?;
+    /// [`PortTable::opened`] the longest frame of one that was not here is 0.
+    ///
+    /// # Errors
+    /// Its lane has had too many ports in its life.
+    pub fn add(&mut self, port: &PortConfig) -> Result<u16, PortError> {
+        let number = self.numbers.number(&port.name, port.lane);
+        let number = number.ok_or_else(|| PortError::Setup {
+            port: port.name.clone(),
+            problem: format!("lane {} has had {PORTS_MAX} ports in its life", port.lane),
+            remedy: "restart covalentd to forget removed ports".to_owned(),
+        })?;
+        let known = self.ports.get(&number);
         let entry = PortEntry {
             brief: PortBrief {
                 name: port.name.clone(),
-                frame_bytes_max: 0,
+                frame_bytes_max: known.map_or(0, |entry| entry.brief.frame_bytes_max),
                 lane: port.lane,
             },
             interface: port.kind.kernel_interface().map(ToOwned::to_owned),
+            interface_index: known.and_then(|entry| entry.interface_index),
         };
         self.ports.insert(number, entry);
-        Some(number)
+        Ok(number)
     }
 
-    /// The port was opened, and this is the longest frame that it carries, in bytes without FCS.
-    pub fn set_frame_bytes_max(&mut self, number: u16, frame_bytes_max: u32) {
+    /// Forgets all but these ports, whose numbers stay theirs, and returns numbers and lanes of those that go.
+    pub fn keep(&mut self, configured: &[PortConfig]) -> Vec<(u16, u32)> {
+        let goes = |brief: &PortBrief| {
+            let mut configured = configured.iter();
+            !configured.any(|port| port.name == brief.name && port.lane == brief.lane)
+        };
+        let going: Vec<_> = self
+            .ports
+            .iter()
+            .filter(|(_, entry)| goes(&entry.brief))
+            .map(|(&number, entry)| (number, entry.brief.lane))
+            .collect();
+        for (number, _) in &going {
+            self.ports.remove(number);
+        }
+        going
+    }
+
+    /// The port was opened.
+    pub fn opened(&mut self, number: u16, port: &dyn Port) {
         if let Some(entry) = self.ports.get_mut(&number) {
-            entry.brief.frame_bytes_max = frame_bytes_max;
+            entry.brief.frame_bytes_max = port.info().frame_bytes_max;
+            entry.interface_index = port.facts().map(|facts| facts.index);
         }
     }
 
@@ -72,6 +107,21 @@ impl PortTable {
             .filter(|(_, entry)| entry.interface.as_deref() == Some(interface))
             .map(|(&number, entry)| (number, entry.brief.lane))
             .collect()
+    }
+
+    /// As [`PortTable::on_interface`], of those only that were opened on the one with this index, and not on a later one of the same name.
+    #[must_use]
+    pub fn on_removed(&self, interface: &str, index: u32) -> Vec<(u16, u32)> {
+        let is_it = |number: &u16| {
+            let opened_on = self
+                .ports
+                .get(number)
+                .and_then(|entry| entry.interface_index);
+            opened_on.is_none_or(|opened_on| opened_on == index)
+        };
+        let mut ports = self.on_interface(interface);
+        ports.retain(|(number, _)| is_it(number));
+        ports
     }
 
     /// What applications see, in order of the numbers.

@@ -81,11 +81,7 @@ impl Server {
                 return self.ask_for_part(round, lane, command);
             }
             Answer::Snapshot(snapshot) => parts.add(*snapshot),
-            Answer::Done
-            | Answer::InDoubt(_)
-            | Answer::Released(_)
-            | Answer::Held(_)
-            | Answer::Objection { .. } => {}
+            Answer::Done | Answer::InDoubt(_) | Answer::Released(_) | Answer::Stepped(_) => {}
         }
         if parts.missing > 0 {
             return;

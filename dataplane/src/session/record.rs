@@ -53,6 +53,8 @@ pub struct SessionEnd {
 pub struct PipeRecord {
     /// What it is for.
     pub kind: PipeKind,
+    /// Number of the port that it sends on, or whose frames alone it receives.
+    pub port: Option<u16>,
     /// Ring size in bytes.
     pub capacity_bytes: u64,
     /// Longest packet that it carries, in bytes.
@@ -120,6 +122,7 @@ mod tests {
                 expected,
                 PipeRecord {
                     kind: PipeKind::Rx,
+                    port: None,
                     capacity_bytes: 1 << 16,
                     packet_bytes_max: 1514,
                     bindings: 0,

@@ -48,7 +48,7 @@ fn event(client: &mut Client, wanted: impl Fn(&EventKind) -> bool) -> EventKind 
     }
 }
 
-fn held(client: &mut Client) -> HeldBrief {
+pub fn held(client: &mut Client) -> HeldBrief {
     match client.ask(&Request::Agreement).0 {
         Reply::Agreement { held } => held,
         other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ fn text_in_force(client: &mut Client) -> String {
     }
 }
 
-fn send_draft(client: &mut Client, text: &str) {
+pub fn send_draft(client: &mut Client, text: &str) {
     let mut sent = 0;
     while sent < text.len() {
         let end = text.floor_char_boundary(sent + PIECE_BYTES_MAX);
@@ -87,7 +87,7 @@ fn send_draft(client: &mut Client, text: &str) {
     }
 }
 
-fn offer(believes: HeldBrief, text: &str) -> Request {
+pub fn offer(believes: HeldBrief, text: &str) -> Request {
     Request::Offer {
         epoch: believes.epoch + 1,
         believes,
@@ -103,13 +103,13 @@ fn verdict(client: &mut Client, request: &Request) -> VerdictBrief {
 }
 
 /// Offers `text`, believing what is so.
-fn wish(client: &mut Client, text: &str) -> VerdictBrief {
+pub fn wish(client: &mut Client, text: &str) -> VerdictBrief {
     let believes = held(client);
     send_draft(client, text);
     verdict(client, &offer(believes, text))
 }
 
-fn text(config: &Config) -> String {
+pub fn text(config: &Config) -> String {
     config.to_toml().expect("UTF-8")
 }
 

@@ -19,6 +19,8 @@ mod handover;
 mod idle;
 mod journal_failure;
 mod large;
+mod live_af_xdp;
+mod live_ports;
 mod malformed;
 mod mesh;
 mod misses;

@@ -304,6 +304,13 @@ impl Node {
         self.paths.grow(peers);
     }
 
+    /// The port has another address from now on: it was opened again. Handshakes tell the neighbour.
+    pub fn set_address(&mut self, port: u16, mac: [u8; 6]) {
+        if let Some(at) = self.link_of(port) {
+            self.links[at].mac = mac;
+        }
+    }
+
     /// The port's carrier came or went. Saying again what is already so does nothing.
     pub fn on_carrier(&mut self, port: u16, up: bool, host: &mut impl Host) {
         let Some(link) = self.link_of(port) else {

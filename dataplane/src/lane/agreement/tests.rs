@@ -136,18 +136,23 @@ impl Played {
             changed: Policy::new(&self.config).differing(&policy),
             policy,
             faults: Vec::new(),
+            removed: Vec::new(),
         })
     }
 
     /// Has the lane do something, and counts the rounds until it answers.
-    fn have(&mut self, command: Command) -> (Answer, usize) {
+    fn have(&mut self, command: Command) -> (Stepped, usize) {
         let ticket = 1;
         assert!(self.orders.push(Order { ticket, command }).is_ok());
         for round in 1..1_000 {
             self.lane.round();
             while let Some(report) = self.reports.pop() {
-                if let Report::Answer { result, .. } = report {
-                    return (result.unwrap(), round);
+                if let Report::Answer {
+                    result: Ok(Answer::Stepped(stepped)),
+                    ..
+                } = report
+                {
+                    return (*stepped, round);
                 }
             }
         }
@@ -187,16 +192,16 @@ fn many_rules_change_some_in_each_round_and_the_rest_when_it_settles() {
     wanted.dataplane.burst = 3;
     let want = played.want(&wanted);
     let (answer, _) = played.have(Command::Judge(Arc::clone(&want)));
-    assert!(matches!(answer, Answer::Held(_)), "{answer:?}");
+    assert!(answer.went.is_ok(), "{answer:?}");
     assert_eq!(played.rules(), [map(&before), map(&before)]);
-    let (answer, rounds) = played.have(Command::Take(want));
-    assert!(matches!(answer, Answer::Held(held) if held.epoch == 0));
+    let (answer, rounds) = played.have(Command::Take(want, Vec::new()));
+    assert_eq!(answer.went.unwrap().epoch, 0);
     // 128 that go, 256 that come or become another, and the misses, on two ports.
     assert!(rounds >= 2 * 385 / STEPS_PER_ROUND, "{rounds}");
     assert_eq!(played.rules(), [map(&wanted.steer), map(&wanted.steer)]);
     assert_eq!(played.lane.settings.burst, 64);
     let (answer, rounds) = played.have(Command::Settle { epoch: 1 });
-    assert!(matches!(answer, Answer::Held(held) if held.epoch == 1));
+    assert_eq!(answer.went.unwrap().epoch, 1);
     assert_eq!(rounds, 1);
     assert_eq!(played.lane.settings.burst, 3);
     assert_eq!(played.lane.slot.held(), OFFER.held());
@@ -214,17 +219,17 @@ fn what_a_kernel_refuses_is_changed_back_on_every_port() {
     let mut wanted = played.config.clone();
     wanted.steer = rules(0x2020..0x2100, Action::Kernel);
     let want = played.want(&wanted);
-    let (answer, _) = played.have(Command::Take(want));
-    let Answer::Objection { matches, reason } = answer else {
-        panic!("{answer:?}");
-    };
+    let (answer, _) = played.have(Command::Take(want, Vec::new()));
+    let LaneObjection {
+        matches, reason, ..
+    } = answer.went.unwrap_err();
     assert!(matches.is_some() && reason.contains("full"), "{reason}");
     assert_eq!(played.rules(), [map(&before), map(&before)]);
     assert_eq!(played.lane.slot.held(), HELD);
     assert!(played.lane.slot.is_at_rest());
     // What it did not make ready it does not settle.
     let (answer, _) = played.have(Command::Settle { epoch: 1 });
-    assert!(matches!(answer, Answer::Objection { .. }));
+    assert!(answer.went.is_err());
 }
 
 #[test]
@@ -235,15 +240,15 @@ fn what_is_ready_is_undone_when_another_lane_refused() {
     wanted.steer = rules(0x2020..0x2060, Action::Kernel);
     wanted.dataplane.miss = Action::Drop;
     let want = played.want(&wanted);
-    played.have(Command::Take(want));
+    played.have(Command::Take(want, Vec::new()));
     let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
-    assert!(matches!(answer, Answer::Done) && rounds > 1);
+    assert!(answer.went.is_ok() && rounds > 1);
     assert_eq!(played.rules(), [map(&before), map(&before)]);
     assert_eq!(look(&played.below[0]).miss, Some(Action::Kernel));
     assert!(played.lane.slot.is_at_rest());
     // Nothing is left of it.
     let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
-    assert!(matches!(answer, Answer::Done) && rounds == 1);
+    assert!(answer.went.is_ok() && rounds == 1);
 }
 
 #[test]
@@ -251,7 +256,9 @@ fn what_believes_something_else_is_not_begun() {
     let mut played = Played::new(&[], usize::MAX);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
     want.offer.believes.incarnation = 9;
-    let (answer, _) = played.have(Command::Take(Arc::new(want)));
-    assert!(matches!(answer, Answer::Objection { .. }));
+    let (answer, _) = played.have(Command::Take(Arc::new(want), Vec::new()));
+    assert!(answer.went.is_err());
     assert!(played.lane.slot.is_at_rest());
 }
+
+mod ports;

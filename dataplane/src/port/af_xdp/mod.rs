@@ -24,6 +24,7 @@ pub(super) mod umem;
 use std::os::fd::RawFd;
 
 use covalent_api::{
+    agreement::PortFacts,
     config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode},
     status::PortMode,
 };
@@ -37,7 +38,7 @@ use self::{
 };
 use super::{
     ETHERNET_HEADER_BYTES, LaneMemory, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
-    TxRefusal,
+    TxRefusal, mac,
 };
 
 // A queue that the configuration may name has a place in the program's table.
@@ -59,6 +60,7 @@ pub(super) struct Wanted<'a> {
 /// See the module's documentation.
 pub struct AfXdpPort {
     info: PortInfo,
+    facts: PortFacts,
     // Before the queues, so that the program lets go of the sockets before they close.
     steering: Steering,
     queues: Vec<Queue>,
@@ -129,6 +131,14 @@ impl AfXdpPort {
             .map_err(steering_failed)?;
 
         Ok(Self {
+            facts: PortFacts {
+                index: interface.index,
+                address: mac::text(interface.mac),
+                mtu_bytes: interface.mtu_bytes,
+                queues: queue_count,
+                all_queues: wanted.queues == 0,
+                program_id: steering.program_id(),
+            },
             info: PortInfo {
                 name: port.to_owned(),
                 kind: "af_xdp",
@@ -372,6 +382,10 @@ impl Port for AfXdpPort {
 
     fn carrier(&self) -> bool {
         self.enabled && self.interface_carrier && !self.gone
+    }
+
+    fn facts(&self) -> Option<&PortFacts> {
+        Some(&self.facts)
     }
 }
 

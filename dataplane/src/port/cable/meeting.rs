@@ -171,6 +171,7 @@ enum Woken {
 
 impl Usher {
     fn run(mut self) {
+        crate::privilege::forgo_opening();
         while !self.stopped() {
             if let Err(problem) = self.meet() {
                 self.tell(&problem.to_string());

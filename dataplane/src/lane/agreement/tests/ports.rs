@@ -1,0 +1,254 @@
+//! Ports that come, are given back and put back, on a lane that is played.
+
+use covalent_api::request::PipeKind;
+use covalent_pipe::{
+    Direction, PagePolicy, PipeMemory, PipeSpec,
+    event::EventFd,
+    nic::NicPipe,
+    session::{NicSession, SessionMemory},
+};
+
+use super::*;
+use crate::lane::command::{NewPipe, NewSession};
+
+/// A kernel below with room for so many rules, and a port above it.
+fn below(room: usize) -> Arc<Mutex<Below>> {
+    Arc::new(Mutex::new(Below {
+        room,
+        ..Below::default()
+    }))
+}
+
+fn port(played: &Played, number: u16, below: &Arc<Mutex<Below>>) -> NewPort {
+    let mut config = played.config.port[0].clone();
+    config.name = format!("n{number}");
+    let noting = PlayedPort::new(&config.name, Noting(Arc::clone(below)));
+    NewPort::new(number, &config, noting)
+}
+
+/// Attaches an application with one pipe of every port, bound to these.
+fn bind(played: &mut Played, bound: &[Rule]) {
+    let memory = SessionMemory::create(8).unwrap();
+    let (to_application, _application) = EventFd::one_way().unwrap();
+    played.obey(Command::Attach(Box::new(NewSession {
+        session: 1,
+        uid: 0,
+        commands: true,
+        rings: NicSession::new(memory),
+        to_application,
+        to_lane: EventFd::new().unwrap(),
+    })));
+    let spec = PipeSpec {
+        direction: Direction::Rx,
+        capacity_bytes: 1 << 16,
+        pages: PagePolicy::Never,
+    };
+    let memory = PipeMemory::create(&spec).unwrap();
+    played.obey(Command::OpenPipe(Box::new(NewPipe {
+        session: 1,
+        pipe: 0,
+        kind: PipeKind::Rx,
+        port: None,
+        capacity_bytes: 1 << 16,
+        page_bytes: 4096,
+        nic: NicPipe::new(memory),
+    })));
+    for rule in bound {
+        played.obey(Command::Bind {
+            session: 1,
+            pipe: 0,
+            matches: rule.matches.clone(),
+            spread: None,
+        });
+    }
+}
+
+impl Played {
+    fn obey(&mut self, command: Command) {
+        let ticket = 2;
+        assert!(self.orders.push(Order { ticket, command }).is_ok());
+        self.lane.round();
+        let answer = std::iter::from_fn(|| self.reports.pop()).find_map(|report| match report {
+            Report::Answer { result, .. } => Some(result),
+            _ => None,
+        });
+        assert!(matches!(answer, Some(Ok(Answer::Done))), "{answer:?}");
+    }
+
+    /// Numbers of the ports that the lane has, with whether they are configured.
+    fn ports(&self) -> Vec<(u16, bool)> {
+        let slots = self.lane.ports.iter();
+        slots.map(|slot| (slot.index, slot.is_configured)).collect()
+    }
+}
+
+#[test]
+fn a_port_that_comes_is_told_everything_some_in_each_round_before_it_stands_there() {
+    let configured = rules(0x2000..0x2100, Action::Drop);
+    let mut played = Played::new(&configured, usize::MAX);
+    let bound = rules(0x3000..0x3080, Action::Dataplane);
+    bind(&mut played, &bound);
+    let comes = below(usize::MAX);
+    let want = played.want(&played.config);
+    let new = port(&played, 7, &comes);
+    let (answer, rounds) = played.have(Command::Take(want, vec![new]));
+    assert!(answer.went.is_ok() && answer.ports.is_empty());
+    assert!(rounds >= (0x180 + 1) / STEPS_PER_ROUND, "{rounds}");
+    let told = [map(&configured), map(&bound)]
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(look(&comes).rules, told);
+    assert_eq!(played.ports(), [(0, true), (1, true)]);
+    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    assert!(answer.went.is_ok() && answer.ports.is_empty());
+    assert_eq!(played.ports(), [(0, true), (1, true), (7, true)]);
+    // What is bound is bound there too.
+    let slot = &played.lane.ports[2];
+    assert!(
+        bound
+            .iter()
+            .all(|rule| slot.flow.pipe_with(&rule.matches).is_some())
+    );
+    assert_eq!(slot.flow.pipe_with(&configured[0].matches), None);
+}
+
+#[test]
+fn a_port_that_takes_the_place_of_another_is_told_what_is_bound_there() {
+    let configured = rules(0x2000..0x2010, Action::Drop);
+    let mut played = Played::new(&configured, usize::MAX);
+    let bound = rules(0x3000..0x3004, Action::Dataplane);
+    bind(&mut played, &bound);
+    let mut wanted = played.config.clone();
+    wanted.steer = rules(0x2008..0x2018, Action::Kernel);
+    let want = played.want(&wanted);
+    let comes = below(usize::MAX);
+    let new = port(&played, 1, &comes);
+    played.have(Command::Take(want, vec![new]));
+    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    let left: Vec<_> = answer.ports.iter().map(|(number, _)| *number).collect();
+    assert_eq!(left, [1], "what stood there is to be closed");
+    let told = [map(&wanted.steer), map(&bound)]
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(look(&comes).rules, told);
+    // Who binds later binds below it.
+    let later = rules(0x4000..0x4001, Action::Dataplane);
+    played.obey(Command::Bind {
+        session: 1,
+        pipe: 0,
+        matches: later[0].matches.clone(),
+        spread: None,
+    });
+    assert!(look(&comes).rules.contains_key(&later[0].matches));
+    assert!(!played.rules()[1].contains_key(&later[0].matches));
+}
+
+#[test]
+fn a_port_whose_kernel_refuses_is_given_back_and_nothing_has_changed() {
+    let configured = rules(0x2000..0x2040, Action::Drop);
+    let mut played = Played::new(&configured, usize::MAX);
+    let mut wanted = played.config.clone();
+    wanted.steer = rules(0x2020..0x2060, Action::Drop);
+    let want = played.want(&wanted);
+    let ports = [usize::MAX, 10].map(below);
+    let new = vec![port(&played, 7, &ports[0]), port(&played, 8, &ports[1])];
+    let (answer, _) = played.have(Command::Take(want, new));
+    let objection = answer.went.unwrap_err();
+    assert_eq!((objection.port, objection.matches), (Some(8), None));
+    assert!(objection.reason.contains("full"));
+    assert_eq!(answer.ports.len(), 2, "both are to be closed");
+    assert_eq!(played.ports(), [(0, true), (1, true)]);
+    assert_eq!(played.rules(), [map(&configured), map(&configured)]);
+    assert!(played.lane.slot.is_at_rest());
+}
+
+#[test]
+fn ports_that_are_ready_are_given_back_when_another_lane_refused() {
+    let mut played = Played::new(&[], usize::MAX);
+    let want = played.want(&played.config);
+    let comes = below(usize::MAX);
+    let new = port(&played, 7, &comes);
+    played.have(Command::Take(want, vec![new]));
+    let (answer, _) = played.have(Command::Undo { epoch: 1 });
+    assert!(answer.went.is_ok());
+    assert_eq!(answer.ports.len(), 1);
+    assert_eq!(played.ports(), [(0, true), (1, true)]);
+}
+
+#[test]
+fn what_was_given_back_is_put_back_and_told_the_rules_in_force() {
+    let configured = rules(0x2000..0x2100, Action::Drop);
+    let mut played = Played::new(&configured, usize::MAX);
+    let vacate = |ports: &[u16]| Command::Vacate {
+        offer: OFFER,
+        ports: ports.to_vec(),
+    };
+    let (answer, _) = played.have(vacate(&[0, 1]));
+    assert_eq!(answer.ports.len(), 2);
+    assert!(
+        played
+            .lane
+            .ports
+            .iter()
+            .all(|slot| slot.port.absent().is_some())
+    );
+    // Bound meanwhile.
+    let bound = rules(0x3000..0x3001, Action::Dataplane);
+    bind(&mut played, &bound);
+    let ports = [usize::MAX, 10].map(below);
+    let back = vec![port(&played, 0, &ports[0]), port(&played, 1, &ports[1])];
+    let (answer, rounds) = played.have(Command::PutBack {
+        epoch: 1,
+        ports: back,
+    });
+    assert!(
+        answer.went.is_ok() && rounds >= 0x100 / STEPS_PER_ROUND,
+        "{rounds}"
+    );
+    let told = [map(&configured), map(&bound)]
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(look(&ports[0]).rules, told);
+    assert!(played.lane.ports[0].port.absent().is_none());
+    // One that has no room for them stays away, and says why.
+    let reason = played.lane.ports[1].port.absent().unwrap_or_default();
+    assert!(reason.contains("full"), "{reason}");
+    assert!(played.lane.slot.is_at_rest());
+    // Nothing is put back twice.
+    let again = vec![port(&played, 0, &below(0))];
+    let (answer, _) = played.have(Command::PutBack {
+        epoch: 1,
+        ports: again,
+    });
+    assert!(answer.went.is_err() && answer.ports.len() == 1);
+}
+
+#[test]
+fn a_port_that_goes_keeps_its_place_for_its_return() {
+    let mut played = Played::new(&[], usize::MAX);
+    let bound = rules(0x3000..0x3001, Action::Dataplane);
+    let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
+    want.removed = vec![1];
+    played.have(Command::Take(Arc::new(want), Vec::new()));
+    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    assert_eq!(answer.ports.len(), 1);
+    let names = answer.went.unwrap().ports.len();
+    assert_eq!(names, 1, "nobody is told of it");
+    assert_eq!(played.ports(), [(0, true), (1, false)]);
+    bind(&mut played, &bound);
+    let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
+    want.offer = Offer {
+        epoch: 2,
+        believes: OFFER.held(),
+        wants: 3,
+    };
+    let comes = below(usize::MAX);
+    let new = port(&played, 1, &comes);
+    played.have(Command::Take(Arc::new(want), vec![new]));
+    assert_eq!(look(&comes).rules, map(&bound), "bound while it was away");
+    played.have(Command::Settle { epoch: 2 });
+    assert_eq!(played.ports(), [(0, true), (1, true)]);
+}

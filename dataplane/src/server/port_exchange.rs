@@ -1,0 +1,314 @@
+//! The ports of an exchange: which have come so far, which were given back, and whom that affects.
+
+use covalent_api::{agreement::Objection, event::EventKind};
+use covalent_protocol::agreement::{Phase, joint::Input};
+use tracing::warn;
+
+use super::{
+    PortTable, Server,
+    opener::{Done, Job, Opened, Openings},
+    preparation::Prepared,
+};
+use crate::{
+    carrier::CarrierWatch,
+    lane::{command::Stepped, new_port::NewPort},
+    port::Port,
+};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct PortExchange {
+    /// The ports under the wanted configuration.
+    table: PortTable,
+    /// Their numbers, by place in it.
+    numbers: Vec<u16>,
+    /// Numbers and lanes of those that go.
+    removed: Vec<(u16, u32)>,
+    /// Numbers, lanes and places in the configuration in force of those that are given back before others can be opened.
+    vacated: Vec<(u16, u32, usize)>,
+    /// What is open and in no lane yet.
+    opened: Vec<Opened>,
+    /// What lanes gave back and is not closed yet.
+    given_back: Vec<(u16, Box<dyn Port>)>,
+    /// What lanes gave back was closed.
+    was_closed: bool,
+    /// What is put back, with the lanes.
+    returning: Vec<(u32, NewPort)>,
+    /// Ports that come, return or were opened again.
+    come: Vec<u16>,
+}
+
+impl PortExchange {
+    /// For what is prepared, when `now` are the ports.
+    ///
+    /// # Errors
+    /// A lane has had too many ports. What was opened is in the returned exchange, too.
+    pub fn new(
+        now: &PortTable,
+        names: impl Fn(usize) -> String,
+        prepared: &mut Prepared,
+    ) -> (Self, Vec<Objection>) {
+        let mut table = now.clone();
+        let wanted = &prepared.config.port;
+        let vacated = prepared.plan.vacated.iter().filter_map(|&at| {
+            let (number, port) = now.find(&names(at)).ok()?;
+            Some((number, port.lane, at))
+        });
+        let vacated = vacated.collect();
+        let removed = table.keep(wanted);
+        let (mut numbers, mut objections) = (Vec::with_capacity(wanted.len()), Vec::new());
+        for (at, port) in wanted.iter().enumerate() {
+            match table.add(port) {
+                Ok(number) => numbers.push(number),
+                Err(error) => objections.push(Objection {
+                    key: format!("port[{at}]"),
+                    message: error.to_string(),
+                }),
+            }
+        }
+        let exchange = Self {
+            table,
+            numbers,
+            removed,
+            vacated,
+            opened: std::mem::take(&mut prepared.opened),
+            ..Self::default()
+        };
+        (exchange, objections)
+    }
+
+    /// Whether lanes are to give ports back.
+    pub const fn vacates(&self) -> bool {
+        !self.vacated.is_empty()
+    }
+
+    /// Numbers of the ports of a lane that go.
+    pub fn removed_from(&self, lane: u32) -> Vec<u16> {
+        let removed = self.removed.iter();
+        removed
+            .filter(|(_, of)| *of == lane)
+            .map(|(number, _)| *number)
+            .collect()
+    }
+
+    /// Numbers of the ports that a lane is to give back.
+    pub fn vacated_by(&self, lane: u32) -> Vec<u16> {
+        let vacated = self.vacated.iter();
+        vacated
+            .filter(|(_, of, _)| *of == lane)
+            .map(|(number, ..)| *number)
+            .collect()
+    }
+
+    /// The number of the port in that place of the wanted configuration.
+    pub fn number(&self, at: usize) -> Option<u16> {
+        self.numbers.get(at).copied()
+    }
+
+    /// The place in the wanted configuration of the port with this number.
+    pub fn place(&self, number: u16) -> Option<usize> {
+        self.numbers.iter().position(|of| *of == number)
+    }
+
+    /// The ports that come to a lane.
+    pub fn come_to(&mut self, lane: u32, prepared: &Prepared) -> Vec<NewPort> {
+        let mut ports = Vec::new();
+        for opened in std::mem::take(&mut self.opened) {
+            let config = &prepared.config.port[opened.at];
+            match self.number(opened.at).filter(|_| config.lane == lane) {
+                Some(number) => {
+                    self.table.opened(number, &*opened.port);
+                    self.come.push(number);
+                    ports.push(NewPort::new(number, config, opened.port));
+                }
+                None => self.opened.push(opened),
+            }
+        }
+        ports
+    }
+
+    /// What comes back to a lane.
+    pub fn return_to(&mut self, lane: u32) -> Vec<NewPort> {
+        let (to_lane, others) = std::mem::take(&mut self.returning)
+            .into_iter()
+            .partition(|(of, _)| *of == lane);
+        self.returning = others;
+        let to_lane: Vec<_> = to_lane;
+        to_lane.into_iter().map(|(_, port)| port).collect()
+    }
+
+    /// What nobody needs any more.
+    fn take_unused(&mut self) -> Vec<Box<dyn Port>> {
+        let opened = self.opened.drain(..).map(|opened| opened.port);
+        let given_back = self.given_back.drain(..).map(|(_, port)| port);
+        let returning = self.returning.drain(..).map(|(_, new)| new.port);
+        opened.chain(given_back).chain(returning).collect()
+    }
+}
+
+impl Server {
+    /// A lane let ports go with a step.
+    pub(super) fn take_ports_of(&mut self, stepped: &mut Stepped) {
+        let ports = std::mem::take(&mut stepped.ports);
+        if self.agreements.phase() == Some(Phase::Vacating) {
+            self.agreements.exchange.ports.given_back.extend(ports);
+        } else {
+            let ports = ports.into_iter().map(|(_, port)| port);
+            self.close(ports.collect());
+        }
+    }
+
+    /// What was given back is closed, and what takes its place opened.
+    pub(super) fn open_vacated(&mut self) {
+        let exchange = &mut self.agreements.exchange;
+        let Some(prepared) = &exchange.prepared else {
+            return;
+        };
+        exchange.ports.was_closed = true;
+        let given_back = exchange.ports.given_back.drain(..);
+        let job = Job::Open(Openings {
+            close: given_back.map(|(_, port)| port).collect(),
+            open: prepared.plan.after.clone(),
+            config: prepared.config.clone(),
+        });
+        self.agreements.opener().give(job);
+    }
+
+    /// What was given back comes back: as it is, or opened as it was if it has been closed.
+    pub(super) fn restore_vacated(&mut self) -> Option<Input> {
+        let ports = &mut self.agreements.exchange.ports;
+        if ports.was_closed {
+            let job = Job::Restore(Openings {
+                close: ports.take_unused(),
+                open: ports.vacated.iter().map(|&(_, _, at)| at).collect(),
+                config: self.config.clone(),
+            });
+            self.agreements.opener().give(job);
+            return None;
+        }
+        for (number, port) in std::mem::take(&mut ports.given_back) {
+            let vacated = ports.vacated.iter().find(|(of, ..)| *of == number);
+            if let Some(&(_, lane, at)) = vacated {
+                let new = NewPort::new(number, &self.config.port[at], port);
+                ports.returning.push((lane, new));
+            }
+        }
+        // What was told meanwhile was told to what stood in their places.
+        self.look_at_carriers();
+        Some(Input::Restored)
+    }
+
+    /// The opener has opened what was wanted, or what was.
+    pub(super) fn ports_opened(&mut self, done: Done) -> Option<Input> {
+        let exchange = &mut self.agreements.exchange;
+        match done {
+            Done::Prepared(_) => None,
+            Done::Opened(Ok(opened)) => {
+                exchange.ports.opened.extend(opened);
+                Some(Input::Opened)
+            }
+            Done::Opened(Err(objections)) => {
+                exchange.objections.extend(objections);
+                Some(Input::Unopened)
+            }
+            Done::Restored(opened) => {
+                let mut absent = Vec::new();
+                for Opened { at, port } in opened {
+                    let vacated = exchange.ports.vacated.iter().find(|(_, _, of)| *of == at);
+                    let Some(&(number, lane, _)) = vacated else {
+                        continue;
+                    };
+                    match port.absent() {
+                        Some(reason) => absent.push((port.info().name.clone(), reason.to_owned())),
+                        None => self.ports.opened(number, &*port),
+                    }
+                    let new = NewPort::new(number, &self.config.port[at], port);
+                    exchange.ports.returning.push((lane, new));
+                }
+                for (port, reason) in absent {
+                    self.raise(EventKind::PortAbsent { port, reason });
+                }
+                self.look_at_carriers();
+                Some(Input::Restored)
+            }
+        }
+    }
+
+    /// The ports of the exchange are those of the node now. Returns who is affected and may not know.
+    pub(super) fn enter_ports(&mut self) -> Vec<String> {
+        let exchange = &mut self.agreements.exchange.ports;
+        let table = std::mem::take(&mut exchange.table);
+        let (come, removed) = (std::mem::take(&mut exchange.come), exchange.removed.clone());
+        if come.is_empty() && removed.is_empty() {
+            return Vec::new();
+        }
+        let before = std::mem::replace(&mut self.ports, table);
+        let mut beware = Vec::new();
+        for (number, _) in removed {
+            let name = before.get(number).map(|port| port.name.clone());
+            beware.extend(self.pipes_on(number).map(|who| {
+                format!(
+                    "{who} on `{}`, which was removed, and wait until it returns",
+                    name.clone().unwrap_or_default()
+                )
+            }));
+        }
+        for number in come {
+            let Some(port) = self.ports.get(number).map(|port| port.name.clone()) else {
+                continue;
+            };
+            beware.extend(self.pipes_on(number).map(|who| {
+                format!("{who} on `{port}`, which was opened again: what was under way there may be lost")
+            }));
+            self.raise(EventKind::PortOpened { port });
+        }
+        self.look_at_carriers();
+        beware
+    }
+
+    /// Whose pipes name this port.
+    fn pipes_on(&self, number: u16) -> impl Iterator<Item = String> {
+        let mut who = Vec::new();
+        for (session, record) in &self.sessions {
+            let pipes = record.pipes.values();
+            let (count, verb) = match pipes.filter(|pipe| pipe.port == Some(number)).count() {
+                0 => continue,
+                1 => ("1 pipe".to_owned(), "is"),
+                many => (format!("{many} pipes"), "are"),
+            };
+            let client = self.clients.get(&record.client);
+            let process = client.map_or_else(String::new, |client| {
+                format!(" (pid {}, {})", client.credentials.pid, client.program)
+            });
+            who.push(format!("{count} of session {session}{process} {verb}"));
+        }
+        who.into_iter()
+    }
+
+    /// Asks what the carrier of each interface is, so that ports that were opened meanwhile hear it.
+    fn look_at_carriers(&mut self) {
+        let mut ports = self.config.port.iter();
+        if !ports.any(|port| port.kind.kernel_interface().is_some()) {
+            return;
+        }
+        let looked = match &mut self.carriers {
+            Some(carriers) => carriers.look_again(),
+            none => CarrierWatch::open().map(|carriers| *none = Some(carriers)),
+        };
+        if let Err(error) = looked {
+            warn!(%error, "the interfaces' carriers cannot be watched; links rely on their own evidence");
+        }
+    }
+
+    /// Closes what no lane has.
+    pub(super) fn close_unused(&mut self) {
+        let unused = self.agreements.exchange.ports.take_unused();
+        self.close(unused);
+    }
+
+    fn close(&self, ports: Vec<Box<dyn Port>>) {
+        if !ports.is_empty() {
+            self.agreements.opener().give(Job::Close(ports));
+        }
+    }
+}

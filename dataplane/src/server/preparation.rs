@@ -1,0 +1,138 @@
+//! What is done with a draft before lanes are asked to take it: it is read, compared with what is in force, and what can be opened beside that is opened.
+
+use std::sync::Arc;
+
+use covalent_api::{
+    agreement::Objection,
+    config::{Config, Effect, changes},
+};
+use covalent_protocol::agreement::digest;
+
+use super::{
+    admission::Admission,
+    opener::{Opened, open_all},
+    port_plan::PortPlan,
+};
+use crate::daemon::{FaultInjection, StartError, check_cores};
+
+/// A draft to look at.
+#[derive(Debug)]
+pub struct Draft {
+    /// Its text.
+    pub text: String,
+    /// The digest that it was offered by.
+    pub digest: u64,
+    /// What is in force.
+    pub now: Arc<Config>,
+    /// Who may speak now.
+    pub admission: Admission,
+    /// Whether ports may damage their own frames.
+    pub faults: FaultInjection,
+}
+
+/// What is ready for the lanes.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// Who may speak under it.
+    pub admission: Admission,
+    /// Keys whose value is another one.
+    pub changed: Vec<String>,
+    /// Which ports are opened, and when.
+    pub plan: PortPlan,
+    /// Those that are open already.
+    pub opened: Vec<Opened>,
+}
+
+/// What came of a draft.
+pub type Preparation = Result<Prepared, Vec<Objection>>;
+
+/// Looks at a draft.
+///
+/// # Errors
+/// Everything that stands in the way. Nothing is left open then.
+pub(super) fn prepare(draft: &Draft) -> Preparation {
+    let whole = |message: String| {
+        vec![Objection {
+            key: String::new(),
+            message,
+        }]
+    };
+    if digest(draft.text.as_bytes()) != draft.digest {
+        return Err(whole(
+            "the draft is not the text that was offered: send it whole, and then the offer"
+                .to_owned(),
+        ));
+    }
+    let config = Config::parse(&draft.text, "draft").map_err(|error| {
+        let problems = error.problems().iter();
+        problems
+            .map(|problem| Objection {
+                key: problem.key.clone(),
+                message: problem.message.clone(),
+            })
+            .collect::<Vec<_>>()
+    })?;
+    // Who looks for what is in force later finds the text by its digest.
+    if config.to_toml().ok().as_deref() != Some(draft.text.as_str()) {
+        return Err(whole(
+            "the draft is not in canonical form: offer what `Config::to_toml` writes".to_owned(),
+        ));
+    }
+    let changes = changes(&draft.now, &config);
+    let mut objections: Vec<Objection> = changes
+        .iter()
+        .filter(|change| change.effect == Effect::Restart)
+        .map(|change| Objection {
+            message: format!(
+                "is read at covalentd's start only, and is {} in force: put that back in place of {}, or restart covalentd",
+                change.from, change.to
+            ),
+            key: change.key.clone(),
+        })
+        .collect();
+    if draft.faults == FaultInjection::Refused {
+        let damaging = (0..)
+            .zip(&config.port)
+            .filter(|(_, port)| port.faults.is_some());
+        objections.extend(damaging.map(|(at, port): (usize, _)| {
+            let port = port.name.clone();
+            Objection {
+                key: format!("port[{at}].faults"),
+                message: StartError::Faults { port }.to_string(),
+            }
+        }));
+    }
+    if !objections.is_empty() {
+        return Err(objections);
+    }
+    if let Err(error) = check_cores(&config) {
+        let key = match &error {
+            StartError::NoSuchCore { lane, .. } => format!("lane[{lane}].core"),
+            _ => String::new(),
+        };
+        let message = error.to_string();
+        return Err(vec![Objection { key, message }]);
+    }
+    let admission = if config.node.group == draft.now.node.group {
+        draft.admission.clone()
+    } else {
+        Admission::new(&config.node.group).map_err(|error| {
+            vec![Objection {
+                key: "node.group".to_owned(),
+                message: error.to_string(),
+            }]
+        })?
+    };
+    // Last, for it changes something on the host.
+    let plan = PortPlan::new(&draft.now.port, &config.port);
+    let opened = open_all(&config, &plan.beside)?;
+    Ok(Prepared {
+        config: Arc::new(config),
+        admission,
+        plan,
+        opened,
+        changed: changes.into_iter().map(|change| change.key).collect(),
+    })
+}
