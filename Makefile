@@ -125,7 +125,7 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, and a bank over links that are cut (60); every failure of small meshes, and churn in one of 1,000 nodes
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, and a bank over links that are cut (60); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent-control
@@ -136,6 +136,8 @@ soak:            ## Lying, dying and slow applications around the daemon for SOA
 	@target/release/covalent sim mesh --exhaustive sixteen
 	@target/release/covalent sim mesh --nodes 100 --shape torus --seeds 0..50
 	@target/release/covalent sim mesh --nodes 1000 --shape torus --faults cut,silent,one-way,flap,crash,stall --load none
+	@target/release/covalent sim mesh --shape torus --grow 10,100,1000 --faults cut --churn 1 --load none
+	@target/release/covalent sim group --seeds 0..100000
 
 # Takes half an hour beside nothing else; GUEST_JOBS="conformance igb" runs only the jobs whose names have these words.
 guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers of real NICs; downloads them by name (as root); makes docs/supported-kernels.md

@@ -15,14 +15,14 @@ use covalent_sim::{
 };
 
 /// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 1_000;
 /// Seeds within which a mutant must be found.
 const MUTANT_SEEDS: u64 = 100;
 /// Round trips from the first evidence to the last view, at most.
 const CHANGE_ROUND_TRIPS: f64 = 3.0;
 
 /// Each with the nodes and the faults that it needs to show, and the checkers that may find it.
-const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 12] = [
+const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 15] = [
     (Mutant::AcksBeforeHeld, 5, &[], &["all-or-none"]),
     (Mutant::SkipsNull, 5, &[], &["total-order"]),
     (
@@ -78,6 +78,24 @@ const MUTANTS: [(Mutant, usize, &[Fault], &[&str]); 12] = [
         5,
         &[Fault::Kill],
         &["exactly-once", "told"],
+    ),
+    (
+        Mutant::FollowsFirstClaim,
+        5,
+        &[Fault::Accuse, Fault::Flap, Fault::Partition],
+        &["convergence", "told"],
+    ),
+    (
+        Mutant::JoinerVotes,
+        4,
+        &[Fault::Join, Fault::Kill],
+        &["state"],
+    ),
+    (
+        Mutant::RejoinsWithOldLife,
+        3,
+        &[Fault::Join, Fault::Kill],
+        &["exactly-once", "convergence"],
     ),
     (Mutant::NoCredit, 5, &[Fault::Full], &["bounded"]),
 ];

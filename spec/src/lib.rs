@@ -19,7 +19,7 @@
 //! | [`unnumbered`] | one of them: records without numbers |
 //! | [`check`] | runs the checker and says what it explored |
 //! | [`catalogue`] | the scenarios that are checked |
-//! | [`group`] | the same for groups |
+//! | [`group`], [`trees`] | the same for groups and for trees |
 #![forbid(unsafe_code)]
 
 pub mod agreement;
@@ -34,6 +34,7 @@ pub mod rest;
 pub mod scenario;
 pub mod sight;
 pub mod step;
+pub mod trees;
 pub mod unnumbered;
 pub mod world;
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, env, fmt, process::ExitCode};
 
-use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, group, sight};
+use covalent_spec::{Explored, Scenario, agreement, catalogue, explore, group, sight, trees};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     match words {
         [] => {}
         ["agreement"] => return exit(agreements(bounded)),
-        ["group"] => return exit(groups()),
+        ["group"] => return exit(groups(bounded)),
+        ["trees"] => return exit(of_trees(bounded)),
         [name] if !name.starts_with('-') => return only(scenarios, name),
         others => {
             eprintln!(
@@ -62,7 +63,8 @@ fn main() -> ExitCode {
         }
     }
     failures += agreements(bounded);
-    failures += groups();
+    failures += groups(bounded);
+    failures += of_trees(bounded);
     exit(failures)
 }
 
@@ -102,11 +104,16 @@ fn agreements(bounded: bool) -> usize {
 }
 
 /// Groups of two and three. Returns how many lines are not as they must be.
-fn groups() -> usize {
+fn groups(bounded: bool) -> usize {
     let mut failures = 0;
     let mut seen = BTreeSet::new();
     say("the machine of groups, which must hold (stateright)");
-    for scenario in group::catalogue::bounded() {
+    let scenarios = if bounded {
+        group::catalogue::bounded()
+    } else {
+        group::catalogue::whole()
+    };
+    for scenario in scenarios {
         let explored = group::explore(scenario);
         failures += usize::from(!holds(&explored));
         seen.extend(explored.seen);
@@ -123,6 +130,32 @@ fn groups() -> usize {
     say("its mutants, which must be found");
     for (scenario, broken) in group::catalogue::mutants() {
         failures += usize::from(!is_found(&group::explore(scenario), broken));
+    }
+    failures
+}
+
+/// Trees of two to four nodes. Returns how many lines are not as they must be.
+fn of_trees(bounded: bool) -> usize {
+    let mut failures = 0;
+    let mut seen = BTreeSet::new();
+    say("trees, which must hold (stateright)");
+    for scenario in trees::catalogue::scenarios(bounded) {
+        let explored = trees::explore(scenario);
+        failures += usize::from(!holds(&explored));
+        seen.extend(explored.seen);
+    }
+    for sight in trees::sight::ALL {
+        if !seen.contains(sight.name) {
+            say(&format!(
+                "NOT SEEN: {}; so nothing above says anything about it",
+                sight.name
+            ));
+            failures += 1;
+        }
+    }
+    say("its mutants, which must be found");
+    for (scenario, broken) in trees::catalogue::mutants() {
+        failures += usize::from(!is_found(&trees::explore(scenario), broken));
     }
     failures
 }
@@ -146,7 +179,7 @@ fn only(mut scenarios: Vec<Scenario>, name: &str) -> ExitCode {
     let Some(at) = scenarios.iter().position(|scenario| scenario.name == name) else {
         let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
         eprintln!(
-            "covalent-spec: no search `{name}`: there are agreement, group, {}",
+            "covalent-spec: no search `{name}`: there are agreement, group, trees, {}",
             names.join(", ")
         );
         return ExitCode::from(2);

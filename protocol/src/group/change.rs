@@ -130,7 +130,9 @@ impl Group {
         }
         if minority != self.trying.minority {
             self.trying.minority = minority;
-            self.notices.stopped = minority.then_some(Stop::Minority {
+            // Nothing of a group that is still to be founded was told, and so nothing is stopped.
+            let stops = minority && self.view.number > 0;
+            self.notices.stopped = stops.then_some(Stop::Minority {
                 reached: left,
                 voters: self.view.voters,
             });

@@ -147,7 +147,7 @@ pub enum Event<'a> {
         /// Number of the first own message that was not delivered here.
         undelivered: u64,
     },
-    /// Of the former life that was asked about this many messages were delivered.
+    /// Of the former life that was asked about this many messages were delivered. Told if the group remembers it as a member.
     Fate {
         /// How many.
         delivered_to: u64,

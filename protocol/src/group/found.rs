@@ -1,7 +1,8 @@
 //! Who is there under the group's name: gossip, founding, asking to join.
 //!
 //! Whoever is known gets a `hello`; a `hello` is answered by `known`, which names who else is known, members first. So knowledge passes from
-//! node to node. A hello to a member asks to be taken in.
+//! node to node. A hello to a member asks to be taken in. Who knows enough founders begins the view that founds and tells it to them, so that each
+//! of them founds who knows one that knows all.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,7 @@ use super::{
     End, Group, Phase, Stop,
     contact::{Contact, Contacts, Life, MEMBERS_MAX, View},
     pair::Pair,
-    wire::{BadEnvelope, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
+    wire::{BadEnvelope, FATE_UNKNOWN, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
 };
 
 /// Whom this member knows under the group's name, itself and the members of its view left out: one for each node.
@@ -408,7 +409,7 @@ fn id_of(name: &str, members: &[Contact]) -> u64 {
 }
 
 impl Group {
-    /// A view that this member was taken into.
+    /// A view that this member was taken into, or founds with.
     pub(super) fn join(
         &mut self,
         view: View,
@@ -417,17 +418,25 @@ impl Group {
     ) -> Result<(), BadEnvelope> {
         let me = view.members.iter().position(|one| *one == self.config.me);
         let me = me.ok_or(BadEnvelope::Violation)?;
-        if view.members.len() > usize::from(self.config.members_max) {
+        let founds = view.number == 0;
+        if view.members.len() > usize::from(self.config.members_max)
+            || (founds && self.config.founders == 0)
+        {
             return Err(BadEnvelope::Violation);
         }
+        self.has_state |= founds;
         self.fates.clear();
         self.fates.extend(fates);
         let former = self.config.former;
         let fate = self.fates.iter().find(|(life, _)| Some(*life) == former);
-        self.notices.fate = fate.map(|(_, delivered)| *delivered);
+        let known = fate.filter(|(_, delivered)| *delivered != FATE_UNKNOWN);
+        self.notices.fate = known.map(|(_, delivered)| *delivered);
         self.flow.delivered = sequences;
         let n = view.members.len();
         self.begin_view(view, me, n);
+        if founds {
+            self.wedge();
+        }
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::{
     pair::Pair,
     rounds::messages_of,
     row::Proposal,
-    wire::FATES_MAX,
+    wire::{FATE_UNKNOWN, FATES_MAX},
 };
 
 impl Group {
@@ -92,7 +92,13 @@ impl Group {
             if self.fates.len() == FATES_MAX {
                 self.fates.remove(0);
             }
-            self.fates.push((member.life, self.flow.delivered[rank]));
+            // Whoever was to found and did not may be in another group by now, where more was delivered.
+            let delivered = if self.view.number == 0 {
+                FATE_UNKNOWN
+            } else {
+                self.flow.delivered[rank]
+            };
+            self.fates.push((member.life, delivered));
         }
     }
 
@@ -130,7 +136,9 @@ impl Group {
         }
         for (rank, member) in view.members.iter().enumerate() {
             if rank != me {
-                self.meet(rank, *member, rank >= joined && me < joined);
+                // Not every founder has heard of all others, and who has not can begin by the word of one who has.
+                let is_new = rank >= joined && me < joined;
+                self.meet(rank, *member, is_new || view.number == 0);
                 if view.number > 0 {
                     self.book.forget(member);
                 }

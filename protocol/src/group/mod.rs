@@ -241,8 +241,8 @@ impl Group {
     #[must_use]
     pub const fn standing(&self) -> GroupStanding {
         match self.phase {
-            Phase::Wedged if self.trying.minority => GroupStanding::Minority,
             _ if self.seeks() => GroupStanding::Seeking,
+            Phase::Wedged if self.trying.minority => GroupStanding::Minority,
             Phase::Flowing => GroupStanding::Member,
             Phase::Seeking | Phase::Wedged | Phase::Ending => GroupStanding::Changing,
             Phase::Stopped => GroupStanding::Stopped,

@@ -34,7 +34,7 @@ impl Group {
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
         if matches!(self.phase, Phase::Stopped | Phase::Left) {
-            return Ok(());
+            return self.hear_of_the_end(sender_guid, envelope);
         }
         match envelope.body {
             Body::Hello {
@@ -100,6 +100,29 @@ impl Group {
             Place::Next | Place::Early => self.pairs[at].keep(number, bytes),
         }
         Ok(())
+    }
+
+    /// Who is out still tells the others how its last view ended: what they took of that gives room for the rest, and who went on knows it.
+    fn hear_of_the_end(
+        &mut self,
+        sender_guid: u64,
+        Envelope { head, body }: &Envelope<'_>,
+    ) -> Result<(), BadEnvelope> {
+        let Some(at) = self.pair_of(head.life) else {
+            return Ok(());
+        };
+        let pair = &mut self.pairs[at];
+        if pair.contact.guid != sender_guid
+            || head.group != self.view.group
+            || head.view < pair.since
+        {
+            return Ok(());
+        }
+        if matches!(body, Body::Known { .. }) {
+            pair.owes_end &= head.view <= self.view.number;
+            return Ok(());
+        }
+        pair.on_acknowledged(head.taken)
     }
 
     /// A pair for one who is no member yet, as far as is known here: what it says is kept until it is known. One for each node.

@@ -1,6 +1,10 @@
 //! A member that is built wrong on purpose: for simulators, which must find that.
 
-use super::{Group, Phase, View, row::Row};
+use super::{
+    Group, Phase, View,
+    contact::{MEMBERS_MAX, Members},
+    row::Row,
+};
 
 /// What a simulator may change in a member.
 #[derive(Debug)]
@@ -11,6 +15,8 @@ pub struct Inside<'a> {
     pub view: &'a mut View,
     /// The rows of that view, by rank.
     pub rows: &'a mut [Row],
+    /// Whom each member accused last, by rank, as far as is known.
+    pub claims: [Members; MEMBERS_MAX],
     /// Whether it holds the view for ended. Changes nothing where a view is being begun.
     pub wedged: bool,
 }
@@ -22,10 +28,14 @@ impl Group {
             me: self.me,
             view: &mut self.view,
             rows: self.table.rows_mut(),
+            claims: self.trying.claims.map(|claim| claim.members),
             wedged: self.phase == Phase::Wedged,
         };
         change(&mut inside);
-        let wedged = inside.wedged;
+        let (wedged, claims) = (inside.wedged, inside.claims);
+        for (claim, members) in self.trying.claims.iter_mut().zip(claims) {
+            claim.members = members;
+        }
         match self.phase {
             Phase::Flowing if wedged => self.phase = Phase::Wedged,
             Phase::Wedged if !wedged => self.phase = Phase::Flowing,

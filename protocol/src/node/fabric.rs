@@ -174,6 +174,13 @@ impl Node {
         self.fabric.iter().flat_map(|fabric| fabric.trees.trees())
     }
 
+    /// Bytes of what it knows of trees ([`Trees::state_bytes`]).
+    #[must_use]
+    pub fn tree_state_bytes(&self) -> usize {
+        let fabric = self.fabric.as_ref();
+        fabric.map_or(0, |fabric| fabric.trees.state_bytes())
+    }
+
     /// The tree of this root, if it is known.
     #[must_use]
     pub fn tree(&self, root: u64) -> Option<TreeView> {

@@ -2,7 +2,10 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::{Berths, Label, Standing, Trees};
+use super::{
+    Berths, Label, Standing, Trees,
+    table::{Said, Tree},
+};
 use crate::Name;
 
 /// The next hop to a root.
@@ -116,6 +119,14 @@ impl Trees {
             label: tree.label,
             children: self.children_at(at),
         }
+    }
+
+    /// Bytes of what is known of the known trees: one entry for each, and one more and four bits for each neighbour that there is room for.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        let trees = self.table.len();
+        let waiting = (4 * trees).div_ceil(8);
+        trees * size_of::<Tree>() + self.berths.len() * (trees * size_of::<Said>() + waiting)
     }
 
     /// What happened.

@@ -50,22 +50,36 @@ fn a_founder_that_begins_anew_holds_nobody_up() {
     rack.cuts.clear();
     rack.under_way.retain(|posted| posted.from != 1);
     rack.settle();
-    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
-    assert_eq!(rack.groups[2].standing(), GroupStanding::Seeking);
+    // The third was told by the first with whom it founds, and the two are more than half.
+    for index in [0, 2] {
+        assert_eq!(rack.groups[index].standing(), GroupStanding::Member);
+        assert_eq!(rack.groups[index].view().unwrap().members.len(), 2);
+    }
     let former = rack.life(1);
     rack.restart_with(1, Some(former), 3, 3);
-    rack.introduce();
-    rack.settle();
-    for index in 0..3 {
-        if rack.groups[index].standing() == GroupStanding::Stopped {
-            rack.restart(index, None);
-        }
-    }
     rack.introduce();
     rack.settle();
     rack.assert_sound();
     rack.assert_converged();
     assert_eq!(rack.groups[0].view().unwrap().members.len(), 3);
+}
+
+#[test]
+fn who_founds_and_reaches_too_few_goes_on_seeking() {
+    let mut rack = Rack::founding(3, 3);
+    rack.introduce();
+    for _ in 0..3 {
+        rack.gather();
+        rack.deliver_all();
+    }
+    // It knows all of them and has begun to found.
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    rack.cut(0, 1);
+    rack.cut(0, 2);
+    rack.settle();
+    assert_eq!(rack.groups[0].standing(), GroupStanding::Seeking);
+    rack.take_events(0);
+    assert!(rack.told[0].is_empty(), "{:?}", rack.told[0]);
 }
 
 #[test]
@@ -84,6 +98,7 @@ fn contacts_pass_from_one_to_the_other() {
 
 #[test]
 fn a_founder_that_dies_meanwhile_is_no_obstacle() {
+    let mut left_out = false;
     for says in 0..30 {
         let mut rack = Rack::founding(3, 3);
         rack.introduce();
@@ -109,11 +124,22 @@ fn a_founder_that_dies_meanwhile_is_no_obstacle() {
         assert_eq!(one, rack.groups[2].standing(), "after {says}");
         if one == GroupStanding::Member {
             assert_eq!(rack.groups[0].view().unwrap().members.len(), 2);
+            let was_in_view = rack.views(0)[0].members.len() == 3;
+            let former = rack.life(1);
+            rack.restart(1, Some(former));
+            rack.introduce();
+            rack.settle();
+            rack.assert_converged();
+            // Who was in no view may have founded another group: this one does not know what became of its messages.
+            let fate = |told: &Told| matches!(told, Told::Other(text) if text.contains("Fate"));
+            assert_eq!(rack.told[1].iter().any(fate), was_in_view, "after {says}");
+            left_out |= !was_in_view;
         } else {
             // It died before the others knew that it would found.
             assert_eq!(one, GroupStanding::Seeking, "after {says}");
         }
     }
+    assert!(left_out, "somebody who was to found was in no view");
 }
 
 #[test]

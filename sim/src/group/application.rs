@@ -1,5 +1,7 @@
 //! The application around a member: it asks, and makes a sum of what it is told.
 
+use covalent_protocol::group::Life;
+
 use super::book::Digest;
 
 /// Least bytes of a message: its number.
@@ -33,11 +35,23 @@ pub struct Application {
     pub digest: Digest,
     /// It takes no events.
     pub sated: bool,
+    /// States that it gives: to whom, and what is left of it.
+    pub giving: Vec<(Life, Vec<u8>)>,
     /// What it got of a state so far.
     pub getting: Vec<u8>,
 }
 
 impl Application {
+    /// The state as it is now, with so many bytes more.
+    #[must_use]
+    pub fn state(&self, more: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(16 + more);
+        bytes.extend(self.digest.count.to_le_bytes());
+        bytes.extend(self.digest.mix.to_le_bytes());
+        bytes.extend(filler(self.digest.mix).take(more));
+        bytes
+    }
+
     /// Takes over the state that it got. `None` if it is none.
     pub fn take_over(&mut self) -> Option<Digest> {
         let bytes = std::mem::take(&mut self.getting);

@@ -57,6 +57,29 @@ pub struct Stay {
     pub left: bool,
     /// Of whom its application said that they should go.
     pub suspects: Vec<StayId>,
+    /// Members with which it founds; 0 if it only joins, or began with a view.
+    pub founders: u8,
+    /// The stay before it, of whose messages it asks.
+    pub former: Option<Life>,
+}
+
+impl Stay {
+    /// Whether it is over for good.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        !self.lives
+            || self.left
+            || matches!(
+                self.stopped,
+                Some((Stop::Excluded | Stop::OtherGroup { .. }, _))
+            )
+    }
+
+    /// Whether it looks for a group.
+    #[must_use]
+    pub const fn seeks(&self) -> bool {
+        !self.is_over() && self.view.is_none()
+    }
 }
 
 /// A message.
@@ -137,7 +160,8 @@ impl Book {
     #[must_use]
     pub fn stay_of(&self, life: Life) -> Option<StayId> {
         let mut stays = self.stays.iter();
-        stays.position(|stay| stay.contact.life == life)
+        // Of one that began again under its old life the later one.
+        stays.rposition(|stay| stay.contact.life == life)
     }
 
     /// The order of the view that a stay is in.
@@ -152,6 +176,19 @@ impl Book {
         let living = self.stays.iter().filter(|stay| stay.lives);
         let newest = living.filter_map(|stay| stay.view).max_by_key(|id| id.1)?;
         self.orders.get(&newest)
+    }
+
+    /// The last view of each group that somebody who lives installed, the lowest group first.
+    #[must_use]
+    pub fn newest_of_each(&self) -> Vec<&Order> {
+        let living = self.stays.iter().filter(|stay| stay.lives);
+        let mut newest = BTreeMap::new();
+        for (group, number) in living.filter_map(|stay| stay.view) {
+            let last = newest.entry(group).or_insert(number);
+            *last = number.max(*last);
+        }
+        let orders = newest.into_iter();
+        orders.filter_map(|id| self.orders.get(&id)).collect()
     }
 
     /// What a quorum of the voters of `view` said that it accepted, if `also` did too without having said so.
@@ -174,7 +211,12 @@ impl Book {
     /// Enters a fact that the checkers have seen.
     pub(super) fn enter(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Began { node, contact, .. } => self.stays.push(Stay {
+            Fact::Began {
+                node,
+                contact,
+                founders,
+                former,
+            } => self.stays.push(Stay {
                 node: *node,
                 contact: **contact,
                 lives: true,
@@ -186,6 +228,8 @@ impl Book {
                 stopped: None,
                 left: false,
                 suspects: Vec::new(),
+                founders: *founders,
+                former: *former,
             }),
             Fact::Asked {
                 by,
@@ -269,10 +313,10 @@ impl Book {
             .rank_of(stay.contact.life)
             .is_some_and(|rank| view.voters.contains(rank));
         // Who founded the group has no view before and a vote, and nothing was before.
-        stay.has_state |= votes;
-        let founded = (was.is_none() && votes).then(Digest::default);
+        let founded = was.is_none() && votes && view.number == 1;
+        stay.has_state |= founded;
         if order.begun.is_none() {
-            order.begun = begun.or(founded);
+            order.begun = begun.or(founded.then(Digest::default));
         }
         order.members.push(by);
         stay.view = Some(id);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use covalent_protocol::group::{BadEnvelope, Contact, End, Stop, View};
+use covalent_protocol::group::{BadEnvelope, Contact, End, Life, Stop, View};
 use serde::Serialize;
 
 use super::{
@@ -20,6 +20,10 @@ pub enum Fact<'a> {
         node: usize,
         /// It is reached here.
         contact: &'a Contact,
+        /// Members with which it founds; 0 if it only joins, or begins with a view.
+        founders: u8,
+        /// The stay before it on this node, of whose messages it asks.
+        former: Option<Life>,
     },
     /// A multicast was taken in.
     Asked {
@@ -167,6 +171,11 @@ pub enum Fact<'a> {
         /// So many were delivered.
         delivered_to: u64,
     },
+    /// An application said that it leaves.
+    Leaves {
+        /// Which.
+        by: StayId,
+    },
     /// An application left.
     Left {
         /// Which.
@@ -260,8 +269,17 @@ impl Fact<'_> {
 impl fmt::Display for Fact<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Began { node, contact } => {
-                write!(f, "{} begins a stay: {}", node_name(*node), life(contact))
+            Self::Began {
+                node,
+                contact,
+                founders,
+                ..
+            } => {
+                write!(f, "{} begins a stay: {}", node_name(*node), life(contact))?;
+                if *founders > 0 {
+                    write!(f, ", to found with {founders}")?;
+                }
+                Ok(())
             }
             Self::Asked {
                 by,
@@ -337,6 +355,7 @@ impl fmt::Display for Fact<'_> {
                     "s{by} is told: {delivered_to} of its former stay were delivered"
                 )
             }
+            Self::Leaves { by } => write!(f, "s{by} says that it leaves"),
             Self::Left { by } => write!(f, "s{by} is told: left"),
             Self::Died { stay } => write!(f, "s{stay} dies"),
             Self::Halted { stay, still } => {

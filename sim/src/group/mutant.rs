@@ -50,6 +50,12 @@ mutants! {
     NoDecidedFirst = "no-decided-first",
     /// In a new view a member says again what was delivered in the one before.
     ResendsDelivered = "resends-delivered",
+    /// A member believes of another the first accusation that it heard, and no later word.
+    FollowsFirstClaim = "follows-first-claim",
+    /// Whoever joins votes before it has the state.
+    JoinerVotes = "joiner-votes",
+    /// An application that begins anew is the same stay as before.
+    RejoinsWithOldLife = "rejoins-with-old-life",
     /// Rounds are closed though not all applications took those before.
     NoCredit = "no-credit",
 }

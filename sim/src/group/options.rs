@@ -93,8 +93,12 @@ faults! {
     Flap = "flap",
     /// An application takes no events for a while.
     Full = "full",
+    /// Applications start where none runs, and anew where one was left out; often the group is founded by those that are there first.
+    Join = "join",
     /// An application says of a member that it should go.
     Suspect = "suspect",
+    /// An application leaves.
+    Leave = "leave",
 }
 
 /// A set of classes of faults. As text: names with commas between, or `none`, or `all`.

@@ -58,6 +58,8 @@ pub struct Plan {
     pub burst_max: u64,
     /// Most bytes of a message.
     pub message_bytes_max: usize,
+    /// Members with which the group is founded; 0 if it begins with a view of all nodes.
+    pub founders: u8,
 }
 
 /// What happens to an envelope, in thousandths.
@@ -120,6 +122,17 @@ impl Plan {
             refused: often(Fault::Refuse, 40),
         };
         let deeds = deeds(rng, faults);
+        let founders = if faults.has(Fault::Join) && rng.bool() {
+            // Where more would than are needed, they are at least more than half.
+            let fewest = if rng.u8(..4) == 0 {
+                shape.nodes / 2 + 1
+            } else {
+                shape.nodes
+            };
+            rng.usize(fewest..=shape.nodes) as u8
+        } else {
+            0
+        };
         // So many batches that those who are said and not taken find their bound.
         let bulk = faults.has(Fault::Full) && rng.u8(..16) == 0;
         Ok(Self {
@@ -138,6 +151,7 @@ impl Plan {
             ask_eighths: if bulk { 1 } else { [1, 8, 40][rng.usize(..3)] },
             burst_max: if bulk { 1 } else { [1, 4, 30][rng.usize(..3)] },
             message_bytes_max: [32, 32, 300, 3_000][rng.usize(..4)],
+            founders,
         })
     }
 
@@ -161,6 +175,7 @@ impl Plan {
             ask_eighths: 1,
             burst_max: 1,
             message_bytes_max: 32,
+            founders: 0,
         }
     }
 

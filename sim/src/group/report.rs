@@ -60,6 +60,14 @@ report! {
     bad,
     /// Views told to applications.
     views,
+    /// Stays that were taken into a group, or founded one.
+    taken_in,
+    /// States that came whole.
+    states,
+    /// Times that an application was told what became of its former messages.
+    fates,
+    /// Applications that left.
+    left,
     /// Times that an application was told that it is stopped.
     stopped,
     /// Paths that an end was told to be lost.

@@ -1,7 +1,10 @@
 //! What a mutant makes of a member's machine around its calls.
 
 use covalent_protocol::{
-    group::{Group, Inside, Parcel, row::Ballot, row::Row},
+    group::{
+        Group, Inside, MEMBERS_MAX, Members, Parcel,
+        row::{Ballot, Proposal, Row},
+    },
     verb::SEND_BYTES_MAX,
 };
 
@@ -32,6 +35,21 @@ pub fn input<R>(
         }),
         Some(Mutant::TrimsByQuorum) => group.tamper(|inside| trim(inside, false, &saved)),
         Some(Mutant::TakesMaxTrim) => group.tamper(|inside| trim(inside, true, &saved)),
+        Some(Mutant::JoinerVotes) => group.tamper(|inside| {
+            if let Some(proposal) = proposed(inside, &saved) {
+                let all = proposal.stay.len() + proposal.joiners.len();
+                proposal.voters = Members::first(all);
+            }
+        }),
+        Some(Mutant::FollowsFirstClaim) => group.tamper(|inside| {
+            if inside.view.number == saved.view {
+                for (rank, heard) in saved.claims.iter().enumerate() {
+                    if rank != inside.me && !heard.is_empty() {
+                        inside.claims[rank] = *heard;
+                    }
+                }
+            }
+        }),
         _ => {}
     }
     result
@@ -91,10 +109,7 @@ pub fn after_events(mutant: Option<Mutant>, group: &mut Group, saved: &Saved) {
                 && let Some(oldest) = voters.lowest().filter(|oldest| *oldest != inside.me)
             {
                 let others = voters.iter().filter(|rank| *rank != oldest);
-                inside.view.voters = others
-                    .fold(covalent_protocol::group::Members::NONE, |set, rank| {
-                        set.with(rank)
-                    });
+                inside.view.voters = others.fold(Members::NONE, Members::with);
             }
         }),
         _ => {}
@@ -106,6 +121,7 @@ pub struct Saved {
     view: u64,
     wedged: bool,
     rows: Vec<Row>,
+    claims: [Members; MEMBERS_MAX],
 }
 
 fn save(group: &mut Group) -> Saved {
@@ -113,11 +129,13 @@ fn save(group: &mut Group) -> Saved {
         view: 0,
         wedged: false,
         rows: Vec::new(),
+        claims: [Members::NONE; MEMBERS_MAX],
     };
     group.tamper(|inside| {
         saved.view = inside.view.number;
         saved.wedged = inside.wedged;
         saved.rows.extend_from_slice(inside.rows);
+        saved.claims = inside.claims;
     });
     saved
 }
@@ -134,34 +152,33 @@ fn restore(group: &mut Group, saved: &Saved, put_back: impl Fn(&mut Row, &Row)) 
     });
 }
 
+/// What this member proposed in this call, of itself and not because it was accepted before.
+fn proposed<'a>(inside: &'a mut Inside<'_>, saved: &Saved) -> Option<&'a mut Proposal> {
+    let me = inside.me;
+    let change = &mut inside.rows.get_mut(me)?.change;
+    let before = saved.rows.get(me).map(|row| row.change.accepted);
+    let fresh = (saved.rows.iter()).all(|row| row.change.accepted == Ballot::NONE);
+    let leads = change.accepted.leader() == me && before != Some(change.accepted);
+    change.proposal.as_mut().filter(|_| leads && fresh)
+}
+
 /// Changes what was proposed in this call by whoever it is: rounds that the most of those who stay hold, or one of them.
 fn trim(inside: &mut Inside<'_>, greatest: bool, saved: &Saved) {
-    let me = inside.me;
-    let own = inside.rows.get(me).map(|row| row.change);
-    let Some((change, proposal)) = own.and_then(|own| Some((own, own.proposal?))) else {
+    let received: Vec<_> = (inside.rows.iter())
+        .map(|row| row.frontier.received)
+        .collect();
+    let Some(proposal) = proposed(inside, saved) else {
         return;
     };
-    let before = saved.rows.get(me).map(|row| row.change.accepted);
-    let fresh = saved
-        .rows
-        .iter()
-        .all(|row| row.change.accepted == Ballot::NONE);
-    if before == Some(change.accepted) || change.accepted.leader() != me || !fresh {
-        return;
-    }
-    let mut proposal = proposal;
-    for sender in 0..inside.rows.len() {
+    for (sender, trim) in proposal.trim[..received.len()].iter_mut().enumerate() {
         let stay = proposal.stay.iter();
-        let mut held: Vec<u64> = stay
-            .map(|rank| inside.rows[rank].frontier.received[sender])
-            .collect();
+        let mut held: Vec<u64> = stay.map(|rank| received[rank][sender]).collect();
         held.sort_unstable();
         let place = if greatest {
             held.len().saturating_sub(1)
         } else {
             held.len().saturating_sub(1) / 2
         };
-        proposal.trim[sender] = held.get(place).copied().unwrap_or(0);
+        *trim = held.get(place).copied().unwrap_or(0);
     }
-    inside.rows[me].change.proposal = Some(proposal);
 }

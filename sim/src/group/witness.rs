@@ -125,7 +125,13 @@ impl Witness {
             }
             Fact::Heard { result: Err(_), .. } => &mut report.bad,
             Fact::Path { up: false, .. } => &mut report.lost,
-            Fact::View { view, .. } => {
+            Fact::State { last: true, .. } => &mut report.states,
+            Fact::Fate { .. } => &mut report.fates,
+            Fact::Left { .. } => &mut report.left,
+            Fact::View { by, view } => {
+                if self.book.stays[*by].view.is_none() {
+                    report.taken_in += 1;
+                }
                 report.members_most = report.members_most.max(view.members.len() as u64);
                 &mut report.views
             }

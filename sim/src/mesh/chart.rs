@@ -15,7 +15,7 @@ use plotters::{
 use super::figures::MeshReport;
 
 /// Width and height, in pixels at its natural size.
-const PLOT_PX: (u32, u32) = (900, 640);
+const PLOT_PX: (u32, u32) = (900, 960);
 const FONT: &str = "sans-serif";
 /// Colours that people with any colour vision tell apart (Okabe and Ito).
 const COLOUR: RGBColor = RGBColor(0, 114, 178);
@@ -26,7 +26,7 @@ struct Figure {
     of: fn(&MeshReport) -> f64,
 }
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [Figure; 6] = [
     Figure {
         title: "adverts that each node sends to settle",
         of: |report| report.settle_adverts_per_node,
@@ -34,6 +34,14 @@ const FIGURES: [Figure; 4] = [
     Figure {
         title: "entries of each node in its tables of trees",
         of: |report| report.tree_entries_per_node,
+    },
+    Figure {
+        title: "KiB that these take",
+        of: |report| report.tree_bytes_per_node / 1024.0,
+    },
+    Figure {
+        title: "frames that each node sends until all is at rest",
+        of: |report| report.settle_frames_per_node,
     },
     Figure {
         title: "local repairs, 99 of 100 within, in round trips of a link",
@@ -58,7 +66,7 @@ pub fn growth(reports: &[MeshReport]) -> Result<String, Box<dyn Error + Send + S
 fn draw(reports: &[MeshReport], svg: &mut String) -> Result<(), Box<dyn Error>> {
     let root = SVGBackend::with_string(svg, PLOT_PX).into_drawing_area();
     root.fill(&RGBColor(255, 255, 255))?;
-    for (area, figure) in root.split_evenly((2, 2)).iter().zip(&FIGURES) {
+    for (area, figure) in root.split_evenly((3, 2)).iter().zip(&FIGURES) {
         let points = reports
             .iter()
             .map(|report| (report.nodes as f64, (figure.of)(report)));

@@ -146,6 +146,8 @@ pub struct Counts {
     pub node: u16,
     /// Entries in its tables of trees: each root that it knows, once and once for each of its ports.
     pub tree_entries: u64,
+    /// Bytes of these.
+    pub tree_bytes: u64,
     /// Exchanges that it started and that committed, by its links' counters.
     pub committed: u64,
     /// Exchanges of its peers that it executed, by its links' counters.

@@ -48,6 +48,8 @@ struct Settled {
     adverts: u64,
     /// Entries of all nodes in their tables of trees.
     tree_entries: u64,
+    /// Bytes of these.
+    tree_bytes: u64,
 }
 
 impl Figures {
@@ -110,6 +112,7 @@ impl Figures {
                     frames,
                     adverts: self.adverts,
                     tree_entries: counts.iter().map(|counts| counts.tree_entries).sum(),
+                    tree_bytes: counts.iter().map(|counts| counts.tree_bytes).sum(),
                 });
             }
             MeshFact::Executed { .. }
@@ -133,6 +136,7 @@ impl Figures {
             settle_frames_per_node: settled.frames as f64 / nodes as f64,
             settle_adverts_per_node: settled.adverts as f64 / nodes as f64,
             tree_entries_per_node: settled.tree_entries as f64 / nodes as f64,
+            tree_bytes_per_node: settled.tree_bytes as f64 / nodes as f64,
             paces_to_rest: u64::from(self.paces_to_rest),
             frames: self.frames.iter().sum(),
             records: self.records,
@@ -182,6 +186,8 @@ pub struct MeshReport {
     pub settle_adverts_per_node: f64,
     /// Entries of each node in its tables of trees then, in the mean: each root, once and once for each of its ports.
     pub tree_entries_per_node: f64,
+    /// Bytes of these.
+    pub tree_bytes_per_node: f64,
     /// Paces from the last fault until rest.
     pub paces_to_rest: u64,
     /// Frames sent.
@@ -252,6 +258,7 @@ impl MeshReport {
                 other.settle_adverts_per_node,
             ),
             tree_entries_per_node: most(self.tree_entries_per_node, other.tree_entries_per_node),
+            tree_bytes_per_node: most(self.tree_bytes_per_node, other.tree_bytes_per_node),
             paces_to_rest: self.paces_to_rest.max(other.paces_to_rest),
             frames: self.frames + other.frames,
             records: self.records + other.records,
@@ -307,6 +314,7 @@ impl MeshReport {
                 "entries of each node in its tables of trees",
                 format!("{:.1}", self.tree_entries_per_node),
             ),
+            ("bytes of these", format!("{:.0}", self.tree_bytes_per_node)),
             count("paces from the last fault to rest", self.paces_to_rest),
             count("faults", self.faults),
             (

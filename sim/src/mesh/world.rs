@@ -689,6 +689,7 @@ impl MeshWorld {
         let mut counts = Counts {
             node: at as u16,
             tree_entries: (node.trees().count() * (1 + self.stations[at].ports.len())) as u64,
+            tree_bytes: node.tree_state_bytes() as u64,
             ..Counts::default()
         };
         for link in node.links() {

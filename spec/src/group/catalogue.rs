@@ -34,6 +34,24 @@ fn two_divided() -> Scenario {
     }
 }
 
+/// The second takes the way to the third for lost, may decide with the oldest, and may die before that one knows.
+fn three_leader() -> Scenario {
+    Scenario {
+        budget: budget(1, 1, 0),
+        mortal: vec![1],
+        doubters: vec![[1, 2]],
+        ..Scenario::new("three-leader", 3)
+    }
+}
+
+/// What must hold, within bounds that take minutes.
+#[must_use]
+pub fn whole() -> Vec<Scenario> {
+    let mut scenarios = bounded();
+    scenarios.push(three_leader());
+    scenarios
+}
+
 /// What must hold, within bounds that take seconds.
 #[must_use]
 pub fn bounded() -> Vec<Scenario> {
@@ -83,6 +101,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
                 ..Scenario::new("", 3)
             },
             invariant::ALL_OR_NONE,
+        ),
+        (
+            Scenario {
+                name: "forgets-accepted",
+                mutant: Mutant::ForgetsAccepted,
+                ..three_leader()
+            },
+            invariant::ENDS,
         ),
     ]
 }

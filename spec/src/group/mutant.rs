@@ -1,6 +1,9 @@
 //! Ways to build it wrong. Each stands around the production machine and not in it, and each must be found.
 
-use covalent_protocol::group::{Group, Inside, Members, row::Ballot};
+use covalent_protocol::group::{
+    Contacts, Group, Inside, MEMBERS_MAX, Members,
+    row::{Ballot, Proposal},
+};
 
 /// What is built wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -9,6 +12,8 @@ pub enum Mutant {
     None,
     /// What one of those who stay holds is delivered, and not what all of them hold.
     TakesMaxTrim,
+    /// A leader makes a proposal of its own, whatever was accepted before.
+    ForgetsAccepted,
     /// Half of the voters are a quorum without the oldest too.
     AnyMajority,
 }
@@ -19,13 +24,11 @@ impl Mutant {
         let mut before = Ballot::NONE;
         group.tamper(|inside| before = accepted(inside));
         happens(group);
-        if self == Self::TakesMaxTrim {
-            group.tamper(|inside| {
-                if accepted(inside) != before {
-                    take_max(inside);
-                }
-            });
-        }
+        group.tamper(|inside| match self {
+            Self::TakesMaxTrim if accepted(inside) != before => take_max(inside),
+            Self::ForgetsAccepted if accepted(inside) != before => forget_accepted(inside),
+            _ => {}
+        });
     }
 
     /// A machine has said and told all that it had.
@@ -61,4 +64,33 @@ fn take_max(inside: &mut Inside<'_>) {
         proposal.trim[sender] = held.max().unwrap_or(0);
     }
     inside.rows[me].change.proposal = Some(proposal);
+}
+
+/// Proposes what those who promised make of it now, where a member was to propose what was accepted before.
+fn forget_accepted(inside: &mut Inside<'_>) {
+    let ballot = accepted(inside);
+    if ballot.leader() != inside.me {
+        return;
+    }
+    let promised = |rank: &usize| inside.rows[*rank].change.promised == ballot;
+    let left: Vec<usize> = (0..inside.rows.len()).filter(promised).collect();
+    let mut fresh = Proposal {
+        stay: Members::NONE,
+        voters: Members::NONE,
+        joiners: Contacts::default(),
+        trim: [0; MEMBERS_MAX],
+    };
+    for (place, rank) in left.iter().enumerate() {
+        fresh.stay = fresh.stay.with(*rank);
+        if inside.rows[*rank].frontier.has_state {
+            fresh.voters = fresh.voters.with(place);
+        }
+    }
+    for (sender, trim) in fresh.trim[..inside.rows.len()].iter_mut().enumerate() {
+        let held = left
+            .iter()
+            .map(|rank| inside.rows[*rank].frontier.received[sender]);
+        *trim = held.min().unwrap_or(0);
+    }
+    inside.rows[inside.me].change.proposal = Some(fresh);
 }

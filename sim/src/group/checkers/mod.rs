@@ -8,13 +8,13 @@
 //! | [`AllOrNone`] | what anybody, also one who is dead, was told in a view is told to all who installed the next |
 //! | [`ExactlyOnce`] | each message once at most at a member, as it was sent, in the order of its sender's numbers without a gap |
 //! | [`Minority`] | who wedged delivers only what a quorum decided; who reaches no quorum says that it stopped |
-//! | [`Told`] | what a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt |
+//! | [`Told`] | what a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt, and its next stay hears how many were |
 //! | [`Stable`] | what is called stable was taken by the applications of all members |
-//! | [`State`] | who joined has what a replay of all messages before its view gives |
+//! | [`State`] | who joined has what a replay of all messages before its view gives, and nobody votes before |
 //! | [`Bounded`] | envelopes under way, receive queues, rounds and messages that wait stay within their bounds |
 //! | [`Grows`] | no field of a row that was said goes back, and no promise is broken |
 //! | [`Quiet`] | at rest nothing is said but balls |
-//! | [`Convergence`] | when faults are over, all who live and belong together are in one view, and every message is delivered |
+//! | [`Convergence`] | when faults are over, all who live and belong together are in one view, every message is delivered, and whoever looks for a group is in one |
 
 mod all_or_none;
 mod bounded;

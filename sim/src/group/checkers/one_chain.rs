@@ -28,8 +28,10 @@ impl Checker for OneChain {
         };
         let rank = before.view.rank_of(scene.book.stays[*by].contact.life);
         let joined = rank.is_none();
-        // Who is a quorum by itself says it to nobody.
-        if rank.is_some_and(|rank| Members::only(rank).is_quorum_of(before.view.voters)) {
+        // Who is a quorum by itself says it to nobody, but that it welcomes those whom it takes in.
+        let voters = before.view.voters;
+        let alone = |rank: usize| Members::only(rank).is_quorum_of(voters);
+        if rank.map_or_else(|| voters.iter().any(alone), alone) {
             return Ok(());
         }
         // Somebody who joined was told by one who decided.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::said::Kind;
+use crate::group::{book::Stay, said::Kind};
 
 /// At rest nothing is said but balls: one in a pace by each member to the next rank, and an answer to every fourth.
 #[derive(Debug, Default)]
@@ -27,6 +27,11 @@ impl Checker for Quiet {
                     return Ok(());
                 };
                 let stopped = scene.book.stays[*by].stopped.is_some();
+                // Whoever looks for a group asks at each pace, and is answered.
+                let asks = matches!(said.kind, Kind::Hello | Kind::Known);
+                if asks && scene.book.stays.iter().any(Stay::seeks) {
+                    return Ok(());
+                }
                 forbid(
                     !stopped && (said.kind != Kind::Flow || said.batch_bytes > 0),
                     || format!("s{by} says at rest: {said}"),

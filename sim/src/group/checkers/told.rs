@@ -1,10 +1,9 @@
 //! What becomes of what was asked.
 
-use covalent_protocol::group::Stop;
-
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
-/// What a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt.
+/// What a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt; and who
+/// asks in the next stay hears how many were.
 #[derive(Debug)]
 pub struct Told;
 
@@ -35,17 +34,24 @@ impl Checker for Told {
                     )
                 })
             }
+            Fact::Fate { by, delivered_to } => {
+                let former = scene.book.stays[*by].former.unwrap_or_default();
+                let told = scene.book.last.get(&former).copied().unwrap_or(0);
+                forbid(*delivered_to != told, || {
+                    format!(
+                        "s{by} was told that {delivered_to} messages of its former stay were delivered; {told} were"
+                    )
+                })
+            }
             Fact::Over => {
-                let newest = scene
-                    .book
-                    .newest()
-                    .map(|order| (order.view.group, order.view.number));
+                let newest = scene.book.newest_of_each();
+                let newest: Vec<_> = (newest.iter())
+                    .map(|order| (order.view.group, order.view.number))
+                    .collect();
                 let members = scene.book.stays.iter().enumerate();
-                for (by, stay) in members.filter(|(_, stay)| stay.view == newest) {
-                    let stays = !matches!(
-                        stay.stopped,
-                        Some((Stop::Excluded | Stop::OtherGroup { .. }, _))
-                    );
+                for (by, stay) in
+                    members.filter(|(_, stay)| stay.view.is_some_and(|view| newest.contains(&view)))
+                {
                     let told = scene
                         .book
                         .last
@@ -54,7 +60,7 @@ impl Checker for Told {
                         .unwrap_or(0);
                     let stopped = stay.stopped.is_some();
                     forbid(
-                        stay.lives && stays && !stopped && told != stay.asked.len() as u64,
+                        !stay.is_over() && !stopped && told != stay.asked.len() as u64,
                         || {
                             format!(
                                 "of {} messages of s{by}, which is a member, {told} are delivered",

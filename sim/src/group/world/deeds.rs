@@ -1,7 +1,11 @@
 //! What is done to the world.
 
+use covalent_protocol::group::{Group, GroupConfig};
+
 use super::{Event, Repair, World};
-use crate::group::{book::StayId, fact::Fact, net::node_of, options::Fault, plan::Gap};
+use crate::group::{
+    book::StayId, fact::Fact, mutant::Mutant, net::node_of, options::Fault, plan::Gap,
+};
 
 /// Round trips without a deed after which everything has come to rest that can, behind the longest time until something is repaired.
 const CALM_ROUND_TRIPS: u64 = 16;
@@ -120,6 +124,12 @@ impl World {
                     self.later(Repair::Eat(stay));
                 }
             }
+            Fault::Join => self.join_somewhere(),
+            Fault::Leave => {
+                if let Some(stay) = self.somebody() {
+                    self.leave(stay);
+                }
+            }
             Fault::Suspect => {
                 if let (Some(by), Some(whom)) = (self.somebody(), self.somebody())
                     && by != whom
@@ -171,6 +181,11 @@ impl World {
                 }
             }
             Repair::Start(node) => self.start(node),
+            Repair::Join(node) => {
+                if self.graph.runs(node) && self.is_free(node) {
+                    self.join(node);
+                }
+            }
             Repair::GoOn(stay) => self.set_halted(stay, false),
             Repair::Eat(stay) => self.set_sated(stay, false),
             Repair::Believe { at, about } => {
@@ -228,6 +243,71 @@ impl World {
             }
         }
         self.paths_changed();
+    }
+
+    /// An application starts where none runs or one is over.
+    fn join_somewhere(&mut self) {
+        let free: Vec<usize> = (0..self.graph.nodes())
+            .filter(|node| self.graph.runs(*node) && self.is_free(*node))
+            .collect();
+        if !free.is_empty() {
+            let node = free[self.rng.usize(..free.len())];
+            self.join(node);
+        }
+    }
+
+    /// Whether no application runs on a node but one that was left out.
+    pub(super) fn is_free(&self, node: usize) -> bool {
+        self.at_node[node].is_none_or(|stay| self.book().stays[stay].is_over())
+    }
+
+    /// An application starts, and asks what became of the messages of the one before it.
+    pub(super) fn join(&mut self, node: usize) {
+        let stays = self.book().stays.iter();
+        let former = stays.rev().find(|stay| stay.node == node);
+        let former = former.map(|stay| stay.contact.life);
+        if let Some(stay) = self.at_node[node] {
+            self.kill(stay);
+        }
+        let mut me = super::contact(node, self.members.len());
+        if let Some(former) = former
+            && self.options.mutant == Some(Mutant::RejoinsWithOldLife)
+        {
+            me.life = former;
+        }
+        // Once there is a group, whoever comes joins.
+        let is_founded = !self.book().orders.is_empty();
+        let config = GroupConfig {
+            former,
+            founders: if is_founded { 0 } else { self.plan.founders },
+            ..super::config(me, self.graph.nodes())
+        };
+        self.begin(config, Group::new(config));
+    }
+
+    /// An application leaves.
+    fn leave(&mut self, stay: StayId) {
+        if let Some(group) = &mut self.members[stay].group {
+            group.leave();
+            self.witness.see(&Fact::Leaves { by: stay }, &self.graph);
+            self.wake(stay);
+        }
+    }
+
+    /// An application whose stay is over gives its queue up, and comes again where applications do.
+    pub(super) fn retire(&mut self, stay: StayId) {
+        let member = &mut self.members[stay];
+        let node = member.node;
+        if member.group.take().is_none() {
+            return;
+        }
+        member.inbox.clear();
+        self.at_node[node] = None;
+        if self.plan.faults.has(Fault::Join) {
+            let eighths = self.rng.u64(0..=REPAIR_EIGHTHS / 4);
+            let at = self.now() + eighths * self.round_trip_units() / 8;
+            self.schedule.put(at, Event::Repair(Repair::Join(node)));
+        }
     }
 
     /// Kills an application.

@@ -30,7 +30,7 @@ use super::{
     fact::Fact,
     graph::Graph,
     lens::Lens,
-    net::Net,
+    net::{Net, node_of},
     options::Options,
     plan::{HOP_UNITS, Plan},
     report::{Failure, Report},
@@ -41,6 +41,8 @@ use crate::{node_guid, shape::BadShape};
 
 /// The group of all worlds that begin with a view.
 const GROUP: u64 = 0x67;
+/// Round trips within which all come who found a group.
+const FOUND_ROUND_TRIPS: u64 = 8;
 
 /// Members and nodes.
 pub struct World {
@@ -102,6 +104,7 @@ enum Input {
         about: usize,
         up: bool,
     },
+    Contact(Contact),
     Tick,
 }
 
@@ -130,6 +133,8 @@ enum Repair {
     Mend(usize),
     MendAll,
     Start(usize),
+    /// An application starts on a node where none runs, or the one that does is over.
+    Join(usize),
     GoOn(StayId),
     Eat(StayId),
     Believe {
@@ -165,8 +170,13 @@ impl World {
     pub fn new(seed: u64, options: &Options, record: bool) -> Result<Self, BadShape> {
         let mut rng = Rng::with_seed(seed);
         let plan = Plan::new(&mut rng, options)?;
+        let founders = plan.founders;
         let mut world = Self::with_plan(plan, options.clone(), rng, record);
-        world.begin_with_a_view();
+        if founders == 0 {
+            world.begin_with_a_view();
+        } else {
+            world.begin_by_founding();
+        }
         Ok(world)
     }
 
@@ -244,15 +254,26 @@ impl World {
         for node in 0..self.graph.nodes() {
             let config = config(contacts[node], contacts.len());
             if let Some(group) = Group::with_view(config, view) {
-                self.begin(node, group);
+                self.begin(config, group);
             }
         }
     }
 
+    /// Everybody comes at its own time.
+    fn begin_by_founding(&mut self) {
+        for node in 0..self.graph.nodes() {
+            let at = self
+                .rng
+                .u64(0..=FOUND_ROUND_TRIPS * self.round_trip_units());
+            self.schedule.put(at, Event::Repair(Repair::Join(node)));
+        }
+    }
+
     /// An application begins a stay.
-    fn begin(&mut self, node: usize, group: Group) {
+    fn begin(&mut self, config: GroupConfig, group: Group) {
         let stay = self.members.len();
-        let contact = contact(node, stay);
+        let contact = config.me;
+        let node = node_of(&contact);
         self.members.push(Member {
             node,
             contact,
@@ -265,15 +286,20 @@ impl World {
             doomed: None,
         });
         self.at_node[node] = Some(stay);
-        let contact = &contact;
-        self.witness
-            .see(&Fact::Began { node, contact }, &self.graph);
+        let began = Fact::Began {
+            node,
+            contact: &contact,
+            founders: config.founders,
+            former: config.former,
+        };
+        self.witness.see(&began, &self.graph);
         for about in 0..self.graph.nodes() {
             if !self.told[node * self.graph.nodes() + about] {
                 let lost = Input::Path { about, up: false };
                 self.members[stay].inbox.push_back(lost);
             }
         }
+        self.look_up(stay);
         let pace = self.pace_units();
         let first = self.now() + self.rng.u64(1..=pace);
         self.schedule.put(first, Event::Tick(stay));
@@ -346,10 +372,32 @@ impl World {
             return;
         }
         if !self.members[stay].halted {
+            self.look_up(stay);
             self.give(stay, Input::Tick);
         }
         let next = self.now() + self.pace_units();
         self.schedule.put(next, Event::Tick(stay));
+    }
+
+    /// Who is in no view looks at all nodes that it reaches for members.
+    fn look_up(&mut self, stay: StayId) {
+        let at = self.members[stay].node;
+        let looks = self.members[stay].group.as_ref();
+        if looks.is_none_or(|group| group.view().is_some()) {
+            return;
+        }
+        for node in 0..self.graph.nodes() {
+            if node != at
+                && self.graph.hops(at, node).is_some()
+                && let Some(other) = self.at_node[node]
+            {
+                let contact = Contact {
+                    life: Life(0),
+                    ..self.members[other].contact
+                };
+                self.members[stay].inbox.push_back(Input::Contact(contact));
+            }
+        }
     }
 
     /// An application finds something at its next turn.

@@ -4,11 +4,14 @@ use super::{Repair, World};
 use crate::group::{
     checkers::{Scene, unfinished},
     fact::Fact,
+    options::Fault,
     plan::EnvelopeFaults,
 };
 
 /// Round trips behind the last fault within which everything must have come to its end.
 const ROUND_TRIPS_MAX: u64 = 200;
+/// Round trips, and two paces, behind the last fault until applications start where none runs.
+const ROUND_TRIPS_TO_KNOW: u64 = 60;
 /// Paces within which it must.
 const PACES_MAX: u64 = 4;
 /// Paces of rest that are watched.
@@ -31,6 +34,15 @@ impl World {
             self.set_sated(stay, false);
         }
         self.paths_changed();
+        let begun = self.now();
+        if self.plan.faults.has(Fault::Join) {
+            // Whoever is out knows it by then.
+            let until = begun + ROUND_TRIPS_TO_KNOW * self.round_trip_units();
+            self.run_until(until + 2 * self.pace_units());
+            for node in 0..self.graph.nodes() {
+                self.repair(Repair::Join(node));
+            }
+        }
         let begun = self.now();
         let half = self.round_trip_units() / 2;
         let limit = begun + ROUND_TRIPS_MAX * 2 * half + PACES_MAX * self.pace_units();

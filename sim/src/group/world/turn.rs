@@ -1,6 +1,6 @@
 //! An application's turn: what it hears, says and is told.
 
-use covalent_protocol::group::{Event as Told, Group, Life, MulticastError};
+use covalent_protocol::group::{Event as Told, Group, Life, MulticastError, STATE_BYTES_MAX};
 
 use super::{Event, Input, World};
 use crate::group::{
@@ -79,6 +79,9 @@ impl World {
                 tamper::input(mutant, group, |group| group.on_path(guid, up));
                 self.witness.see(&Fact::Path { at, about, up }, &self.graph);
             }
+            Input::Contact(contact) => {
+                tamper::input(mutant, group, |group| group.on_contact(contact));
+            }
             Input::Tick => tamper::input(mutant, group, Group::on_tick),
         }
     }
@@ -134,7 +137,11 @@ impl World {
                 self.post(stay, parcel, bytes);
             }
             idle &= !self.listen(stay);
+            idle &= !self.give_states(stay);
             if idle {
+                if self.book().stays[stay].is_over() {
+                    self.retire(stay);
+                }
                 return;
             }
         }
@@ -149,6 +156,7 @@ impl World {
             members,
             witness,
             graph,
+            rng,
             ..
         } = self;
         let member = &mut members[stay];
@@ -202,6 +210,9 @@ impl World {
                 }
                 Told::StateWanted { to } => {
                     witness.see(&Fact::StateWanted { by, to: &to }, graph);
+                    let more = [0, 1, 3_000, 12_000][rng.usize(..4)];
+                    let state = application.state(more);
+                    application.giving.push((to.life, state));
                 }
                 Told::State { data, last } => {
                     application.getting.extend(data);
@@ -237,6 +248,34 @@ impl World {
             // Nobody asked for it.
             let _ = group.multicast(&data);
         }
+        any
+    }
+
+    /// An application gives what it has to give. Gives whether anything was taken.
+    fn give_states(&mut self, stay: StayId) -> bool {
+        let member = &mut self.members[stay];
+        let (giving, Some(group)) = (&mut member.application.giving, &mut member.group) else {
+            return false;
+        };
+        let mut any = false;
+        giving.retain_mut(|(to, bytes)| {
+            loop {
+                let len = bytes.len().min(STATE_BYTES_MAX);
+                let last = len == bytes.len();
+                match group.give_state(*to, &bytes[..len], last) {
+                    Ok(()) if last => {
+                        any = true;
+                        return false;
+                    }
+                    Ok(()) => {
+                        any = true;
+                        bytes.drain(..len);
+                    }
+                    Err(MulticastError::Full) => return true,
+                    Err(_) => return false,
+                }
+            }
+        });
         any
     }
 
@@ -286,7 +325,10 @@ impl World {
     /// An application says of another that it should go.
     pub(super) fn suspect(&mut self, by: StayId, whom: StayId) {
         let life: Life = self.members[whom].contact.life;
-        if let Some(group) = &mut self.members[by].group {
+        // Of somebody who is no member nothing is to be said.
+        if let Some(group) = &mut self.members[by].group
+            && (group.view()).is_some_and(|view| view.rank_of(life).is_some())
+        {
             group.suspect(life);
             let fact = Fact::Suspected { by, whom };
             self.witness.see(&fact, &self.graph);

@@ -62,7 +62,8 @@ impl World {
             return self.net.wait(place);
         }
         let receiver = self.at_node[node_of(&envelope.to)];
-        let receiver = receiver.filter(|stay| self.members[*stay].contact == envelope.to);
+        // The key is what names a queue.
+        let receiver = receiver.filter(|stay| self.members[*stay].contact.rkey == envelope.to.rkey);
         let (arrives, how) = match (receiver, envelope.fate) {
             (None, _) => (false, End::Gone),
             (_, Fate::Arrives) => (true, End::Done),

@@ -3,6 +3,7 @@
 mod acyclic;
 mod agreement;
 mod books;
+mod bounded;
 mod convergence;
 mod once;
 mod one_parent;
@@ -42,6 +43,7 @@ pub(super) fn all() -> Vec<Box<dyn MeshChecker>> {
         Box::<once::Once>::default(),
         Box::new(agreement::Agreement),
         Box::new(books::Books),
+        Box::new(bounded::Bounded),
         Box::new(convergence::Convergence),
     ]
 }

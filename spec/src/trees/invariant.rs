@@ -1,0 +1,89 @@
+//! What must hold in every state.
+
+use stateright::Property;
+
+use super::{step::Search, world::World};
+
+/// Parents over links that are up at both ends form no loop.
+pub const ACYCLIC: &str = "no loop of parents";
+/// A label comes only nearer, and a parent's is nearer than the node's own.
+pub const ORDER: &str = "labels in order";
+/// Where nothing is left to happen, who is connected with the root hangs, and who is not knows it.
+pub const ENDS: &str = "every run ends with all in the tree who can be";
+
+/// All of them. From a table that holds anything only the last one is promised.
+#[must_use]
+pub fn all() -> Vec<Property<Search>> {
+    vec![
+        Property::always(ACYCLIC, |search, world| {
+            search.holds(0, || {
+                search.scenario.garbage.is_some() || is_acyclic(search, world)
+            })
+        }),
+        Property::always(ORDER, |search, world| {
+            search.holds(1, || {
+                search.scenario.garbage.is_some() || is_in_order(search, world)
+            })
+        }),
+        Property::always(ENDS, |search, world| {
+            search.holds(2, || {
+                !search.consequences(world).is_empty() || has_ended(search, world)
+            })
+        }),
+    ]
+}
+
+fn is_acyclic(search: &Search, world: &World) -> bool {
+    let nodes = world.nodes.len();
+    (0..nodes).all(|node| {
+        let mut at = node;
+        // Who comes to its end in fewer steps than there are nodes is in no loop.
+        (0..nodes).any(|_| match world.live_parent(&search.scenario, at) {
+            Some(parent) => {
+                at = parent;
+                false
+            }
+            None => true,
+        })
+    })
+}
+
+fn is_in_order(search: &Search, world: &World) -> bool {
+    let nearer = |node: usize| {
+        let parent = world.live_parent(&search.scenario, node);
+        let labels = parent.and_then(|parent| Some((world.view(parent)?, world.view(node)?)));
+        labels.is_none_or(|(parent, own)| parent.label.is_nearer(own.label))
+    };
+    !world.went_back && (0..world.nodes.len()).all(nearer)
+}
+
+fn has_ended(search: &Search, world: &World) -> bool {
+    let mut connected = vec![false; world.nodes.len()];
+    connected[0] = true;
+    for _ in 0..world.nodes.len() {
+        for (cable, &[a, b]) in search.scenario.cables.iter().enumerate() {
+            if world.is_whole(cable) && (connected[a] || connected[b]) {
+                (connected[a], connected[b]) = (true, true);
+            }
+        }
+    }
+    let leads_home = |node: usize| {
+        let mut at = node;
+        for _ in 0..world.nodes.len() {
+            match world.live_parent(&search.scenario, at) {
+                Some(parent) => at = parent,
+                None => return at == 0,
+            }
+        }
+        false
+    };
+    (0..world.nodes.len()).all(|node| {
+        if connected[node] {
+            world.hangs(node) && leads_home(node)
+        } else {
+            use covalent_protocol::tree::Standing;
+            let view = world.view(node);
+            view.is_none_or(|view| view.standing == Standing::Lost)
+        }
+    })
+}

@@ -1,0 +1,180 @@
+//! What may happen next, and what it does.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use stateright::{Model, Property};
+
+use super::{invariant, scenario::Scenario, sight, world::World};
+
+/// One thing that happens. An end is 0 or 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A node writes its next note.
+    Say {
+        /// Onto this cable.
+        cable: usize,
+        /// At this end.
+        end: usize,
+    },
+    /// A node takes the next note.
+    Hear {
+        /// From this cable.
+        cable: usize,
+        /// At this end.
+        end: usize,
+    },
+    /// A link fails at an end.
+    Fail {
+        /// Its cable.
+        cable: usize,
+        /// The end.
+        end: usize,
+    },
+    /// A link comes up at an end.
+    ComeUp {
+        /// Its cable.
+        cable: usize,
+        /// The end.
+        end: usize,
+    },
+    /// A pace goes by, when nothing else happens.
+    Pace {
+        /// At this node.
+        node: usize,
+    },
+}
+
+/// The search through a scenario.
+pub struct Search {
+    /// What is searched.
+    pub scenario: Scenario,
+    /// The invariants found broken, a bit for each.
+    broken: AtomicU32,
+    /// What was seen, a bit for each of [`sight::ALL`].
+    seen: Arc<AtomicU32>,
+}
+
+impl Search {
+    /// A search, and where it notes what it sees.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
+        let seen = Arc::new(AtomicU32::new(0));
+        let search = Self {
+            scenario,
+            broken: AtomicU32::new(0),
+            seen: Arc::clone(&seen),
+        };
+        (search, seen)
+    }
+
+    /// Whether the invariant with this number holds, or was found broken already: the first run that breaks it is the one to be shown.
+    pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
+        let bit = 1 << invariant;
+        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    }
+
+    /// What may happen next, but that links fail and come up.
+    #[must_use]
+    pub fn consequences(&self, world: &World) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (cable, end) in self.ends() {
+            if world.can_hear(cable, end) {
+                steps.push(Step::Hear { cable, end });
+            }
+            if world.can_say(&self.scenario, cable, end) {
+                steps.push(Step::Say { cable, end });
+            }
+            let [here, there] = [end, 1 - end].map(|end| world.links[cable][end].up);
+            match (here, there) {
+                // The other end failed, and this one finds out.
+                (Some(_), None) if !world.comes_up[cable] => {
+                    steps.push(Step::Fail { cable, end });
+                }
+                (None, Some(_)) if world.comes_up[cable] => {
+                    steps.push(Step::ComeUp { cable, end });
+                }
+                _ => {}
+            }
+        }
+        let paces = self.scenario.budget.paces;
+        if steps.is_empty()
+            && let Some(least) = world.paces.iter().min().filter(|least| **least < paces)
+        {
+            let nodes = (0..world.paces.len()).filter(|node| world.paces[*node] == *least);
+            steps.extend(nodes.map(|node| Step::Pace { node }));
+        }
+        steps
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step> {
+        let mut steps = self.consequences(world);
+        let budget = &self.scenario.budget;
+        for (cable, end) in self.ends() {
+            let ends = world.links[cable].each_ref().map(|end| end.up.is_some());
+            if ends == [true; 2] && world.spent.cuts < budget.cuts {
+                steps.push(Step::Fail { cable, end });
+            }
+            if ends == [false; 2] && world.spent.mends < budget.mends {
+                steps.push(Step::ComeUp { cable, end });
+            }
+        }
+        steps
+    }
+
+    fn ends(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        (0..self.scenario.cables.len()).flat_map(|cable| [(cable, 0), (cable, 1)])
+    }
+
+    fn look(&self, world: &World) {
+        let seen = self.seen.load(Ordering::Relaxed);
+        for (bit, sight) in sight::ALL.iter().enumerate() {
+            if seen >> bit & 1 == 0 && sight.is_seen(world) {
+                self.seen.fetch_or(1 << bit, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Model for Search {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        World::starts(&self.scenario)
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        self.look(world);
+        steps.extend(self.steps(world));
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let scenario = &self.scenario;
+        let mut next = world.clone();
+        match step {
+            Step::Say { cable, end } => next.say(scenario, cable, end),
+            Step::Hear { cable, end } => next.hear(scenario, cable, end),
+            Step::Fail { cable, end } => {
+                if world.is_whole(cable) {
+                    next.spent.cuts += 1;
+                }
+                next.fail(scenario, cable, end);
+            }
+            Step::ComeUp { cable, end } => {
+                if world.links[cable][1 - end].up.is_none() {
+                    next.spent.mends += 1;
+                }
+                next.come_up(scenario, cable, end);
+            }
+            Step::Pace { node } => next.pace(node),
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        invariant::all()
+    }
+}

@@ -1,0 +1,303 @@
+//! A state: nodes, links, notes under way.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use covalent_protocol::{
+    Name,
+    tree::{
+        Berths, Standing, TreeEvent, TreeView, Trees, TreesConfig,
+        note::{Item, NOTE_BYTES_MAX, Note},
+    },
+};
+
+use super::{
+    mutant::Mutant,
+    scenario::{Budget, Scenario},
+};
+
+/// Notes under way in one direction before the next one is written.
+const UNDER_WAY_MAX: usize = 2;
+
+/// One end of a link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct End {
+    /// The epoch in which it is up here; `None` while it is down.
+    pub up: Option<u8>,
+    /// Notes under way to this end.
+    pub coming: VecDeque<Arc<[u8]>>,
+    /// What was heard last of the tree, for mutants.
+    last: Option<Heard>,
+}
+
+/// An item that was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Heard(Item);
+
+impl Hash for Heard {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Item {
+            root,
+            label,
+            hops,
+            life,
+            hangs,
+            child,
+            nameless,
+        } = self.0;
+        (root, label, hops, life, hangs, child, nameless).hash(state);
+    }
+}
+
+/// A state of the search.
+#[derive(Clone)]
+pub struct World {
+    /// The production machines. Shared with the states before and after in which nothing happens to them.
+    pub nodes: Vec<Arc<Trees>>,
+    /// Both ends of each cable.
+    pub links: Vec<[End; 2]>,
+    /// The epoch that each cable had last.
+    pub epochs: Vec<u8>,
+    /// Of each cable: one end of it begins an epoch, and the other one will; it did not fail there.
+    pub comes_up: Vec<bool>,
+    /// What went wrong so far.
+    pub spent: Budget,
+    /// Paces of each node.
+    pub paces: Vec<u8>,
+    /// A label went back.
+    pub went_back: bool,
+    mutant: Mutant,
+}
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.nodes, &self.links, &self.epochs, &self.comes_up).hash(state);
+        (self.spent, &self.paces, self.went_back).hash(state);
+    }
+}
+
+/// As the search does, which knows a state by its hash alone.
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        let digest = |world: &Self| {
+            let mut hasher = DefaultHasher::new();
+            world.hash(&mut hasher);
+            hasher.finish()
+        };
+        digest(self) == digest(other)
+    }
+}
+
+/// The GUID of a node.
+const fn guid(node: usize) -> u64 {
+    0xa00 + 0x100 * node as u64
+}
+
+/// The root that is followed.
+pub const ROOT: u64 = guid(0);
+
+/// The berth of an end at its node: its place among the cables of the node.
+fn berth(scenario: &Scenario, cable: usize, end: usize) -> u8 {
+    let node = scenario.cables[cable][end];
+    let before = scenario.cables[..cable].iter();
+    before.filter(|ends| ends.contains(&node)).count() as u8
+}
+
+fn trees(scenario: &Scenario, node: usize) -> Trees {
+    let mut trees = Trees::new(&TreesConfig {
+        guid: guid(node),
+        life: 1,
+        name: Name::new("n").unwrap_or_else(|_| unreachable!("it is one")),
+        roots: node == 0,
+        roots_max: 4,
+    });
+    for _ in scenario.cables.iter().filter(|ends| ends.contains(&node)) {
+        trees.add_berth();
+    }
+    trees
+}
+
+impl World {
+    /// The starts of a scenario: everything is settled, or one table holds something else.
+    #[must_use]
+    pub fn starts(scenario: &Scenario) -> Vec<Self> {
+        let mut world = Self {
+            nodes: (0..scenario.nodes())
+                .map(|node| Arc::new(trees(scenario, node)))
+                .collect(),
+            links: vec![<[End; 2]>::default(); scenario.cables.len()],
+            epochs: vec![0; scenario.cables.len()],
+            comes_up: vec![false; scenario.cables.len()],
+            spent: Budget::default(),
+            paces: vec![0; scenario.nodes()],
+            went_back: false,
+            mutant: Mutant::None,
+        };
+        for cable in 0..scenario.cables.len() {
+            world.come_up(scenario, cable, 0);
+            world.come_up(scenario, cable, 1);
+        }
+        // Settling is what happens in one order here, and in all orders later.
+        while let Some((cable, end)) = world.any_note(scenario) {
+            if world.links[cable][end].coming.is_empty() {
+                world.say(scenario, cable, 1 - end);
+            } else {
+                world.hear(scenario, cable, end);
+            }
+        }
+        // Of a mutant that is no mistake of settling.
+        world.mutant = scenario.mutant;
+        world.went_back = false;
+        let Some((node, ways)) = scenario.garbage else {
+            return vec![world];
+        };
+        (0..ways)
+            .map(|seed| {
+                let mut start = world.clone();
+                Arc::make_mut(&mut start.nodes[node]).scramble(seed);
+                start
+            })
+            .collect()
+    }
+
+    /// An end to which a note is under way, or would be.
+    fn any_note(&self, scenario: &Scenario) -> Option<(usize, usize)> {
+        let ends = (0..self.links.len()).flat_map(|cable| [(cable, 0), (cable, 1)]);
+        let mut ends = ends;
+        ends.find(|&(cable, end)| {
+            self.can_hear(cable, end) || self.can_say(scenario, cable, 1 - end)
+        })
+    }
+
+    /// Whether a note can be taken at an end.
+    #[must_use]
+    pub fn can_hear(&self, cable: usize, end: usize) -> bool {
+        let end = &self.links[cable][end];
+        end.up.is_some() && !end.coming.is_empty()
+    }
+
+    /// Whether the node at an end has something to say there, and there is room for it.
+    #[must_use]
+    pub fn can_say(&self, scenario: &Scenario, cable: usize, end: usize) -> bool {
+        let [here, there] = [&self.links[cable][end], &self.links[cable][1 - end]];
+        let node = scenario.cables[cable][end];
+        let waits = || self.nodes[node].note_bytes(berth(scenario, cable, end));
+        here.up.is_some() && there.coming.len() < UNDER_WAY_MAX && waits().is_some()
+    }
+
+    /// The node at an end writes its next note there.
+    pub fn say(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+        let node = scenario.cables[cable][end];
+        let mut space = [0; NOTE_BYTES_MAX];
+        let trees = Arc::make_mut(&mut self.nodes[node]);
+        let Some(len) = trees.take_note(berth(scenario, cable, end), &mut space) else {
+            return;
+        };
+        let [here, there] = [end, 1 - end].map(|end| self.links[cable][end].up);
+        // What is said in an epoch that the other end has left goes nowhere.
+        if there.is_none_or(|there| Some(there) == here) && here == Some(self.epochs[cable]) {
+            let note = space[..len].into();
+            self.links[cable][1 - end].coming.push_back(note);
+        }
+    }
+
+    /// The node at an end takes the next note.
+    pub fn hear(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+        let node = scenario.cables[cable][end];
+        let place = &mut self.links[cable][end];
+        let Some(note) = place.coming.pop_front() else {
+            return;
+        };
+        let last = place.last.map(|heard| heard.0);
+        let heard = self.mutant.hear(&self.nodes[node], last, &note);
+        if self.mutant != Mutant::None
+            && let Ok(Note::Advert(items)) = Note::read(&note)
+        {
+            place.last = items.last().map(Heard);
+        }
+        if !heard.is_empty() {
+            self.input(node, |trees| {
+                // Whoever is honest says nothing that cannot be read.
+                let berth = berth(scenario, cable, end);
+                let _ = trees.on_note(berth, &heard, &mut |_: TreeEvent| {});
+            });
+        }
+    }
+
+    /// A link fails at an end, and what is under way to it is lost.
+    pub fn fail(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+        self.links[cable][end] = End::default();
+        let node = scenario.cables[cable][end];
+        let berth = berth(scenario, cable, end);
+        self.input(node, |trees| trees.on_down(berth, &mut |_: TreeEvent| {}));
+    }
+
+    /// A link comes up at an end: the first one begins an epoch.
+    pub fn come_up(&mut self, scenario: &Scenario, cable: usize, end: usize) {
+        self.comes_up[cable] = self.links[cable][1 - end].up.is_none();
+        if self.comes_up[cable] {
+            self.epochs[cable] += 1;
+            for end in &mut self.links[cable] {
+                end.coming.clear();
+            }
+        }
+        self.links[cable][end].up = Some(self.epochs[cable]);
+        let node = scenario.cables[cable][end];
+        let berth = berth(scenario, cable, end);
+        self.input(node, |trees| trees.on_up(berth, &mut |_: TreeEvent| {}));
+    }
+
+    /// A pace goes by at a node, while nothing is under way.
+    pub fn pace(&mut self, node: usize) {
+        self.paces[node] += 1;
+        self.input(node, |trees| {
+            let heard: Berths = trees.up();
+            trees.on_tick(heard, &mut |_: TreeEvent| {});
+        });
+    }
+
+    fn input(&mut self, node: usize, happens: impl FnOnce(&mut Trees)) {
+        let trees = Arc::make_mut(&mut self.nodes[node]);
+        let before = trees.tree(ROOT).map(|tree| tree.label);
+        happens(trees);
+        let after = trees.tree(ROOT).map(|tree| tree.label);
+        if let (Some(before), Some(after)) = (before, after) {
+            self.went_back |= before.is_nearer(after);
+        }
+    }
+
+    /// How a node sees the tree.
+    #[must_use]
+    pub fn view(&self, node: usize) -> Option<TreeView> {
+        self.nodes[node].tree(ROOT)
+    }
+
+    /// Whether a node hangs.
+    #[must_use]
+    pub fn hangs(&self, node: usize) -> bool {
+        let view = self.view(node);
+        view.is_some_and(|view| view.standing == Standing::Hangs)
+    }
+
+    /// Whether a cable is up at both ends in one epoch.
+    #[must_use]
+    pub fn is_whole(&self, cable: usize) -> bool {
+        let [a, b] = &self.links[cable];
+        a.up.is_some() && a.up == b.up
+    }
+
+    /// The parent of a node, if the link to it is up at both ends.
+    #[must_use]
+    pub fn live_parent(&self, scenario: &Scenario, node: usize) -> Option<usize> {
+        let parent = self.view(node)?.parent?;
+        (0..scenario.cables.len())
+            .filter(|&cable| self.is_whole(cable))
+            .find_map(|cable| {
+                let end = scenario.cables[cable].iter().position(|at| *at == node)?;
+                (berth(scenario, cable, end) == parent).then(|| scenario.cables[cable][1 - end])
+            })
+    }
+}
