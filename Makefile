@@ -23,6 +23,8 @@ CONFIG_DIR = $(DESTDIR)/etc/covalent
 # Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
 BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
+# Unpacked and not installed, for Debian's package would start a service.
+BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
 
 .PHONY: help run test build install uninstall lint unit dpdk-test ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
@@ -147,9 +149,9 @@ guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers
 	@target/release/covalent-guest page
 
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
-bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, bare AF_XDP; results in bench/results (as root)
+bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, etcd, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
-	for suite in latency rate streams atomics failover loss exchanges system-calls idle; do \
+	for suite in latency rate streams atomics multicast failover loss exchanges system-calls idle; do \
 		target/release/covalent-bench $$suite --results bench/results || status=$$?; \
 	done; \
 	scripts/count-instructions --results bench/results || status=$$?; \
@@ -159,7 +161,7 @@ bench-page:      ## Makes docs/performance.md and its plots from the last result
 	@target/release/covalent-bench page
 
 # iceoryx2 and Aeron take minutes to build, and UCX and libfabric want Debian's packages, so only this asks for them. Aeron's sources want CMake 3.30 or newer.
-bench-peers: $(BENCH_CMAKE) ## Installs the peers of the benchmarks and builds them in
+bench-peers: $(BENCH_CMAKE) $(BENCH_ETCD) ## Installs the peers of the benchmarks and builds them in
 	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
 
@@ -168,6 +170,13 @@ $(BENCH_CMAKE):
 	@echo "installing: CMake $(BENCH_CMAKE_VERSION) into target/bench-tools"
 	@python3 -m venv target/bench-tools
 	@target/bench-tools/bin/pip install --quiet --disable-pip-version-check cmake==$(BENCH_CMAKE_VERSION)
+
+$(BENCH_ETCD):
+	@echo "unpacking: etcd-server and etcd-client into target/bench-tools"
+	@mkdir -p target/bench-tools/etcd
+	@cd target/bench-tools && { apt-get download -q etcd-server etcd-client || { apt-get update -q && apt-get download -q etcd-server etcd-client; }; } >/dev/null
+	@for package in target/bench-tools/etcd-*.deb; do dpkg -x $$package target/bench-tools/etcd; done
+	@touch $@
 
 clean:           ## Removes what was built
 	@$(CARGO) clean
