@@ -7,9 +7,11 @@ use covalent_verbs::{CommitWord, Outcome, Refusal};
 use serde::Serialize;
 
 pub use crate::bank::request::Request;
-use crate::bank::{
-    intervals::{Digest, Intervals},
-    layout,
+use crate::{
+    bank::{
+        intervals::{Digest, Intervals},
+        layout,
+    },
     random::Random,
 };
 

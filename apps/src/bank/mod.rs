@@ -7,7 +7,6 @@ pub mod intervals;
 pub mod layout;
 pub mod run;
 
-mod random;
 mod request;
 
 /// The region's name on its node.
