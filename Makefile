@@ -8,7 +8,7 @@ DEMO_FLAGS ?=
 # The configuration is in /etc whatever PREFIX is, because the programs look for it there.
 PREFIX ?= /usr
 DESTDIR ?=
-PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-bench
+PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
 UNITS = covalentd.service covalent-control.service
 # Copied by who needs it; see the file.
@@ -127,12 +127,12 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, and a bank over links that are cut (60); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, a bank over links that are cut, and registers whose servers and nodes are taken away (60); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent-control
 	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- rack --nocapture
-	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak --nocapture --test-threads=1
+	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak registers --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent
 	@target/release/covalent sim mesh --exhaustive three
 	@target/release/covalent sim mesh --exhaustive sixteen

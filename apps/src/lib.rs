@@ -1,4 +1,4 @@
-//! What the small applications are made of: capture reading, comparison of what comes back, a bank's book-keeping,
+//! What the small applications are made of: capture reading, comparison of what comes back, a bank's book-keeping, replicated registers,
 //! and the few things that they all share (arguments, output, ending).
 //!
 //! The logic here opens no device; the binaries in `src/bin` join it to `covalent-verbs`. So it is tested without a
@@ -10,5 +10,6 @@ pub mod device;
 pub mod latency;
 pub mod output;
 mod random;
+pub mod registers;
 pub mod replay;
 pub mod stop;

@@ -23,7 +23,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One JSON object a line; `type` is `ready`, `progress` or `report`.
+    /// One JSON object a line; `type` is `ready`, `news`, `progress` or `report`.
     Json,
     /// A table for people.
     Table,
@@ -67,6 +67,21 @@ impl Output {
             Format::Table => {
                 let mut out = io::stdout().lock();
                 writeln!(out, "ready")?;
+                out.flush()
+            }
+        }
+    }
+
+    /// Says that something happened: as JSON a line of `"type":"news"`, else `text`.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn news(&self, news: &impl Serialize, text: &str) -> io::Result<()> {
+        match self.args.format {
+            Format::Json => line("news", news),
+            Format::Table => {
+                let mut out = io::stdout().lock();
+                writeln!(out, "{text}")?;
                 out.flush()
             }
         }

@@ -1,4 +1,4 @@
-//! Reproducible choices: the same seed makes a client do the same work.
+//! Reproducible choices: the same seed makes an application do the same work.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to pick accounts and amounts.
 #[derive(Debug, Clone)]

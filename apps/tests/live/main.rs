@@ -4,6 +4,9 @@
 
 mod bank;
 mod echo_replay;
+#[path = "../../../verbs/tests/live/mesh.rs"]
+#[allow(dead_code, reason = "the library's own tests use all of it")]
+mod mesh;
 #[path = "../../../dataplane/tests/daemon/namespace.rs"]
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod namespace;
@@ -13,4 +16,5 @@ mod nodes;
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod noise;
 mod process;
+mod registers;
 mod soak;

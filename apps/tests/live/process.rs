@@ -26,6 +26,7 @@ pub struct App {
 pub const ECHO: &str = env!("CARGO_BIN_EXE_covalent-echo");
 pub const REPLAY: &str = env!("CARGO_BIN_EXE_covalent-replay");
 pub const BANK: &str = env!("CARGO_BIN_EXE_covalent-bank");
+pub const REGISTERS: &str = env!("CARGO_BIN_EXE_covalent-registers");
 
 impl App {
     /// Starts it with JSON output.

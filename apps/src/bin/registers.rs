@@ -1,0 +1,397 @@
+//! `covalent-registers`: registers that a group keeps, and clients of theirs.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Parser, Subcommand};
+use covalent_apps::{
+    device::{LaneArgs, SocketArgs},
+    output::{self, Output, OutputArgs, count},
+    registers::{
+        ask::{Asker, Node},
+        check,
+        history::Operation,
+        machine::{Answer, KEY_BYTES_MAX, Op, VALUE_BYTES_MAX},
+        serve::{self, Counts, News},
+        torture::{self, Plan},
+    },
+    stop::Stop,
+};
+use covalent_verbs::{GroupOptions, MEMBERS_MAX};
+use serde::Serialize;
+
+/// Registers that a group of servers keeps, one server on each node, and that stay linearizable whoever of them dies.
+///
+/// Every server has all registers. What it is asked for it multicasts to the group; all servers do what is delivered, in one order, and the one that was asked
+/// answers. So an answer is of a moment between the question and it, whichever server gave it, and reads are no exception: a server that is cut off answers nothing at all
+/// instead of something old. A client that gets no answer asks another server for the same, and it is done once. The registers survive as long as more than half of the servers
+/// that have them do, or half with the oldest; they are in memory only.
+///
+/// Exit code: 0 when it did what was asked, 1 when a check failed or a `cas` found something else, 2 when it could not run.
+#[derive(Debug, Parser)]
+#[command(name = "covalent-registers", version)]
+struct Cli {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Serves until SIGINT or SIGTERM, then leaves the group
+    Serve(ServeArgs),
+    /// Prints the value of a register
+    Get(GetArgs),
+    /// Sets a register
+    Put(PutArgs),
+    /// Sets a register if it has a certain value: compare-and-swap
+    Cas(CasArgs),
+    /// Works at the registers with many clients for a while, and checks that all they were told is linearizable
+    Torture(TortureArgs),
+}
+
+#[derive(Debug, Args)]
+struct GroupArgs {
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    lane: LaneArgs,
+    /// Name of the group: 1 to 30 letters, digits, `-`, `_` and `.`
+    #[arg(long, default_value = "registers")]
+    group: String,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example, on three nodes that are cabled to each other:\n\n  covalent-registers serve --founders 3\n\n\
+    The first three found the group. A server that is started later, with or without --founders, joins it and gets the registers."
+)]
+struct ServeArgs {
+    #[command(flatten)]
+    group: GroupArgs,
+    /// How many servers found the group, if there is none: the same number at all of them, more than half of all that there will be. 0: only joins
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MEMBERS_MAX as i64))]
+    founders: u8,
+    /// Room for so many servers: the same at all
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(2..=MEMBERS_MAX as i64))]
+    servers_max: u8,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct ClientArgs {
+    #[command(flatten)]
+    group: GroupArgs,
+    /// Nodes whose servers are asked: neighbours' names, or `local`; all neighbours and the own node if none is named
+    #[arg(long = "node")]
+    nodes: Vec<String>,
+    /// How long one server may take before the next one is asked, in milliseconds
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
+    patience_ms: u64,
+    /// How long to wait for an answer in all, in milliseconds
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout_ms: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: covalent-registers get leader")]
+struct GetArgs {
+    /// The register: 1 to 32 bytes
+    key: String,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: covalent-registers put leader node-a")]
+struct PutArgs {
+    /// The register: 1 to 32 bytes
+    key: String,
+    /// The value: 0 to 256 bytes
+    value: String,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  covalent-registers cas leader --unset node-a\n  covalent-registers cas leader --expected node-a node-b"
+)]
+struct CasArgs {
+    /// The register: 1 to 32 bytes
+    key: String,
+    /// What it is set to: 0 to 256 bytes
+    new: String,
+    /// What it must be
+    #[arg(long, required_unless_present = "unset", conflicts_with = "unset")]
+    expected: Option<String>,
+    /// It must never have been set
+    #[arg(long)]
+    unset: bool,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: covalent-registers torture --clients 4 --seconds 10\n\nKill servers and pull cables meanwhile: as long as a quorum lives, clients \
+    go on, and what they are told stays linearizable. The histories of all clients have one clock, so they all run here."
+)]
+struct TortureArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// How many clients
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    clients: u32,
+    /// Registers at a time; the fewer, the more clients meet at one
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    registers: u64,
+    /// How long
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Chooses what is done; the same seed makes the same choices, as far as answers are the same
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct ServeReady<'a> {
+    app: &'static str,
+    group: &'a str,
+    node: String,
+}
+
+#[derive(Serialize)]
+struct ServeReport<'a> {
+    app: &'static str,
+    #[serde(flatten)]
+    counts: &'a Counts,
+}
+
+#[derive(Serialize)]
+struct AnswerReport {
+    app: &'static str,
+    ok: bool,
+    /// What was told of the register; absent if it was never set, or its value was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+}
+
+#[derive(Serialize)]
+struct TortureReport {
+    app: &'static str,
+    ok: bool,
+    operations: usize,
+    answered: usize,
+    unanswered: usize,
+    /// The first register whose history is not linearizable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().role {
+        Role::Serve(args) => serve(&args),
+        Role::Get(GetArgs { key, client }) => one(&client, Op::Get { key: key.into() }),
+        Role::Put(PutArgs { key, value, client }) => one(
+            &client,
+            Op::Put {
+                key: key.into(),
+                value: value.into(),
+            },
+        ),
+        Role::Cas(args) => one(
+            &args.client,
+            Op::Cas {
+                key: args.key.into(),
+                expected: args.expected.map(String::into_bytes),
+                new: args.new.into(),
+            },
+        ),
+        Role::Torture(args) => torture(&args),
+    };
+    output::exit("covalent-registers", result)
+}
+
+fn serve(args: &ServeArgs) -> Result<bool> {
+    let stop = Stop::on_signals()?;
+    let group = &args.group;
+    let device = group
+        .socket
+        .attach_to_lane(group.lane, "covalent-registers serve")?;
+    let options = GroupOptions::new()
+        .founders(args.founders)
+        .members_max(args.servers_max);
+    let output = Output::new(args.output);
+    let ready = ServeReady {
+        app: "registers-server",
+        group: &group.group,
+        node: device.lane_name(),
+    };
+    let mut is_ready = false;
+    let counts = serve::serve(&device, &group.group, options, &stop, &mut |news| {
+        if matches!(news, News::Serving { .. }) && !std::mem::replace(&mut is_ready, true) {
+            output.ready(&ready)?;
+        }
+        output.news(&news, &text_of(&news))?;
+        Ok(())
+    })?;
+    let rows = [
+        ("requests", count(counts.requests)),
+        ("commands done", count(counts.delivered)),
+        ("answers", count(counts.answers)),
+        ("registers given to others", count(counts.states_given)),
+        ("views", count(counts.views)),
+    ];
+    let report = ServeReport {
+        app: "registers-server",
+        counts: &counts,
+    };
+    output.report(&report, &rows)?;
+    Ok(true)
+}
+
+fn text_of(news: &News) -> String {
+    match news {
+        News::View {
+            number,
+            members,
+            voters,
+        } => format!("view {number}: {members} servers, {voters} with the registers"),
+        News::Serving { registers } => format!("serving {registers} registers"),
+        News::Stopped { why } => format!("stopped: {why}"),
+        News::Rejoins => "joins again".to_owned(),
+    }
+}
+
+impl ClientArgs {
+    fn nodes(&self) -> Vec<Node> {
+        let node = |name: &String| match name.as_str() {
+            "local" => Node::Own,
+            name => Node::Named(name.to_owned()),
+        };
+        self.nodes.iter().map(node).collect()
+    }
+}
+
+fn one(args: &ClientArgs, op: Op) -> Result<bool> {
+    check_sizes(&op)?;
+    let device = args
+        .group
+        .socket
+        .attach_to_lane(args.group.lane, "covalent-registers")?;
+    let patience = Duration::from_millis(args.patience_ms);
+    let deadline = Instant::now() + Duration::from_millis(args.timeout_ms);
+    let mut asker = Asker::new(&device, &args.group.group, &args.nodes(), patience)?;
+    let group = &args.group.group;
+    ensure!(
+        asker.open(deadline)?,
+        "no server of group `{group}` answered within {} ms: nothing was done. Is one running on this node or a neighbour?",
+        args.timeout_ms
+    );
+    let answer = asker.execute(op, deadline)?;
+    let (ok, value) = match answer {
+        Some(Answer::Done) => (true, None),
+        Some(Answer::Value(value)) => (true, value),
+        Some(Answer::Differs(value)) => (false, value),
+        Some(Answer::NoRoom) => bail!("there are as many registers as there can be"),
+        Some(Answer::Forgotten) | None => bail!(
+            "no server of group `{group}` answered within {} ms: it may be done, or not",
+            args.timeout_ms
+        ),
+    };
+    let value = value.map(|value| String::from_utf8_lossy(&value).into_owned());
+    let output = Output::new(args.output);
+    let shown = value.clone().unwrap_or_else(|| "(never set)".to_owned());
+    let rows: &[(&str, String)] = &[
+        ("done", if ok { "yes" } else { "no" }.to_owned()),
+        ("value", shown),
+    ];
+    let app = "registers-client";
+    output.report(&AnswerReport { app, ok, value }, rows)?;
+    Ok(ok)
+}
+
+fn check_sizes(op: &Op) -> Result<()> {
+    let (key, values) = match op {
+        Op::Open => return Ok(()),
+        Op::Get { key } => (key, vec![]),
+        Op::Put { key, value } => (key, vec![value]),
+        Op::Cas { key, expected, new } => (key, expected.iter().chain([new]).collect()),
+    };
+    ensure!(
+        (1..=KEY_BYTES_MAX).contains(&key.len()),
+        "a key of {} bytes: expected 1 to {KEY_BYTES_MAX}",
+        key.len()
+    );
+    for value in values {
+        ensure!(
+            value.len() <= VALUE_BYTES_MAX,
+            "a value of {} bytes: expected at most {VALUE_BYTES_MAX}",
+            value.len()
+        );
+    }
+    Ok(())
+}
+
+fn torture(args: &TortureArgs) -> Result<bool> {
+    let stop = Stop::on_signals()?;
+    let client = &args.client;
+    let sockets: Vec<PathBuf> = vec![client.group.socket.socket.clone(); args.clients as usize];
+    ensure!(
+        client.group.lane.lane == 0,
+        "clients of `torture` live on lane 0"
+    );
+    let plan = Plan {
+        group: client.group.group.clone(),
+        sockets,
+        nodes: client.nodes(),
+        registers: args.registers,
+        duration: Duration::from_secs(args.seconds),
+        patience: Duration::from_millis(client.patience_ms),
+        give_up: Duration::from_millis(client.timeout_ms),
+        seed: args.seed,
+    };
+    let history = torture::torture(&plan, &stop).context("torture")?;
+    let answered = history.iter().filter(|one| one.told().is_some()).count();
+    ensure!(
+        answered > 0,
+        "no server of group `{}` answered: start some with `covalent-registers serve`",
+        plan.group
+    );
+    report(&Output::new(client.output), &history, answered)
+}
+
+fn report(output: &Output, history: &[Operation], answered: usize) -> Result<bool> {
+    let broken = check::broken(history).map(|key| String::from_utf8_lossy(&key).into_owned());
+    let verdict = match &broken {
+        None => "yes".to_owned(),
+        Some(key) => format!("NO: register `{key}`"),
+    };
+    let rows = [
+        ("operations", count(history.len() as u64)),
+        ("answered", count(answered as u64)),
+        (
+            "without an answer",
+            count((history.len() - answered) as u64),
+        ),
+        ("linearizable", verdict),
+    ];
+    let ok = broken.is_none();
+    let report = TortureReport {
+        app: "registers-torture",
+        ok,
+        operations: history.len(),
+        answered,
+        unanswered: history.len() - answered,
+        broken,
+    };
+    output.report(&report, &rows)?;
+    Ok(ok)
+}

@@ -1,0 +1,307 @@
+//! Registers on three nodes while their servers, their daemons and their cables are taken away one after the other: what clients are told stays linearizable.
+//!
+//! Some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use covalent_apps::{
+    registers::{
+        check,
+        torture::{Plan, torture},
+    },
+    stop::Stop,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{mesh::Mesh, nodes::PATIENCE, process::REGISTERS};
+
+const USUAL: Duration = Duration::from_secs(4);
+
+/// A server as a process, the lines that it prints, and what they said last. Killed when dropped.
+struct Server {
+    child: Child,
+    lines: Receiver<Value>,
+    /// The view that it is in.
+    view: u64,
+    /// How many servers count in it; 0 after it stopped.
+    voters: u64,
+}
+
+impl Server {
+    fn start(mesh: &Mesh, at: usize) -> Self {
+        let mut child = Command::new(REGISTERS)
+            .args(["serve", "--founders", "3", "--format", "json", "--socket"])
+            .arg(mesh.socket(at))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (told, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if let Ok(line) = serde_json::from_str(&line)
+                    && told.send(line).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Self {
+            child,
+            lines,
+            view: 0,
+            voters: 0,
+        }
+    }
+
+    /// Waits until it says what is wanted.
+    fn await_line(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            let line = self
+                .lines
+                .recv_timeout(rest)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            if is_wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Hears what it has said since.
+    fn hear(&mut self) {
+        for line in self.lines.try_iter() {
+            match line["event"].as_str() {
+                Some("view") => {
+                    self.view = line["number"].as_u64().unwrap();
+                    self.voters = line["voters"].as_u64().unwrap();
+                }
+                Some("stopped" | "rejoins") => self.voters = 0,
+                _ => {}
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it as a supervisor does, and gives its report.
+    fn end(mut self) -> Value {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();
+        let report = self.await_line("its report", |line| line["type"] == "report");
+        assert!(self.child.wait().unwrap().success());
+        report
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start_all(mesh: &Mesh) -> Vec<Server> {
+    let mut servers: Vec<Server> = (0..3).map(|at| Server::start(mesh, at)).collect();
+    await_view_after(&mut servers, 0);
+    servers
+}
+
+/// Waits until all three are in one view after that of number `before`, and count in it.
+fn await_view_after(servers: &mut [Server], before: u64) -> u64 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        servers.iter_mut().for_each(Server::hear);
+        let view = servers[0].view;
+        let is_in = |server: &Server| server.view == view && server.voters == 3;
+        if view > before && servers.iter().all(is_in) {
+            return view;
+        }
+        let told: Vec<_> = servers.iter().map(|one| (one.view, one.voters)).collect();
+        assert!(
+            Instant::now() < deadline,
+            "view and voters of each, and nothing more: {told:?}"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until one of them is in another view, or in none.
+fn await_change(servers: &mut [Server], before: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    let has_changed = |server: &Server| server.view != before || server.voters != 3;
+    while !servers.iter().any(has_changed) {
+        assert!(Instant::now() < deadline, "nobody noticed");
+        thread::sleep(Duration::from_millis(1));
+        servers.iter_mut().for_each(Server::hear);
+    }
+}
+
+fn seed_of(soaks: bool) -> u64 {
+    let given = env::var("COVALENT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let fresh = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        now.as_nanos() as u64
+    };
+    given.unwrap_or_else(|| if soaks { fresh() } else { 1 })
+}
+
+/// Takes one thing away, and brings it back: returns when all three serve again.
+fn disturb(mesh: &mut Mesh, servers: &mut [Server], at: usize, what: u64) {
+    let others: Vec<usize> = (0..3).filter(|&other| other != at).collect();
+    let before = await_view_after(servers, 0);
+    match what {
+        0 => {
+            servers[at].kill();
+            servers[at] = Server::start(mesh, at);
+        }
+        1 => {
+            mesh.stop(at);
+            servers[at].kill();
+            mesh.start_one(at);
+            servers[at] = Server::start(mesh, at);
+        }
+        _ => {
+            // One cable goes before the other, so it may be one of the others who is left out first, and then this one may go on.
+            mesh.set_cables(&[at], &others, false);
+            await_change(servers, before);
+            mesh.set_cables(&[at], &others, true);
+        }
+    }
+    mesh.await_links();
+    await_view_after(servers, before);
+}
+
+/// Ends the clients, also when a test fails.
+struct Ends<'a>(&'a Stop);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+#[test]
+fn what_clients_are_told_is_linearizable_whoever_dies() {
+    let soak = env::var("SOAK_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let duration = soak.map_or(USUAL, Duration::from_secs);
+    let seed = seed_of(soak.is_some());
+    eprintln!("COVALENT_SEED={seed}");
+    let mut mesh = Mesh::start(3);
+    let mut servers = start_all(&mesh);
+    let plan = Plan {
+        group: "registers".to_owned(),
+        sockets: [0, 1, 2, 0].map(|at| mesh.socket(at)).to_vec(),
+        nodes: Vec::new(),
+        registers: 3,
+        duration: 100 * duration,
+        patience: Duration::from_millis(100),
+        give_up: Duration::from_secs(2),
+        seed,
+    };
+    let stop = Stop::default();
+    let mut done = [0; 3];
+    let history = thread::scope(|scope| {
+        let clients = scope.spawn(|| torture(&plan, &stop));
+        let ends = Ends(&stop);
+        let until = Instant::now() + duration;
+        let mut draw = seed;
+        while Instant::now() < until || done.contains(&0) {
+            draw = draw.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            // All kinds first, whatever is drawn.
+            let kind = done.iter().position(|&count| count == 0);
+            let kind = kind.map_or((draw >> 40) % 3, |kind| kind as u64);
+            disturb(&mut mesh, &mut servers, ((draw >> 33) % 3) as usize, kind);
+            done[kind as usize] += 1;
+        }
+        drop(ends);
+        clients.join().unwrap().unwrap()
+    });
+    let answered = history.iter().filter(|one| one.told().is_some()).count();
+    eprintln!(
+        "{answered} of {} answered; {done:?} servers killed, daemons ended, nodes cut off",
+        history.len()
+    );
+    assert!(answered > 50, "{answered}");
+    let broken = check::broken(&history);
+    assert_eq!(broken.map(|key| String::from_utf8(key).unwrap()), None);
+    for server in servers {
+        assert!(server.end()["views"].as_u64().unwrap() > 0);
+    }
+}
+
+fn run(mesh: &Mesh, at: usize, args: &[&str]) -> (Value, Option<i32>) {
+    let output = Command::new(REGISTERS)
+        .args(args)
+        .args(["--format", "json", "--socket"])
+        .arg(mesh.socket(at))
+        .output()
+        .unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    let value = serde_json::from_str(&line).unwrap_or(Value::String(error));
+    (value, output.status.code())
+}
+
+/// The commands, and what they say and how they end. A node that has no server asks its neighbours'.
+#[test]
+fn registers_are_read_and_written_from_every_node() {
+    let mesh = Mesh::start(4);
+    let servers = start_all(&mesh);
+    let (value, code) = run(&mesh, 3, &["get", "leader"]);
+    assert_eq!(
+        (value["ok"].as_bool(), code),
+        (Some(true), Some(0)),
+        "{value}"
+    );
+    assert!(value.get("value").is_none(), "{value}");
+    let (value, code) = run(&mesh, 0, &["cas", "leader", "--unset", "a"]);
+    assert_eq!(code, Some(0), "{value}");
+    let (value, code) = run(&mesh, 3, &["cas", "leader", "--unset", "d"]);
+    assert_eq!(
+        (value["value"].as_str(), code),
+        (Some("a"), Some(1)),
+        "{value}"
+    );
+    let (value, code) = run(&mesh, 1, &["put", "leader", "b", "--node", "c"]);
+    assert_eq!(code, Some(0), "{value}");
+    for at in 0..4 {
+        let (value, _) = run(&mesh, at, &["get", "leader"]);
+        assert_eq!(value["value"], "b");
+    }
+    let (value, code) = run(&mesh, 3, &["torture", "--seconds", "1", "--clients", "2"]);
+    assert_eq!(
+        (value["ok"].as_bool(), code),
+        (Some(true), Some(0)),
+        "{value}"
+    );
+    let (error, code) = run(&mesh, 0, &["put", "k", &"x".repeat(257)]);
+    assert_eq!(code, Some(2));
+    assert!(error.to_string().contains("at most 256"), "{error}");
+    for server in servers {
+        server.end();
+    }
+    let (error, code) = run(&mesh, 0, &["get", "leader", "--timeout-ms", "300"]);
+    assert_eq!(code, Some(2));
+    assert!(error.to_string().contains("nothing was done"), "{error}");
+}
