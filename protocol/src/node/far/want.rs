@@ -49,7 +49,7 @@ impl Node {
     #[cold]
     pub(in crate::node) fn want_path(&mut self, peer: usize) {
         if self.lacks_path(peer)
-            && let Some(end) = self.spare_end()
+            && let Some(end) = self.spare_end(self.peers[peer].guid)
         {
             self.ask_for_path(peer, end);
         }
@@ -59,7 +59,7 @@ impl Node {
     pub(super) fn want_paths(&mut self, host: &mut impl Host) {
         for peer in 0..self.peers.len() {
             if self.lacks_path(peer)
-                && let Some(end) = self.free_end(host)
+                && let Some(end) = self.free_end(self.peers[peer].guid, host)
             {
                 self.ask_for_path(peer, end);
             }
@@ -136,17 +136,22 @@ impl Node {
         }
     }
 
-    /// An end without a path: of those the one that had its last one longest ago, so that what is remembered of it stays for long.
-    fn spare_end(&self) -> Option<u16> {
+    /// An end without a path, for one to `guid`: that which led there last, so that the other end remembers few of this node's; else the one that
+    /// had its last path longest ago, so that what is remembered of it stays for long.
+    fn spare_end(&self, guid: u64) -> Option<u16> {
         let fabric = self.fabric.as_ref()?;
         (0..fabric.ends.len() as u16)
             .filter(|&end| fabric.ends[usize::from(end)].far == 0)
-            .min_by_key(|&end| fabric.ends[usize::from(end)].freed)
+            .min_by_key(|&end| {
+                let end = usize::from(end);
+                let led_there = self.links[end].handshake.guid == guid;
+                (!led_there, fabric.ends[end].freed)
+            })
     }
 
     /// Likewise; if there is none, one whose path nobody uses gives it up.
-    fn free_end(&mut self, host: &mut impl Host) -> Option<u16> {
-        self.spare_end().or_else(|| {
+    fn free_end(&mut self, guid: u64, host: &mut impl Host) -> Option<u16> {
+        self.spare_end(guid).or_else(|| {
             let fabric = self.fabric.as_ref()?;
             let is_idle = |&at: &usize| {
                 self.links[at].state == LinkState::Up && fabric.ends[at].paces >= SPARE_PACES
@@ -178,7 +183,7 @@ impl Node {
     pub(super) fn decide(&mut self, spot: Spot, open: Open, host: &mut impl Host) {
         if open.target == self.config.guid {
             self.yield_to(open.origin, host);
-            let end = self.free_end(host);
+            let end = self.free_end(open.origin, host);
             let Some(fabric) = &mut self.fabric else {
                 return;
             };
