@@ -1,6 +1,6 @@
 //! Shows everything that happens to every checker, and keeps the book and the trace.
 
-use covalent_protocol::group::End;
+use covalent_protocol::group::{BadEnvelope, End};
 use serde::Serialize;
 
 use super::{
@@ -123,7 +123,10 @@ impl Witness {
                     _ => return,
                 }
             }
-            Fact::Heard { result: Err(_), .. } => &mut report.bad,
+            // Where two groups of one name meet, that is said.
+            Fact::Heard {
+                result: Err(error), ..
+            } if *error != BadEnvelope::OtherGroup => &mut report.bad,
             Fact::Path { up: false, .. } => &mut report.lost,
             Fact::State { last: true, .. } => &mut report.states,
             Fact::Fate { .. } => &mut report.fates,
