@@ -347,7 +347,7 @@ mod tests {
                 "[port.faults.rx]\ndrop_per_100k = 1\n",
                 "",
                 "port[0].faults",
-                "{ seed = 0, rx = { drop_per_100k = 1, corrupt_per_100k = 0, d…",
+                "{ rx = { blackhole = false, corrupt_per_100k = 0, drop_per_1…",
                 NOTHING,
                 Effect::Port,
             ),
