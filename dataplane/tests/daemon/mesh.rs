@@ -128,7 +128,7 @@ fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
     });
     c.daemon.take().expect("it runs").stop();
     for subscriber in &mut subscribers {
-        assert_eq!(next(subscriber), (false, "c".to_owned()));
+        while next(subscriber) != (false, "c".to_owned()) {}
     }
     for node in [&a, &b, &d] {
         eventually("it is shown as lost, or forgotten", || {
@@ -142,8 +142,9 @@ fn a_node_that_dies_is_told_by_name_and_taken_back_when_it_returns() {
         });
     }
     let c = c.start();
+    // A machine that stands still for a while may have others lost and found meanwhile.
     for subscriber in &mut subscribers {
-        assert_eq!(next(subscriber), (true, "c".to_owned()));
+        while next(subscriber) != (true, "c".to_owned()) {}
     }
     eventually("it knows all others again", || {
         reached(&c.status()).len() == 3
