@@ -123,10 +123,16 @@ impl Witness {
                     _ => return,
                 }
             }
-            // Where two groups of one name meet, that is said.
+            // Where two groups of one name meet, that is said; and a stranger's word (from 255) may come when its stay is over.
             Fact::Heard {
-                result: Err(error), ..
-            } if *error != BadEnvelope::OtherGroup => &mut report.bad,
+                result: Err(error),
+                said,
+                ..
+            } if *error != BadEnvelope::OtherGroup
+                && !(*error == BadEnvelope::Sender && said.from == u8::MAX) =>
+            {
+                &mut report.bad
+            }
             Fact::Path { up: false, .. } => &mut report.lost,
             Fact::State { last: true, .. } => &mut report.states,
             Fact::Fate { .. } => &mut report.fates,
