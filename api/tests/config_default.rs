@@ -58,7 +58,7 @@ fn documented() -> Config {
         fabric: FabricConfig {
             enabled: true,
             roots_max: 1024,
-            paths: 16,
+            paths: 0,
             transits: 64,
         },
         journal: JournalConfig {
@@ -264,7 +264,7 @@ fn every_kind() -> Config {
         fabric: FabricConfig {
             enabled: false,
             roots_max: 2,
-            paths: 0,
+            paths: 3,
             transits: 1024,
         },
         journal: JournalConfig {
