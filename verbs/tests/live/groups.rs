@@ -257,13 +257,19 @@ fn a_group_and_its_application_share_the_verb_queue() {
         assert!(first.verbs.outstanding() <= 2);
         first.turn();
         members[1..].iter_mut().for_each(Member::turn);
-        let taken = members[0]
-            .verbs
-            .poll_deadline(&mut completions, soon())
-            .unwrap();
-        for completion in &completions[..taken] {
-            assert!(matches!(completion.outcome, Outcome::Old(_)));
-            seen.push(completion.user_data);
+        while seen.len() as u64 <= number {
+            let taken = members[0]
+                .verbs
+                .poll_deadline(&mut completions, soon())
+                .unwrap();
+            for completion in &completions[..taken] {
+                match completion.outcome {
+                    Outcome::Old(_) => seen.push(completion.user_data),
+                    // A link may fail on a machine that stands still for a while; the end comes after it.
+                    Outcome::InDoubt(_) => {}
+                    _ => panic!("{completion:?}"),
+                }
+            }
         }
         assert_eq!(seen.len() as u64, number + 1);
     }
