@@ -1,7 +1,7 @@
 //! Taking over another configuration: rules some in each round, the rest at one loop boundary.
 //!
 //! Packets, links and applications are served in each round; commands of clients wait. What the lane holds changes when it settles and at no other
-//! moment, and everything that can fail was done before that. Ports come the same way: told every rule beside the others ([`super::fill`]), and put in when it
+//! moment, and everything that can fail was done before that. Ports come the same way: told every rule beside the others (`lane/fill.rs`), and put in when it
 //! settles. The lane closes none: what it lets go it gives to the host thread.
 
 use std::{sync::Arc, time::Duration};
