@@ -35,7 +35,7 @@ impl Phase {
         mut round: impl FnMut(&mut E) -> Result<(), Error>,
         count: impl Fn(&E) -> C,
     ) -> Result<(C, C, Duration), Error> {
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let mut rounds = 0_u32;
         let mut started = None;
         loop {
@@ -44,13 +44,14 @@ impl Phase {
             if let Some(slice) = leads
                 && rounds.is_multiple_of(ROUNDS_PER_LOOK)
             {
-                let passed = begun.elapsed();
-                let phase = match passed {
-                    _ if stop::is_asked() || passed >= WARM_UP + slice => OVER,
-                    _ if passed >= WARM_UP => COUNTING,
-                    _ => WARMING,
-                };
-                self.0.fetch_max(phase, Ordering::Relaxed);
+                // One step at a look: a leader that was kept from running for the whole slice counts one all the same.
+                let counts = started.is_some();
+                if stop::is_asked() || (counts && begun.elapsed() >= slice) {
+                    self.0.fetch_max(OVER, Ordering::Relaxed);
+                } else if !counts && begun.elapsed() >= WARM_UP {
+                    self.0.fetch_max(COUNTING, Ordering::Relaxed);
+                    begun = Instant::now();
+                }
             }
             match self.0.load(Ordering::Relaxed) {
                 WARMING => {}
@@ -71,26 +72,43 @@ impl Phase {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
+
+    /// Whoever leaves is waited for no longer.
+    struct Gone<'a>(&'a AtomicU64);
+
+    impl Drop for Gone<'_> {
+        fn drop(&mut self) {
+            self.0.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn the_follower_begins_and_ends_with_the_leader() {
         let phase = Phase::default();
-        let slice = Duration::from_millis(20);
-        let run = |leads| {
+        // However the machine shares its processors, each end makes one round for each of the other.
+        let made = [AtomicU64::new(0), AtomicU64::new(0)];
+        let run = |own: usize, leads| {
+            let left = Gone(&made[own]);
             phase.run(
                 &mut 0_u64,
                 leads,
                 |rounds| {
                     *rounds += 1;
+                    left.0.store(*rounds, Ordering::Relaxed);
+                    while made[1 - own].load(Ordering::Relaxed) < *rounds {
+                        std::thread::yield_now();
+                    }
                     Ok::<(), ()>(())
                 },
                 |rounds| *rounds,
             )
         };
         let (led, followed) = std::thread::scope(|scope| {
-            let leader = scope.spawn(|| run(Some(slice)));
-            let followed = run(None);
+            let leader = scope.spawn(|| run(0, Some(Duration::from_millis(20))));
+            let followed = run(1, None);
             (leader.join().expect("no panic"), followed)
         });
         for (first, last, took) in [led.expect("no error"), followed.expect("no error")] {

@@ -169,10 +169,10 @@ impl<'d> Member<'d> {
     /// Takes an event, waiting for it if `patient`; whether there was one.
     fn take(&mut self, verbs: &mut Verbs<'_>, now_ns: u64, patient: bool) -> Result<bool> {
         let own = self.group.life();
-        // A look at who holds it up, for the complaint.
-        let slow = self.group.holds_up();
-        let counters = *self.group.counters();
         let event = if patient {
+            // For the complaint.
+            let slow = self.group.holds_up();
+            let counters = *self.group.counters();
             let deadline = Instant::now() + PATIENCE;
             let event = self.group.next_deadline(verbs, deadline);
             Some(event.with_context(|| {

@@ -9,10 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use covalent_api::{config::lane_cable_name, status::PortMode};
 use covalent_pipe::{QUANTUM_BYTES, cable::CableEnd};
 
-use super::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
-    mac,
-};
+use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal, mac};
 
 /// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
 const FRAME_BYTES_MAX: usize = 1514;
@@ -128,13 +125,8 @@ impl Port for LaneCablePort {
 
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
         let len = frame.len();
-        let refusal = if len < ETHERNET_HEADER_BYTES {
-            TxRefusal::Runt { len }
-        } else if len > FRAME_BYTES_MAX {
-            TxRefusal::TooLong {
-                len,
-                max: FRAME_BYTES_MAX,
-            }
+        let refusal = if let Some(refusal) = TxRefusal::by_length(len, FRAME_BYTES_MAX) {
+            refusal
         } else if !self.carrier {
             TxRefusal::Down
         } else if self.end.push(frame).is_err() {

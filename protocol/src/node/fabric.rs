@@ -273,6 +273,18 @@ impl Node {
         }
     }
 
+    /// The berth of a link on which something of trees or paths was said; `None` for one that has no part in them.
+    ///
+    /// # Errors
+    /// The link is a path, over which no node says such a thing.
+    pub(super) fn berth_of(&self, at: usize) -> Result<Option<u8>, DownReason> {
+        let berth = self.links[at].berth;
+        if berth.is_none() && self.is_path(at) {
+            return Err(DownReason::Violation);
+        }
+        Ok(berth)
+    }
+
     /// A neighbour says something of trees. Who has no part in them does not listen.
     ///
     /// # Errors
@@ -284,12 +296,8 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let Some(berth) = self.links[at].berth else {
-            return if self.is_path(at) {
-                Err(DownReason::Violation)
-            } else {
-                Ok(())
-            };
+        let Some(berth) = self.berth_of(at)? else {
+            return Ok(());
         };
         if ChannelNote::is_one(payload) {
             return self.on_channel_note(berth, payload, host);

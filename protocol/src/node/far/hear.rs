@@ -69,12 +69,8 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let Some(berth) = self.links[at].berth else {
-            return if self.is_path(at) {
-                Err(DownReason::Violation)
-            } else {
-                Ok(())
-            };
+        let Some(berth) = self.berth_of(at)? else {
+            return Ok(());
         };
         let (head, rest) = PassHead::split(payload).ok_or(DownReason::Violation)?;
         let (records, odd) = rest.as_chunks::<RECORD_BYTES>();
