@@ -3,6 +3,8 @@
 
 mod cuts;
 mod far;
+#[cfg(feature = "arbitrary-state")]
+mod from_anywhere;
 mod hostile;
 #[path = "../rack/mod.rs"]
 mod rack;
