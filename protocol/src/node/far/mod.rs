@@ -57,6 +57,8 @@ pub(super) struct End {
     ended: u64,
     /// The pace at which it had its last path.
     freed: u64,
+    /// Somebody on the way has no room for others as long as the path is there.
+    wanted: bool,
 }
 
 impl Node {
