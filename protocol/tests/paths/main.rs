@@ -4,6 +4,7 @@
 mod cuts;
 mod far;
 mod hostile;
+mod memory;
 #[path = "../rack/mod.rs"]
 mod rack;
 mod room;
