@@ -89,7 +89,7 @@ impl Node {
             peer.lost = draw.lost();
         }
         self.paths.scramble(draw);
-        // What a path holds is drawn at the cables that it passes.
+        // Of a path the way is drawn, and not what its link holds: that came over cables, whose links are sound when their channels are.
         for at in self.path_links..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
@@ -110,7 +110,20 @@ impl Node {
                 self.scramble_latches(set, draw, host);
             }
         }
-        self.scramble_trees(draw);
+        self.scramble_fabric(draw);
+    }
+
+    /// Draws what is known of paths alone, from `seed`: channels, transits and ends.
+    ///
+    /// May be called at any moment.
+    pub fn scramble_paths(&mut self, seed: u64) {
+        let draw = &mut Draw {
+            rng: Rng::with_seed(seed),
+            common: 0,
+        };
+        if let Some(fabric) = &mut self.fabric {
+            fabric.scramble_paths(draw, &self.peers);
+        }
     }
 
     /// What is tentative in a latch is so at the host: none is drawn over.

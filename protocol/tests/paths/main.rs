@@ -3,6 +3,8 @@
 
 mod cuts;
 mod far;
+#[cfg(feature = "arbitrary-state")]
+mod from_anywhere;
 mod hostile;
 mod memory;
 #[path = "../rack/mod.rs"]

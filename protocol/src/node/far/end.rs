@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Host,
-    channel::{Ends, note::CloseReason},
+    channel::{Ends, Spot, note::CloseReason},
     event::DownReason,
 };
 
@@ -16,6 +16,13 @@ impl Node {
     pub(super) fn path_to(&self, guid: u64) -> Option<usize> {
         let fabric = self.fabric.as_ref()?;
         fabric.ends.iter().position(|end| end.far == guid)
+    }
+
+    /// Whether the path of a link was asked for here.
+    pub(super) fn opened(&self, at: usize) -> bool {
+        let fabric = self.fabric.as_ref();
+        let spot = fabric.and_then(|fabric| fabric.channels.spot_of(at as u16));
+        spot.is_some_and(Spot::is_own)
     }
 
     /// Whether the path of a link leads to this node, as far as was asked for.

@@ -18,11 +18,18 @@ impl Node {
         };
         fabric.paces += 1;
         // Both ends have given a path up by then.
-        fabric.channels.on_tick(silent_paces_max.saturating_mul(2));
+        let unsound = fabric.channels.on_pace(silent_paces_max.saturating_mul(2));
+        self.end_paths(unsound.ends, host);
+        for berth in unsound.berths.iter() {
+            if let Some(at) = self.link_at(berth) {
+                self.fail(at, DownReason::Violation, host);
+            }
+        }
         for peer in &mut self.peers {
             peer.path_held = false;
         }
         for at in 0..self.path_links {
+            self.mend_end(at, host);
             self.pace_path(at, host);
         }
         self.stir(host);
@@ -35,6 +42,29 @@ impl Node {
                 peer.paths_in_vain = peer.paths_in_vain.saturating_add(1);
             }
         }
+    }
+
+    /// An end has a channel while it has a path, and its link leads where the path does. Where registers hold anything else the path is over.
+    fn mend_end(&mut self, at: usize, host: &mut impl Host) {
+        let Some(fabric) = &self.fabric else {
+            return;
+        };
+        let far = fabric.ends[at].far;
+        let has_channel = fabric.channels.spot_of(at as u16).is_some();
+        let link = &self.links[at];
+        let peer = link
+            .attachment
+            .map(|attachment| self.peers[attachment.peer].guid);
+        let is_down = link.state == LinkState::Down;
+        if (far != 0) == has_channel && (far != 0 || is_down) && peer.is_none_or(|peer| peer == far)
+        {
+            return;
+        }
+        if let Some(fabric) = &mut self.fabric {
+            // Laid down whether or not it knows of a path: an end that leads to nobody is laid down already.
+            fabric.ends[at].far = peer.unwrap_or(u64::MAX);
+        }
+        self.end_path(at, DownReason::PathBroken, CloseReason::Broken, host);
     }
 
     fn pace_path(&mut self, at: usize, host: &mut impl Host) {
@@ -79,7 +109,7 @@ impl Node {
         };
         if self.links[at].silent_paces >= silent_paces_max {
             self.end_path(at, DownReason::PeerSilent, CloseReason::Failed, host);
-        } else if end.opener && end.paces >= idle_paces_max {
+        } else if end.paces >= idle_paces_max && self.opened(at) {
             self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
         }
     }
