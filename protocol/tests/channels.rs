@@ -169,6 +169,12 @@ impl Line {
                     self.ends[0][usize::from(end)].path = path;
                 }
             }
+            Said::Note(ChannelNote::Wanted(number)) => {
+                if let Some(end) = self.nodes[at].on_wanted(berth, number)? {
+                    assert_eq!(at, 0, "who opened it is asked");
+                    assert!(self.nodes[at].spot_of(end).is_some(), "and has it");
+                }
+            }
             Said::Note(ChannelNote::Close {
                 channel,
                 why,

@@ -51,7 +51,8 @@ impl Channels {
                     Due::Open,
                     Due::Opened,
                     Due::Close(CloseReason::Idle),
-                ][rng.usize(..4)];
+                    Due::Wanted,
+                ][rng.usize(..5)];
                 channel.open = Open {
                     hops_left: rng.u8(..),
                     channel: number(rng),
@@ -70,6 +71,7 @@ impl Channels {
             if rng.bool() {
                 transit.legs = rng.bool().then(|| [spot(rng), spot(rng)]);
                 transit.silent_paces = rng.u32(..8);
+                transit.wanted = rng.bool();
             }
         }
         for end in &mut self.ends {

@@ -13,6 +13,7 @@
 //!    │◄══════ frames of the path ═══════►│
 //!    │── Close ───────►│── Close ───────►│      each says Close once; a number is free when both have
 //!    │◄──────── Close ─│◄──────── Close ─│
+//!    │◄─────── Wanted ─│                 │      somebody else was refused: the origin gives the path back if nobody uses it
 //! ```
 //!
 //! | file | what |
@@ -212,8 +213,32 @@ impl Channels {
     /// The path that was asked for goes on over the neighbour at `berth`.
     ///
     /// # Errors
-    /// Why it does not: then it is refused.
+    /// Why it does not: then it is refused. For want of room all who take some are asked to give it back, if nobody uses it.
     pub fn pass_on(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
+        let joined = self.join(spot, berth);
+        if joined == Err(CloseReason::NoRoom) {
+            for index in 0..self.transits.len() {
+                self.ask_back(index);
+            }
+        }
+        joined
+    }
+
+    /// Has the node that asked for the path of a transit know that its room is wanted: once between two paces.
+    fn ask_back(&mut self, index: usize) {
+        let transit = &mut self.transits[index];
+        let Some([back, _]) = transit.legs.filter(|_| !transit.wanted) else {
+            return;
+        };
+        let side = &mut self.sides[usize::from(back.berth)];
+        let channel = side.seen(back);
+        if (channel.stage, channel.due) == (Stage::Open, Due::Nothing) && !back.is_own() {
+            side.set_due(back, Due::Wanted);
+            transit.wanted = true;
+        }
+    }
+
+    fn join(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
         let asked = self.sides[usize::from(spot.berth)].seen(spot).open;
         let free = self
             .transits

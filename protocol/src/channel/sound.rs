@@ -59,6 +59,7 @@ impl Channels {
     fn part_transits(&mut self, silent_paces_max: u32) {
         for index in 0..self.transits.len() as u16 {
             let transit = &mut self.transits[usize::from(index)];
+            transit.wanted = false;
             let Some(legs) = transit.legs else {
                 self.counters.dropped_records += transit.clear();
                 continue;
@@ -126,7 +127,7 @@ impl Channels {
         let says_what_it_is = match (channel.stage, channel.due) {
             (_, Due::Nothing) => true,
             (Stage::Opening, Due::Open) => spot.is_own() && channel.open.channel == spot.number(),
-            (Stage::Open, Due::Opened) => !spot.is_own(),
+            (Stage::Open, Due::Opened | Due::Wanted) => !spot.is_own(),
             (Stage::Closing { .. }, Due::Close(_)) => true,
             _ => false,
         };

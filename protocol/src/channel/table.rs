@@ -89,6 +89,7 @@ pub(super) enum Due {
     Open,
     Opened,
     Close(CloseReason),
+    Wanted,
 }
 
 #[derive(Debug, Clone, Copy, Hash)]
@@ -171,7 +172,7 @@ impl Side {
         self.channel(spot).due = due;
         match due {
             Due::Nothing => self.due &= !spot.bit(),
-            Due::Open | Due::Opened | Due::Close(_) => self.due |= spot.bit(),
+            Due::Open | Due::Opened | Due::Close(_) | Due::Wanted => self.due |= spot.bit(),
         }
     }
 

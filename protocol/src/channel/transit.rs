@@ -75,6 +75,8 @@ pub(super) struct Transit {
     pub waiting: [Waiting; 2],
     /// Paces since something came.
     pub silent_paces: u32,
+    /// It was asked back since the last pace.
+    pub wanted: bool,
 }
 
 impl Transit {
@@ -94,6 +96,7 @@ impl Transit {
             legs: None,
             waiting: [Waiting::new(), Waiting::new()],
             silent_paces: 0,
+            wanted: false,
         }
     }
 }

@@ -6,6 +6,7 @@ mod far;
 #[cfg(feature = "arbitrary-state")]
 mod from_anywhere;
 mod hostile;
+mod memory;
 #[path = "../rack/mod.rs"]
 mod rack;
 mod room;

@@ -55,6 +55,8 @@ pub(super) struct End {
     ended: u64,
     /// The pace at which it had its last path.
     freed: u64,
+    /// Somebody on the way has no room for others as long as the path is there.
+    wanted: bool,
 }
 
 #[cfg(feature = "arbitrary-state")]
@@ -73,6 +75,7 @@ impl End {
             paces: draw.below(60),
             ended: draw.long(),
             freed: draw.long(),
+            wanted: draw.flag(),
         };
     }
 }

@@ -89,22 +89,23 @@ impl Node {
             return;
         }
         let ended = link.counters.exchanges_ended();
-        end.paces = if idle && end.ended == ended {
-            end.paces.saturating_add(1)
+        if idle && end.ended == ended {
+            end.paces = end.paces.saturating_add(1);
         } else {
-            0
-        };
+            end.paces = 0;
+            end.wanted = false;
+        }
         end.ended = ended;
         link.silent_paces += 1;
         link.ball_due |= !link.sent_since_tick;
         link.sent_since_tick = false;
-        let idle_paces_max = if self.has_cable_to_far_end(at) {
+        let Some(end) = self.fabric.as_ref().map(|fabric| fabric.ends[at]) else {
+            return;
+        };
+        let idle_paces_max = if end.wanted || self.has_cable_to_far_end(at) {
             SPARE_PACES
         } else {
             IDLE_PACES
-        };
-        let Some(end) = self.fabric.as_ref().map(|fabric| fabric.ends[at]) else {
-            return;
         };
         if self.links[at].silent_paces >= silent_paces_max {
             self.end_path(at, DownReason::PeerSilent, CloseReason::Failed, host);
@@ -113,10 +114,10 @@ impl Node {
         }
     }
 
-    /// Whether nothing is under way on a path that is up, and nothing waits for it.
+    /// Whether nothing is under way on a path that is up, and nothing waits for it. What waits for a node to which a cable leads waits for the cable.
     fn is_path_idle(&self, at: usize) -> bool {
         let link = &self.links[at];
-        let waits = |peer: usize| self.peers[peer].waits();
+        let waits = |peer: usize| self.peers[peer].waits() && !self.has_cable_to_far_end(at);
         !link.is_open()
             && !link.owes()
             && !link
