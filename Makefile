@@ -89,14 +89,14 @@ unit:            ## Every test; those of the command line drive the binaries bui
 	@$(CARGO) build --workspace --all-targets --locked
 	@scripts/test
 
-# As `unit` builds, so that only what knows of DPDK is built again. Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
+# As `unit` builds, so that only what knows of DPDK is built again. Leaves a covalentd with DPDK inside in target/debug; whoever wants the other there builds again, as `unit` does.
 dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, a short demonstration over them, and that an echo costs an application the same over every kind of port
 	@scripts/install-packages build dpdk count
 	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
 	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet -- port::dpdk
 	@$(CARGO) test --workspace --features dpdk --test dpdk --locked
-	@$(CARGO) build --workspace --features dpdk --bins --test dpdk --locked
+	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
 	@scripts/count-echo cable af_xdp net_memif net_af_xdp
 
