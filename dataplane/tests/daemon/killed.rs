@@ -26,7 +26,7 @@ use super::{
     rack::{lasts, seed},
 };
 
-const USUAL: Duration = Duration::from_secs(3);
+const USUAL: Duration = Duration::from_secs(2);
 
 /// How much longer it may take until reloads ended both ways.
 const SEEN_AT_LATEST: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! What control costs: at rest with a daemon, a link that is up and an agreement, and after many reloads of a large file.
 
-use std::{fs, path::PathBuf, thread, time::Duration};
+use std::{env, fs, path::PathBuf, thread, time::Duration};
 
 use covalent_api::{
     control::{ControlReply, ControlRequest},
@@ -18,12 +18,14 @@ use super::{
 };
 
 /// How long it is looked at.
-const A_WHILE: Duration = Duration::from_secs(2);
+const A_WHILE: Duration = Duration::from_secs(1);
 
 /// As many as a file may have.
 const RULES: u16 = 4096;
 
+/// Reloads of it: some in every test, and this many in a soak.
 const RELOADS: u32 = 100;
+const RELOADS_USUAL: u32 = 20;
 
 /// What the process is now.
 struct Cost {
@@ -94,11 +96,18 @@ fn control_at_rest_costs_next_to_nothing_also_after_many_reloads_of_a_large_file
             action: Action::Drop,
         })
         .collect();
-    for round in 0..RELOADS {
+    let reloads = match env::var_os("SOAK_SECONDS") {
+        Some(_) => RELOADS,
+        None => RELOADS_USUAL,
+    };
+    for round in 0..reloads {
         config.dataplane.spin_us = 10 + round % 50;
         control.reload(&config);
     }
-    assert_at_rest(&control, "after 100 reloads of a large file");
+    assert_at_rest(
+        &control,
+        &format!("after {reloads} reloads of a large file"),
+    );
     let agreed = control.ask(&ControlRequest::Agreed);
     let is_shared = matches!(
         agreed,
