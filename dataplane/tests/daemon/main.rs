@@ -2,6 +2,7 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod control;
 mod faults;
 mod flows;
 mod namespace;
@@ -16,8 +17,10 @@ mod contention;
 mod crowd;
 mod durable;
 mod handover;
+mod healing;
 mod idle;
 mod journal_failure;
+mod killed;
 mod large;
 mod live_af_xdp;
 mod live_ports;
@@ -28,6 +31,7 @@ mod paths;
 mod rack;
 mod reclaim;
 mod requests;
+mod rest;
 mod selfish;
 mod sets;
 mod sockets;

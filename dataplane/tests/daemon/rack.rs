@@ -102,7 +102,7 @@ fn eight_nodes_agree_on_who_is_there_and_lose_and_double_nothing() {
         rack.await_all(&[]);
         let mut loads = LOADS.map(|(from, to)| rack.load(from, to));
         let (mut cuts, mut kills) = (0_u32, 0_u32);
-        let end = Instant::now() + lasts();
+        let end = Instant::now() + lasts(USUAL);
         while Instant::now() < end || kills == 0 {
             if noise.below(4) == 0 {
                 let at = MORTAL[noise.below(4) as usize];
@@ -149,14 +149,15 @@ fn go_on(loads: &mut [Load], milliseconds: u64) {
     }
 }
 
-/// For how long to go on.
-fn lasts() -> Duration {
-    env::var("SOAK_SECONDS").map_or(USUAL, |text| {
+/// For how long to go on: as long as usual, or `SOAK_SECONDS`.
+pub fn lasts(usual: Duration) -> Duration {
+    env::var("SOAK_SECONDS").map_or(usual, |text| {
         Duration::from_secs(text.parse().expect("SOAK_SECONDS is a number of seconds"))
     })
 }
 
-fn seed() -> u64 {
+/// Where the noise begins: `COVALENT_SEED`, or anywhere in a soak. Prints it.
+pub fn seed() -> u64 {
     let seed = match env::var("COVALENT_SEED") {
         Ok(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
             .expect("COVALENT_SEED is hexadecimal"),
