@@ -117,6 +117,35 @@ fn what_is_lost_of_paths_is_lost_up_to_an_epoch() {
     });
 }
 
+/// Whoever may still ask is remembered for longer than those who need not, however long it was silent.
+#[test]
+fn who_may_still_ask_is_remembered_before_those_who_learnt() {
+    for mode in MODES {
+        let mut rack = rack_of(7, &star(7), with_ends(1));
+        rack.ask(2, 1, mode, b"open", 1);
+        while rack.times(1, b"open") == 0 {
+            assert!(rack.step());
+        }
+        rack.pull(1);
+        rack.settle();
+        rack.run(4);
+        // With that one more than there are sets.
+        for round in 0..2 {
+            for from in 3..7 {
+                rack.ask(from, 1, mode, &[round, from as u8], 2 + u64::from(round));
+                rack.settle();
+                rack.run(4);
+            }
+        }
+        rack.plug(1);
+        rack.settle();
+        rack.run(4);
+        let committed = Ended::Committed(b"open".to_vec());
+        assert_eq!(rack.end(2, 1), Some(&committed), "{mode:?}");
+        assert_eq!(rack.times(1, b"open"), 1);
+    }
+}
+
 /// Cables are cut and mended at random while everybody asks, with so little memory that latches make room all the time: nothing is done twice, and what is
 /// told as done was done.
 #[test]
