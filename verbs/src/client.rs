@@ -369,6 +369,12 @@ impl Client {
         }
     }
 
+    /// Something else that goes with the daemon is gone: nothing is asked of it any more.
+    pub(crate) fn hung_up(&mut self) -> Error {
+        self.gone = true;
+        self.daemon_gone()
+    }
+
     /// To wait for the daemon's hanging up beside other things.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

@@ -605,13 +605,14 @@ impl Device {
         self.session.borrow_mut().waiter.owe_doorbell(pipe);
     }
 
-    /// The wake-up's other end goes with the daemon.
+    /// The wake-up's other end goes with the daemon, be it a moment before the socket does.
     fn wake_failed(&self, what: &'static str, error: io::Error) -> Error {
-        self.client
-            .borrow_mut()
-            .check_alive()
-            .err()
-            .unwrap_or(Error::System { what, cause: error })
+        let mut client = self.client.borrow_mut();
+        if wait::is_hang_up(&error) {
+            return client.hung_up();
+        }
+        let alive = client.check_alive();
+        alive.err().unwrap_or(Error::System { what, cause: error })
     }
 
     fn pay_doorbells(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Waiting in `poll(2)`.
 
 use std::{
+    io,
     os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
@@ -14,6 +15,18 @@ use crate::error::{Error, Result};
 
 /// What `poll` reports for a socket whose other end is closed. The first is reported whether asked for or not.
 pub(crate) const HANG_UP: PollFlags = PollFlags::POLLHUP.union(PollFlags::POLLERR);
+
+/// Whether what was read or written said that the other end is closed.
+pub(crate) fn is_hang_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotConnected
+    )
+}
 
 /// More than any program runs, and little enough to be added to any moment.
 pub(crate) const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
@@ -52,9 +65,22 @@ fn timeout(deadline: Option<Instant>) -> PollTimeout {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{io, os::fd::AsFd};
+    use std::os::fd::AsFd;
+
+    use covalent_pipe::event::EventFd;
 
     use super::*;
+
+    #[test]
+    fn a_wake_up_whose_other_end_is_closed_says_so_in_both_directions() {
+        let (here, there) = EventFd::pair().unwrap();
+        here.notify().unwrap();
+        assert!(!here.drain().unwrap());
+        drop(there);
+        assert!(is_hang_up(&here.drain().unwrap_err()));
+        assert!(is_hang_up(&here.notify().unwrap_err()));
+        assert!(!is_hang_up(&io::ErrorKind::WouldBlock.into()));
+    }
 
     #[test]
     fn never_returns_before_the_deadline_and_sees_what_is_there() {
