@@ -1,13 +1,13 @@
 //! Who is there under the group's name: gossip, founding, asking to join.
 //!
 //! Whoever is known gets a `hello`; a `hello` is answered by `known`, which names who else is known, members first. So knowledge passes from
-//! node to node. A hello to a member asks to be taken in. Who knows enough founders begins the view that founds and tells it to them, so that each
+//! node to node. A hello to a member asks to be taken in, or, from a member that lost its quorum, whether others went on without it. Who knows enough founders begins the view that founds and tells it to them, so that each
 //! of them founds who knows one that knows all.
 
 use alloc::vec::Vec;
 
 use super::{
-    End, Group, Phase, Stop,
+    End, Group, GroupStanding, Phase, Stop,
     contact::{Contact, Contacts, Life, MEMBERS_MAX, View},
     pair::Pair,
     wire::{BadEnvelope, FATE_UNKNOWN, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
@@ -187,7 +187,7 @@ impl Book {
 impl Group {
     /// Somebody under the group's name was found: its queue's key on a node, with life 0 if that is not known. It gets to know of this one.
     pub fn on_contact(&mut self, contact: Contact) {
-        if contact.guid == self.config.me.guid || self.is_member(contact) {
+        if contact.guid == self.config.me.guid || self.is_member(contact) || self.is_mate(contact) {
             return;
         }
         if let Some((entry, false)) = self.book.learn(contact)
@@ -206,6 +206,18 @@ impl Group {
         self.view.rank_of(contact.life).is_some()
     }
 
+    /// Whether a queue is that of a member of the view, whose life is not told with it.
+    fn is_mate(&self, contact: Contact) -> bool {
+        let is_it = |member: &Contact| (member.guid, member.rkey) == (contact.guid, contact.rkey);
+        self.view.number > 0 && self.view.members.iter().any(is_it)
+    }
+
+    /// Whether it looks for others under the group's name: it has no group, or is in a view that has no quorum any more. The others may have gone
+    /// on without it, for so long that nobody is left there who knows it: then it learns of that only by asking.
+    pub(super) fn looks(&self) -> bool {
+        self.seeks() || self.standing() == GroupStanding::Minority
+    }
+
     /// Whether it looks for a group: it has none, or one that is still to be founded.
     pub(super) const fn seeks(&self) -> bool {
         match self.phase {
@@ -216,7 +228,9 @@ impl Group {
     }
 
     /// Somebody makes itself known.
-    pub(super) fn take_hello(&mut self, contact: Contact, terms: Terms, founders: u8) {
+    ///
+    /// `lost`: it is in a view of its own, which lost its quorum, and asks whether the others went on. It is not to be taken in under that life.
+    pub(super) fn take_hello(&mut self, contact: Contact, terms: Terms, founders: u8, lost: bool) {
         if contact.guid == self.config.me.guid || self.is_member(contact) {
             return;
         }
@@ -230,8 +244,8 @@ impl Group {
             }
         }
         let excluded = self.is_excluded(contact.life);
-        let fits = terms == self.config.terms() && !excluded;
-        let seeks = self.seeks();
+        let fits = terms == self.config.terms() && !excluded && !lost;
+        let looks = self.looks();
         let Some((entry, _)) = self.book.learn(contact) else {
             return;
         };
@@ -239,12 +253,12 @@ impl Group {
             // The node itself says so: what was there before is not any more.
             entry.contact = contact;
             entry.under_way = false;
-            if seeks {
+            if looks {
                 entry.hello = Turn::Due;
             }
         }
         entry.terms = terms;
-        entry.founders = Some(founders);
+        entry.founders = (!lost).then_some(founders);
         entry.is_member = false;
         entry.asks = in_view && fits;
         entry.answer = Turn::Due;

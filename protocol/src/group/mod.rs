@@ -186,7 +186,7 @@ impl Group {
             pair.quiet = true;
             pair.on_tick();
         }
-        self.book.on_tick(self.seeks());
+        self.book.on_tick(self.looks());
         self.settle();
     }
 

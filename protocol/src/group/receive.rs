@@ -46,7 +46,7 @@ impl Group {
                 if contact.guid != sender_guid {
                     return Err(BadEnvelope::Sender);
                 }
-                self.take_hello(contact, terms, founders);
+                self.take_hello(contact, terms, founders, head.view > 0);
                 return Ok(());
             }
             Body::Known {

@@ -28,7 +28,7 @@ impl Group {
     /// Whether [`Group::poll_send`] has something.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        self.book.next(self.seeks()).is_some()
+        self.book.next(self.looks()).is_some()
             || self.pairs.iter().any(|pair| self.next_for(pair).is_some())
     }
 
@@ -36,7 +36,7 @@ impl Group {
     ///
     /// Envelopes are posted in this order or any other. For each one [`Group::on_end`] is called once.
     pub fn poll_send(&mut self, buffer: &mut [u8; SEND_BYTES_MAX]) -> Option<Parcel> {
-        if let Some((to, said)) = self.book.next(self.seeks()) {
+        if let Some((to, said)) = self.book.next(self.looks()) {
             self.book.say(to.guid, said);
             self.counters.envelopes_said += 1;
             return Some(self.say_to_stranger(to, said, buffer));

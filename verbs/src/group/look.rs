@@ -15,7 +15,7 @@ use crate::{
 /// Looks under way at a time.
 pub(super) const LOOKS_MAX: usize = 16;
 
-/// How often who has no group looks again.
+/// How often who has no group, or lost its quorum, looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the own daemon may take to say who its neighbours are, before it is asked again later.
@@ -79,7 +79,7 @@ impl Looks {
 }
 
 impl Group<'_> {
-    /// Puts looks under way, while this member has no group. `true` if there were some.
+    /// Puts looks under way, while this member has no group or its view no quorum. `true` if there were some.
     pub(super) fn look(&mut self, verbs: &mut Verbs<'_>, now: Instant) -> Result<bool> {
         if now >= self.looks.next {
             self.begin_looks(now)?;

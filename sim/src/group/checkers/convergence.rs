@@ -109,10 +109,6 @@ fn of_a_quorum(book: &Book, order: &Order, ranks: Members) -> Option<String> {
             continue;
         }
         if !members.contains(&number) {
-            // Who missed two views is told by nobody: it would have to ask.
-            if stay.view.is_some_and(|(_, last)| last + 1 < view.number) {
-                continue;
-            }
             return Some(format!(
                 "s{number} is not in view {} and does not know it; it is in {:?}, stopped: {:?}",
                 view.number, stay.view, stay.stopped

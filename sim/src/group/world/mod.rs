@@ -19,7 +19,9 @@ use std::collections::VecDeque;
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, End, Group, GroupConfig, Life, Members, Ticket, View},
+    group::{
+        Contact, Contacts, End, Group, GroupConfig, GroupStanding, Life, Members, Ticket, View,
+    },
     verb::SEND_BYTES_MAX,
 };
 use fastrand::Rng;
@@ -379,11 +381,14 @@ impl World {
         self.schedule.put(next, Event::Tick(stay));
     }
 
-    /// Who is in no view looks at all nodes that it reaches for members.
+    /// Who is in no view, or in one without a quorum, looks at all nodes that it reaches for members.
     fn look_up(&mut self, stay: StayId) {
         let at = self.members[stay].node;
         let looks = self.members[stay].group.as_ref();
-        if looks.is_none_or(|group| group.view().is_some()) {
+        let looks = looks.is_some_and(|group| {
+            group.view().is_none() || group.standing() == GroupStanding::Minority
+        });
+        if !looks {
             return;
         }
         for node in 0..self.graph.nodes() {
