@@ -224,7 +224,6 @@ impl Node {
     }
 
     /// The last fragment of a message was written.
-    #[cold]
     fn note_departed(&mut self, at: usize, attachment: Attachment, kind: Kind, number: u8) {
         let link = &mut self.links[at];
         let record = link.feedback.next_sequence().wrapping_sub(1);
@@ -323,33 +322,20 @@ impl Node {
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
         while let Some(verdict) = self.links[at].verdicts.pop_front() {
-            self.write_verdict(at, attachment, verdict, writer)?;
+            if self.is_withheld(attachment.peer, verdict) {
+                // It was another exchange when it was asked about.
+                self.links[at].withheld_verdicts.push_back(verdict);
+                continue;
+            }
+            let set = self.set_of(attachment.peer, verdict.port);
+            let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
+            let link = &mut self.links[at];
+            link.telling = (verdict.port >= PATH_PORTS).then_some(verdict);
+            link.departing
+                .load(Kind::Resolved, verdict.slot, verdict.sequence, &head, reply);
+            self.write_departing(at, attachment, writer)?;
         }
         Ok(())
-    }
-
-    /// Outside of what each frame takes: it is rare, and long.
-    #[cold]
-    #[inline(never)]
-    fn write_verdict(
-        &mut self,
-        at: usize,
-        attachment: Attachment,
-        verdict: Verdict,
-        writer: &mut FrameWriter<'_>,
-    ) -> Result<(), Blocked> {
-        if self.is_withheld(attachment.peer, verdict) {
-            // It was another exchange when it was asked about.
-            self.links[at].withheld_verdicts.push_back(verdict);
-            return Ok(());
-        }
-        let set = self.set_of(attachment.peer, verdict.port);
-        let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
-        let link = &mut self.links[at];
-        link.telling = (verdict.port >= PATH_PORTS).then_some(verdict);
-        link.departing
-            .load(Kind::Resolved, verdict.slot, verdict.sequence, &head, reply);
-        self.write_departing(at, attachment, writer)
     }
 
     fn may_ask(link: &Link, attachment: Attachment) -> bool {
