@@ -16,5 +16,7 @@ mod nodes;
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod noise;
 mod process;
+mod rack;
 mod registers;
+mod seeds;
 mod soak;

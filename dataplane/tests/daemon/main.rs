@@ -25,7 +25,6 @@ mod malformed;
 mod mesh;
 mod misses;
 mod paths;
-mod rack;
 mod reclaim;
 mod requests;
 mod selfish;
