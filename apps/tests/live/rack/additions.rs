@@ -22,10 +22,10 @@ use crate::{
 };
 
 /// Who adds to whose counter: no two of them are neighbours.
-const LOADS: [(usize, usize); 4] = [(0, 4), (4, 2), (2, 6), (6, 0)];
+pub(super) const LOADS: [(usize, usize); 4] = [(0, 4), (4, 2), (2, 6), (6, 0)];
 
 /// Those whose daemons may die: they have no counters.
-const MORTAL: [usize; 4] = [1, 3, 5, 7];
+pub(super) const MORTAL: [usize; 4] = [1, 3, 5, 7];
 
 const USUAL: Duration = Duration::from_secs(5);
 
@@ -33,7 +33,7 @@ const USUAL: Duration = Duration::from_secs(5);
 const UNDER_WAY: u64 = 8;
 
 /// An application that adds, and the owner of the counter.
-struct Pair {
+pub(super) struct Pair {
     adds: Device,
     owner: Device,
     from: usize,
@@ -41,7 +41,7 @@ struct Pair {
 }
 
 /// An application that adds to a far counter.
-struct Load<'d> {
+pub(super) struct Load<'d> {
     verbs: Verbs<'d>,
     counter: RemoteRegion,
     own: Region,
@@ -92,7 +92,7 @@ fn eight_nodes_agree_on_who_is_there_and_lose_and_double_nothing() {
 }
 
 /// Lets applications go on for some milliseconds.
-fn go_on(loads: &mut [Load<'_>], milliseconds: u64) {
+pub(super) fn go_on(loads: &mut [Load<'_>], milliseconds: u64) {
     let end = Instant::now() + Duration::from_millis(milliseconds);
     loop {
         loads.iter_mut().for_each(|load| load.turn(true));
@@ -104,7 +104,7 @@ fn go_on(loads: &mut [Load<'_>], milliseconds: u64) {
 }
 
 /// The applications, attached.
-fn pairs(rack: &Rack) -> [Pair; LOADS.len()] {
+pub(super) fn pairs(rack: &Rack) -> [Pair; LOADS.len()] {
     LOADS.map(|(from, to)| Pair {
         adds: Device::attach(rack.socket(from), "adds").unwrap(),
         owner: Device::attach(rack.socket(to), "owner").unwrap(),
@@ -114,13 +114,13 @@ fn pairs(rack: &Rack) -> [Pair; LOADS.len()] {
 }
 
 /// What they do.
-fn loads(pairs: &[Pair; LOADS.len()]) -> [Load<'_>; LOADS.len()] {
+pub(super) fn loads(pairs: &[Pair; LOADS.len()]) -> [Load<'_>; LOADS.len()] {
     array::from_fn(|at| Load::new(&pairs[at]))
 }
 
 /// Waits for all that is under way, and compares each counter, and what its daemon tells that it executed, with what the applications were
 /// told. Returns how many additions there were.
-fn finish(rack: &Rack, loads: [Load<'_>; LOADS.len()]) -> u64 {
+pub(super) fn finish(rack: &Rack, loads: [Load<'_>; LOADS.len()]) -> u64 {
     let finished = loads.into_iter().map(|mut load| {
         let posted = load.finish();
         let executed = rack.status(load.to).verbs.executed;

@@ -3,6 +3,10 @@
 //! Each test of it lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
 
 mod additions;
+mod diary;
+mod groups;
+mod judge;
+mod member;
 
 use std::{
     collections::BTreeSet,
