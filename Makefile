@@ -83,19 +83,20 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@test ! -d "$$(rustc --print target-libdir --target $(BARE_TARGET))" || $(CARGO) check -p covalent-protocol --no-default-features --target $(BARE_TARGET) --locked --quiet
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
+# All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
 unit:            ## Every test; those of the command line drive the binaries built here
 	@scripts/install-packages build
-	@$(CARGO) build --workspace --locked
-	@$(CARGO) test -p covalent-protocol --features arbitrary-state --locked --quiet
+	@$(CARGO) build --workspace --all-targets --locked
 	@scripts/test
 
-# Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
+# As `unit` builds, so that only what knows of DPDK is built again. Leaves programs with DPDK inside in target/debug; whoever wants the others there builds again, as `unit` does.
 dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, a short demonstration over them, and that an echo costs an application the same over every kind of port
 	@scripts/install-packages build dpdk count
-	@$(CARGO) clippy --workspace --features dpdk --all-targets --locked -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -p covalent-dpdk-sys -p covalent-dataplane --features dpdk --no-deps --locked --quiet
-	@$(CARGO) test -p covalent-dataplane --features dpdk --lib --test dpdk --locked
-	@$(CARGO) build --workspace --features dpdk --locked
+	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
+	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet -- port::dpdk
+	@$(CARGO) test --workspace --features dpdk --test dpdk --locked
+	@$(CARGO) build --workspace --features dpdk --bins --test dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
 	@scripts/count-echo cable af_xdp net_memif net_af_xdp
 

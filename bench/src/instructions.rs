@@ -92,7 +92,7 @@ fn text(results: &Results) -> String {
          | counter | {counter} |\n\
          | compiler | {compiler}, release build for {target} |\n\
          | machine | {}, Linux {} |\n\
-         | program | `pipe/examples/packet_instructions.rs` and `protocol/examples/verb_instructions.rs`, version {} |",
+         | program | `bench/instructions`, version {} |",
         told_command(&host.command),
         host.cpu,
         host.kernel,

@@ -8,6 +8,7 @@ mod arguments;
 mod atomics;
 mod bare;
 mod beside;
+mod cell;
 mod cores;
 mod ends_with_this;
 mod exchanges;

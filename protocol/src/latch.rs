@@ -2,12 +2,19 @@
 //!
 //! An initiator does not reuse a slot before it knows how its last exchange ended, so the outcome latched here is never
 //! overwritten before it was asked. Latches belong to the *initiator's* port and outlive epochs and re-cabling; they are
-//! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation).
+//! lost when the peer restarts (it forgot the questions) or this side does (the peer is told by a new incarnation), and when
+//! they must make room for others.
+//!
+//! Of the ends of paths, which are many and serve many nodes, it is noted whose initiator *learnt* how its exchange ended: it never
+//! asks, so these latches make room without a trace. What is lost of others is lost up to the latest epoch that they were of
+//! ([`Lost`]): the epochs of all ends of paths of a node count on together, so later exchanges are none of those.
 
 use alloc::{vec, vec::Vec};
 use core::hash::{Hash, Hasher};
 
-use crate::{ExchangeId, Execution, Refusal, Reply, link::Verdict, payloads::Payloads};
+use crate::{
+    ExchangeId, Execution, Refusal, Reply, link::Verdict, node::PATH_PORTS, payloads::Payloads,
+};
 
 /// How the last exchange of a slot stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,6 +23,8 @@ pub(crate) enum Standing {
     Virgin,
     /// There may have been any: the memory had to make room for others.
     Forgotten,
+    /// There may have been any up to the epoch of the latch, and none in later ones.
+    ForgottenUntil,
     /// 2PC, kept; the buffer holds the request. Only while the link is up in the epoch that it was asked for in.
     Tentative,
     /// Executed; the buffer holds the reply.
@@ -31,17 +40,29 @@ pub(crate) enum Standing {
     NeverSeen,
 }
 
+/// What was done with a slot in the epoch in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Use {
+    /// Nothing.
+    Unused,
+    /// It was used, so the next sequence is the next number exactly.
+    Used,
+    /// So it was; since then its initiator, for whom the epoch is over, has asked how it ended.
+    Asked,
+}
+
 /// The last exchange of one slot. Its bytes lie in the set.
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 pub(crate) struct Latch {
     pub sequence: u32,
     /// The epoch that it was asked for in.
     pub epoch: u32,
     pub standing: Standing,
-    /// The slot was used in the epoch in force, so the next sequence is the next number exactly.
-    pub used_in_epoch: bool,
-    /// An answer waits for transmission.
+    pub used: Use,
+    /// An answer waits for transmission, or for that of its last fragment.
     pub answer_due: bool,
+    /// The record with the answer that was sent last.
+    pub said_in: u32,
     /// [`Execution::DurableAt`] of a committed one; 0 if its end could be told at once.
     durable_at: u64,
     len: u16,
@@ -52,8 +73,9 @@ impl Latch {
         sequence: 0,
         epoch: 0,
         standing: Standing::Virgin,
-        used_in_epoch: false,
+        used: Use::Unused,
         answer_due: false,
+        said_in: 0,
         durable_at: 0,
         len: 0,
     };
@@ -65,15 +87,17 @@ impl Latch {
         self.standing = [
             Standing::Virgin,
             Standing::Forgotten,
+            Standing::ForgottenUntil,
             Standing::Tentative,
             Standing::Committed { two_phase: true },
             Standing::Committed { two_phase: false },
             Standing::Refused(Refusal::NoResources),
             Standing::Undone,
             Standing::NeverSeen,
-        ][draw.below(8) as usize];
-        self.used_in_epoch = draw.flag();
+        ][draw.below(9) as usize];
+        self.used = [Use::Unused, Use::Used, Use::Asked][draw.below(3) as usize];
         self.answer_due = draw.flag();
+        self.said_in = draw.sequence();
         // Of the host, not of a register: it would never be told.
         self.durable_at = 0;
         self.len = draw.below(40) as u16;
@@ -112,31 +136,105 @@ impl Latch {
         }
     }
 
-    /// Whether the exchange with `sequence` is one that was not seen before: the slot's sequence is not known, or earlier.
-    #[inline]
-    pub const fn is_news(&self, sequence: u32) -> bool {
-        self.is_blank() || is_later(sequence, self.sequence)
-    }
-
-    /// Whether the exchange with `sequence` is known never to have been seen.
-    pub const fn never_saw(&self, sequence: u32) -> bool {
-        !matches!(self.standing, Standing::Forgotten) && self.is_news(sequence)
+    /// Whether the exchange that is asked about is known never to have been seen.
+    pub const fn never_saw(&self, asked: &Verdict) -> bool {
+        match self.standing {
+            Standing::Virgin => true,
+            Standing::Forgotten => false,
+            Standing::ForgottenUntil => is_later(asked.epoch, self.epoch),
+            _ => is_later(asked.sequence, self.sequence),
+        }
     }
 
     /// Whether the slot's sequence is not known.
     pub const fn is_blank(&self) -> bool {
-        matches!(self.standing, Standing::Virgin | Standing::Forgotten)
+        matches!(
+            self.standing,
+            Standing::Virgin | Standing::Forgotten | Standing::ForgottenUntil
+        )
     }
 
-    fn forget(&mut self) {
-        // The bytes may stay: their length is gone.
-        self.sequence = 0;
-        self.epoch = 0;
-        self.standing = Standing::Virgin;
-        self.used_in_epoch = false;
+    /// The last of the epoch is over, or another one begins.
+    pub const fn leave_epoch(&mut self) {
+        self.used = Use::Unused;
         self.answer_due = false;
-        self.durable_at = 0;
-        self.len = 0;
+    }
+
+    /// The bytes may stay: their length is gone.
+    fn forget(&mut self) {
+        *self = Self::VIRGIN;
+    }
+}
+
+/// Without the record that answered, which counts at ends of paths only.
+impl Hash for Latch {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            sequence,
+            epoch,
+            standing,
+            used,
+            answer_due,
+            said_in: _,
+            durable_at,
+            len,
+        } = self;
+        (sequence, epoch, standing, used).hash(state);
+        (answer_due, durable_at, len).hash(state);
+    }
+}
+
+/// Whether the initiator of the last exchange of a slot is known to have learnt how it ended: then it never asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Word {
+    /// No.
+    Unlearnt,
+    /// Yes.
+    Learnt,
+    /// It has when it reflects this record of that link: the last one of the answer to its question.
+    Told { link: usize, record: u32 },
+}
+
+/// What was lost of the latches of a peer, so that it is not known what became of its exchanges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Lost {
+    /// Of a port on a cable: what is not remembered of any such port may have been.
+    pub cables: bool,
+    /// Of an end of a path: what is not remembered of any end of a path may have been, up to this epoch.
+    pub paths: Option<u32>,
+}
+
+impl Lost {
+    /// Both were lost.
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            cables: self.cables || other.cables,
+            paths: match (self.paths, other.paths) {
+                (Some(a), Some(b)) => Some(later_of(a, b)),
+                (Some(until), None) | (None, Some(until)) => Some(until),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// Whether an exchange of a port of which nothing is remembered may have been.
+    pub const fn covers(&self, port: u16, epoch: u32) -> bool {
+        if port < PATH_PORTS {
+            return self.cables;
+        }
+        match self.paths {
+            Some(until) => !is_later(epoch, until),
+            None => false,
+        }
+    }
+
+    /// No end of a path was ever in an epoch later than `latest`.
+    pub const fn bound(&mut self, latest: u32) {
+        if let Some(until) = self.paths
+            && is_later(until, latest)
+        {
+            self.paths = Some(latest);
+        }
     }
 }
 
@@ -151,6 +249,12 @@ pub(crate) const fn is_later(a: u32, b: u32) -> bool {
     }
 }
 
+/// The later one of two.
+#[inline]
+pub(crate) const fn later_of(a: u32, b: u32) -> u32 {
+    if is_later(b, a) { b } else { a }
+}
+
 /// The latches of all slots of one port of one peer.
 #[derive(Clone)]
 pub(crate) struct LatchSet {
@@ -161,6 +265,8 @@ pub(crate) struct LatchSet {
     /// When a link last took it, on the node's own count.
     pub taken_at: u64,
     pub latches: Vec<Latch>,
+    /// By slot; of an end of a path only.
+    words: Vec<Word>,
     payloads: Payloads,
 }
 
@@ -172,6 +278,7 @@ impl LatchSet {
             link: None,
             taken_at: 0,
             latches: vec![Latch::VIRGIN; usize::from(slots)],
+            words: vec![Word::Unlearnt; usize::from(slots)],
             payloads: Payloads::new(usize::from(slots), message_bytes_max),
         }
     }
@@ -208,19 +315,111 @@ impl LatchSet {
         latch.standing = standing;
     }
 
-    /// Of everything before now it is not known whether it was.
-    pub fn lose_memory(&mut self) {
-        self.latches
-            .iter_mut()
-            .for_each(|latch| latch.standing = Standing::Forgotten);
+    /// Whether they are of an end of a path.
+    pub fn is_far(&self) -> bool {
+        self.owner.is_some_and(|(_, port)| port >= PATH_PORTS)
+    }
+
+    /// Of what was lost it is not known whether it was.
+    pub fn lose_memory(&mut self, lost: Lost) {
+        let (standing, epoch) = match (self.is_far(), lost) {
+            (false, Lost { cables: true, .. }) => (Standing::Forgotten, 0),
+            (
+                true,
+                Lost {
+                    paths: Some(until), ..
+                },
+            ) => (Standing::ForgottenUntil, until),
+            _ => return,
+        };
+        for latch in &mut self.latches {
+            latch.standing = standing;
+            latch.epoch = epoch;
+        }
+    }
+
+    /// The initiator of the exchange of a slot asks how it ended, which is settled now.
+    #[cold]
+    pub fn note_asked(&mut self, slot: u8) {
+        if self.is_far() {
+            let latch = &mut self.latches[usize::from(slot)];
+            if latch.used == Use::Used {
+                latch.used = Use::Asked;
+            }
+            self.words[usize::from(slot)] = Word::Unlearnt;
+        }
+    }
+
+    /// The last record of the answer to a question was sent on a link.
+    #[cold]
+    pub fn note_told(&mut self, asked: &Verdict, link: usize, record: u32) {
+        let slot = usize::from(asked.slot);
+        if self.is_far()
+            && self
+                .latches
+                .get(slot)
+                .is_some_and(|latch| latch.is_of(asked))
+        {
+            self.words[slot] = Word::Told { link, record };
+        }
+    }
+
+    /// The epoch of the link that the port is cabled to is over: whose answer the peer reflected has learnt how it ended.
+    pub fn note_learnt(&mut self, is_reflected: impl Fn(u32) -> bool) {
+        if !self.is_far() {
+            return;
+        }
+        for (latch, word) in self.latches.iter().zip(&mut self.words) {
+            if latch.used != Use::Used {
+                continue;
+            }
+            let is_answered = !latch.answer_due
+                && matches!(
+                    latch.standing,
+                    Standing::Committed { .. } | Standing::Refused(_)
+                );
+            *word = if is_answered && is_reflected(latch.said_in) {
+                Word::Learnt
+            } else {
+                Word::Unlearnt
+            };
+        }
+    }
+
+    /// The epoch of a link is over: who was told over it how its exchange ended has learnt it if the record was reflected, or else asks again.
+    pub fn end_words(&mut self, of_link: usize, is_reflected: impl Fn(u32) -> bool) {
+        for word in &mut self.words {
+            if let Word::Told { link, record } = *word
+                && link == of_link
+            {
+                *word = if is_reflected(record) {
+                    Word::Learnt
+                } else {
+                    Word::Unlearnt
+                };
+            }
+        }
+    }
+
+    /// The latest epoch of an exchange here that may still be asked about; `None` if there is none.
+    pub fn unlearnt_until(&self, is_reflected: impl Fn(usize, u32) -> bool) -> Option<u32> {
+        let of_slots = self.latches.iter().zip(&self.words);
+        let unlearnt = of_slots.filter(|(latch, word)| {
+            latch.standing != Standing::Virgin
+                && match **word {
+                    Word::Unlearnt => true,
+                    Word::Learnt => false,
+                    Word::Told { link, record } => !is_reflected(link, record),
+                }
+        });
+        unlearnt.map(|(latch, _)| latch.epoch).reduce(later_of)
     }
 
     /// The port enters `epoch`, which is later than all that it was in before, and nothing was asked for in it. What is latched of it or a later one
     /// cannot be true; but it may have been asked about what this side never saw, by whoever was up in it first.
     pub fn distrust(&mut self, epoch: u32) {
         for latch in &mut self.latches {
-            latch.used_in_epoch = false;
-            latch.answer_due = false;
+            latch.leave_epoch();
             let is_of_before = is_later(epoch, latch.epoch);
             let is_of_now = latch.epoch == epoch && latch.standing == Standing::NeverSeen;
             if !latch.is_blank() && !is_of_before && !is_of_now {
@@ -234,6 +433,21 @@ impl LatchSet {
         self.owner = None;
         self.link = None;
         self.latches.iter_mut().for_each(Latch::forget);
+        self.words.fill(Word::Unlearnt);
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_words(&mut self, links: usize, draw: &mut crate::node::arbitrary::Draw) {
+        for word in &mut self.words {
+            *word = match draw.below(3) {
+                0 => Word::Unlearnt,
+                1 => Word::Learnt,
+                _ => Word::Told {
+                    link: draw.below(links as u32) as usize,
+                    record: draw.sequence(),
+                },
+            };
+        }
     }
 }
 
@@ -245,9 +459,16 @@ impl Hash for LatchSet {
             link,
             taken_at: _,
             latches,
+            words,
             payloads: _,
         } = self;
         (owner, link, latches).hash(state);
+        if self.is_far() {
+            words.hash(state);
+            for latch in latches.iter().filter(|latch| latch.used == Use::Used) {
+                latch.said_in.hash(state);
+            }
+        }
         for slot in 0..latches.len() {
             self.bytes(slot as u8).hash(state);
         }

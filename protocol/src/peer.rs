@@ -1,6 +1,6 @@
 //! The nodes at the other ends of the cables.
 
-use crate::{Name, transaction::List, wire::MAX_PAYLOAD_BYTES};
+use crate::{Name, latch::Lost, transaction::List, wire::MAX_PAYLOAD_BYTES};
 
 /// Former lives of a peer that are told from new ones.
 const FORMER_MAX: usize = 4;
@@ -24,8 +24,8 @@ pub(crate) struct Peer {
     pub undone: List,
     /// Unresolved ones that nobody waits for and that are kept for whoever asks.
     pub orphans: u32,
-    /// Latches of one of its ports had to make room for another peer's: what is not remembered of it may have been.
-    pub latches_lost: bool,
+    /// What had to make room of its latches.
+    pub lost: Lost,
     /// Whether a link to it ever was up. Before that its incarnation and its name are not known.
     pub met: bool,
     /// No path to it is asked for before the next pace, or before a tree changes.
@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub const fn new(guid: u64, incarnation: u64, name: Name, latches_lost: bool) -> Self {
+    pub const fn new(guid: u64, incarnation: u64, name: Name, lost: Lost) -> Self {
         Self {
             guid,
             incarnation,
@@ -48,7 +48,7 @@ impl Peer {
             unresolved: List::new(),
             undone: List::new(),
             orphans: 0,
-            latches_lost,
+            lost,
             met: true,
             path_held: false,
             paths_in_vain: 0,
@@ -58,10 +58,10 @@ impl Peer {
     }
 
     /// One to whom no link was ever up: an address beyond the neighbours.
-    pub const fn unmet(guid: u64, name: Name, latches_lost: bool) -> Self {
+    pub const fn unmet(guid: u64, name: Name, lost: Lost) -> Self {
         Self {
             met: false,
-            ..Self::new(guid, 0, name, latches_lost)
+            ..Self::new(guid, 0, name, lost)
         }
     }
 
@@ -77,9 +77,13 @@ impl Peer {
     }
 
     /// It lives anew. A life that was there before is another node with the same GUID: what was remembered of it then
-    /// is lost.
-    pub fn reincarnate(&mut self, incarnation: u64) {
-        self.latches_lost = self.lived_before(incarnation);
+    /// is lost, which is `everything`.
+    pub fn reincarnate(&mut self, incarnation: u64, everything: Lost) {
+        self.lost = if self.lived_before(incarnation) {
+            everything
+        } else {
+            Lost::default()
+        };
         self.former[self.former_next] = Some(self.incarnation);
         self.former_next = (self.former_next + 1) % FORMER_MAX;
         self.incarnation = incarnation;
@@ -88,6 +92,11 @@ impl Peer {
     /// Whether this is one of the lives that it had before its present one, as far as they are remembered.
     pub fn lived_before(&self, incarnation: u64) -> bool {
         self.former.contains(&Some(incarnation))
+    }
+
+    /// Whether it had other lives, of which nothing is remembered.
+    pub fn has_lived_before(&self) -> bool {
+        self.former.iter().any(Option::is_some)
     }
 
     /// Whether nothing would be lost with it that anybody waits for.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use covalent_protocol::{
     channel::{
-        CHANNELS_MAX, Channels, Lie, Passed, Ready, Spot, TRANSIT_RECORDS_MAX,
+        CHANNELS_MAX, Channels, Lie, Passed, Ready, Spot, TRANSIT_RECORDS_MAX, Unsound,
         note::{ChannelNote, CloseReason, Open, PassHead},
     },
     wire::RecordBytes,
@@ -167,6 +167,12 @@ impl Line {
                     let path = self.paths;
                     self.ends[0][usize::from(end)].is_open = true;
                     self.ends[0][usize::from(end)].path = path;
+                }
+            }
+            Said::Note(ChannelNote::Wanted(number)) => {
+                if let Some(end) = self.nodes[at].on_wanted(berth, number)? {
+                    assert_eq!(at, 0, "who opened it is asked");
+                    assert!(self.nodes[at].spot_of(end).is_some(), "and has it");
                 }
             }
             Said::Note(ChannelNote::Close {
@@ -443,7 +449,13 @@ fn a_transit_on_which_nothing_passes_is_given_up() {
             line.speak(0, 0, 1);
             line.settle().unwrap();
         }
-        line.nodes.iter_mut().for_each(|node| node.on_tick(4));
+        line.nodes.iter_mut().for_each(|node| {
+            assert_eq!(
+                node.on_pace(4),
+                Unsound::default(),
+                "all is as it should be"
+            );
+        });
         line.settle().unwrap();
         assert_eq!(line.nodes[1].transits(), usize::from(pace < 7), "{pace}");
     }

@@ -32,6 +32,7 @@ pub mod journal;
 pub mod mesh;
 pub mod model;
 pub mod mutant;
+pub mod named;
 pub mod options;
 pub mod payload;
 pub mod plan;

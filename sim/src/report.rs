@@ -2,40 +2,44 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::{
     options::Options,
     witness::{Entry, Violation},
 };
 
+/// What runs come to, in figures that add up, and of which of several runs the `most` counts.
 macro_rules! report {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    (
+        sum: $($(#[$doc:meta])* $name:ident,)*;
+        most:
+        $($(#[$most_doc:meta])* $most:ident,)*
+    ) => {
         /// What a run did, or several together.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
         pub struct Report {
             $($(#[$doc])* pub $name: u64,)*
+            $($(#[$most_doc])* pub $most: u64,)*
         }
 
         impl Report {
             /// Every figure with its name.
             pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),*].into_iter()
+                [$((stringify!($name), self.$name),)* $((stringify!($most), self.$most),)*].into_iter()
             }
 
-            /// Adds what another run did. Of paces the most counts.
+            /// Adds what another run did.
             pub fn add(&mut self, other: &Self) {
-                let paces = self.paces.max(other.paces);
-                let to_converge = self.paces_to_converge.max(other.paces_to_converge);
                 $(self.$name += other.$name;)*
-                self.paces = paces;
-                self.paces_to_converge = to_converge;
+                $(self.$most = self.$most.max(other.$most);)*
             }
         }
     };
 }
 
+pub(crate) use report;
+
 report! {
+    sum:
     /// Exchanges asked for.
     asked,
     /// Exchanges that committed.
@@ -78,6 +82,8 @@ report! {
     wrapped,
     /// Exchanges that are in doubt for want of a cable when everything else has come to its end.
     in_doubt,
+    ;
+    most:
     /// Paces from the last fault until rest; the most of several runs.
     paces,
     /// Paces from arbitrary registers until rest; the most of several runs.

@@ -33,27 +33,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    let mut failures = 0;
-    let mut seen = BTreeSet::new();
-    say("the production state machines, which must hold (stateright)");
-    for scenario in scenarios {
-        let explored = explore(scenario);
-        failures += usize::from(!holds(&explored));
-        seen.extend(explored.seen);
-    }
-    for sight in sight::ALL {
-        if !seen.contains(sight.name) {
-            say(&format!(
-                "NOT SEEN: {}; so nothing above says anything about it",
-                sight.name
-            ));
-            failures += 1;
-        }
-    }
-    say("mutants, which must be found");
-    for (scenario, broken) in catalogue::mutants() {
-        failures += usize::from(!is_found(&explore(scenario), broken));
-    }
+    let mut failures = check(
+        "the production state machines",
+        explore,
+        scenarios,
+        sight::ALL.iter().map(|sight| sight.name),
+        catalogue::mutants(),
+    );
     if !bounded {
         say(
             "mutants that must be safe but for that: the halves of `reordering`, and a neighbour that makes up answers",
@@ -80,82 +66,68 @@ fn exit(failures: usize) -> ExitCode {
 
 /// How control and the dataplane agree. Returns how many lines are not as they must be.
 fn agreements(bounded: bool) -> usize {
-    let mut failures = 0;
-    let mut seen = BTreeSet::new();
-    say("how control and the dataplane agree, which must hold (stateright)");
-    for scenario in agreement::catalogue::scenarios(bounded) {
-        let explored = agreement::explore(scenario);
-        failures += usize::from(!holds(&explored));
-        seen.extend(explored.seen);
-    }
-    for (_, name) in agreement::sight::ALL {
-        if !seen.contains(name) {
-            say(&format!(
-                "NOT SEEN: {name}; so nothing above says anything about it"
-            ));
-            failures += 1;
-        }
-    }
-    say("its mutants, which must be found");
-    for (scenario, broken) in agreement::catalogue::mutants() {
-        failures += usize::from(!is_found(&agreement::explore(scenario), broken));
-    }
-    failures
+    check(
+        "how control and the dataplane agree",
+        agreement::explore,
+        agreement::catalogue::scenarios(bounded),
+        agreement::sight::ALL.iter().map(|&(_, name)| name),
+        agreement::catalogue::mutants(),
+    )
 }
 
 /// Groups of two and three. Returns how many lines are not as they must be.
 fn groups(bounded: bool) -> usize {
-    let mut failures = 0;
-    let mut seen = BTreeSet::new();
-    say("the machine of groups, which must hold (stateright)");
     let scenarios = if bounded {
         group::catalogue::bounded()
     } else {
         group::catalogue::whole()
     };
-    for scenario in scenarios {
-        let explored = group::explore(scenario);
-        failures += usize::from(!holds(&explored));
-        seen.extend(explored.seen);
-    }
-    for sight in group::sight::ALL {
-        if !seen.contains(sight.name) {
-            say(&format!(
-                "NOT SEEN: {}; so nothing above says anything about it",
-                sight.name
-            ));
-            failures += 1;
-        }
-    }
-    say("its mutants, which must be found");
-    for (scenario, broken) in group::catalogue::mutants() {
-        failures += usize::from(!is_found(&group::explore(scenario), broken));
-    }
-    failures
+    check(
+        "the machine of groups",
+        group::explore,
+        scenarios,
+        group::sight::ALL.iter().map(|sight| sight.name),
+        group::catalogue::mutants(),
+    )
 }
 
 /// Trees of two to four nodes. Returns how many lines are not as they must be.
 fn of_trees(bounded: bool) -> usize {
+    check(
+        "trees",
+        trees::explore,
+        trees::catalogue::scenarios(bounded),
+        trees::sight::ALL.iter().map(|sight| sight.name),
+        trees::catalogue::mutants(),
+    )
+}
+
+/// Explores what must hold, whether each of the `sights` was met in it, and whether the mutants are found. Returns how many lines are not as they
+/// must be.
+fn check<Searched, Step: fmt::Debug>(
+    what: &str,
+    explore: impl Fn(Searched) -> Explored<Step>,
+    scenarios: Vec<Searched>,
+    sights: impl Iterator<Item = &'static str>,
+    mutants: Vec<(Searched, &'static str)>,
+) -> usize {
     let mut failures = 0;
     let mut seen = BTreeSet::new();
-    say("trees, which must hold (stateright)");
-    for scenario in trees::catalogue::scenarios(bounded) {
-        let explored = trees::explore(scenario);
+    say(&format!("{what}, which must hold (stateright)"));
+    for scenario in scenarios {
+        let explored = explore(scenario);
         failures += usize::from(!holds(&explored));
         seen.extend(explored.seen);
     }
-    for sight in trees::sight::ALL {
-        if !seen.contains(sight.name) {
-            say(&format!(
-                "NOT SEEN: {}; so nothing above says anything about it",
-                sight.name
-            ));
-            failures += 1;
-        }
+    for sight in sights.filter(|sight| !seen.contains(sight)) {
+        say(&format!(
+            "NOT SEEN: {sight}; so nothing above says anything about it"
+        ));
+        failures += 1;
     }
     say("its mutants, which must be found");
-    for (scenario, broken) in trees::catalogue::mutants() {
-        failures += usize::from(!is_found(&trees::explore(scenario), broken));
+    for (scenario, broken) in mutants {
+        failures += usize::from(!is_found(&explore(scenario), broken));
     }
     failures
 }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::{kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -37,13 +37,8 @@ fn text(results: Option<&Results>) -> String {
     let best = results.best_of_redis().map(|best| best.mops.median);
     for side in &results.sides {
         let rate = &side.mops;
-        let per_frame = side
-            .records_per_frame
-            .map_or_else(|| "–".to_owned(), |records| format!("{records:.1}"));
-        let of_redis = best.map_or_else(
-            || "–".to_owned(),
-            |best| format!("{:.2}", rate.median / best),
-        );
+        let per_frame = cell::figure(side.records_per_frame, 1);
+        let of_redis = cell::figure(best.map(|best| rate.median / best), 2);
         let _ = writeln!(
             out,
             "| {} | {:.2} ({:.2}–{:.2}) | {per_frame} | {of_redis} |",
@@ -55,7 +50,7 @@ fn text(results: Option<&Results>) -> String {
     }
     let _ = writeln!(out, "\n| goal | | ratio |\n|---|---|---:|");
     for verdict in &results.goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let met = cell::met_on_page(verdict.met);
         let _ = writeln!(out, "| {} | {met} | {:.2} |", verdict.target, verdict.ratio);
     }
     let host = &results.host;

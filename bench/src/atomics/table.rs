@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::Results;
+use crate::cell;
 
 /// The whole run.
 pub fn table(results: &Results) -> String {
@@ -18,13 +19,8 @@ pub fn table(results: &Results) -> String {
     let best = results.best_of_redis().map(|best| best.mops.median);
     for side in &results.sides {
         let rate = &side.mops;
-        let per_frame = side
-            .records_per_frame
-            .map_or_else(|| "–".to_owned(), |records| format!("{records:.1}"));
-        let of_redis = best.map_or_else(
-            || "–".to_owned(),
-            |best| format!("{:.2}", rate.median / best),
-        );
+        let per_frame = cell::figure(side.records_per_frame, 1);
+        let of_redis = cell::figure(best.map(|best| rate.median / best), 2);
         let _ = writeln!(
             out,
             "  {:<34}{:>9.3}{:>14}{per_frame:>16}{of_redis:>10}",
@@ -37,7 +33,7 @@ pub fn table(results: &Results) -> String {
         let _ = writeln!(
             out,
             "  {}: {}: {:.2}",
-            if verdict.met { "met" } else { "NOT MET" },
+            cell::met(verdict.met),
             verdict.target,
             verdict.ratio
         );

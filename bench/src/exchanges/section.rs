@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::results::Results;
-use crate::{kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -53,10 +53,8 @@ fn text(results: Option<&Results>) -> String {
         "\n| goal | | measured | of the goal |\n|---|---|---:|---:|"
     );
     for verdict in &results.goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
-        let margin = verdict
-            .margin
-            .map_or_else(|| "–".to_owned(), |margin| format!("{margin:.2}"));
+        let met = cell::met_on_page(verdict.met);
+        let margin = cell::figure(verdict.margin, 2);
         let _ = writeln!(
             out,
             "| {} | {met} | {:.2} | {margin} |",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{goals::Verdict, results::Results};
+use crate::cell;
 
 /// The whole run.
 pub fn table(results: &Results) -> String {
@@ -52,7 +53,7 @@ pub fn table(results: &Results) -> String {
 }
 
 fn line(verdict: &Verdict) -> String {
-    let met = if verdict.met { "met" } else { "NOT MET" };
+    let met = cell::met(verdict.met);
     let margin = verdict
         .margin
         .map_or_else(String::new, |margin| format!(" ({margin:.2} of the goal)"));

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use super::{results::Results, table::reasons};
 use crate::{
+    cell,
     kept::Kept as _,
     loss,
     streams::{told_command, without_places},
@@ -60,7 +61,7 @@ fn text(results: Option<&Results>) -> String {
     }
     let _ = writeln!(out, "\n| goal | | p99 µs |\n|---|---|---:|");
     for verdict in &results.goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let met = cell::met_on_page(verdict.met);
         let _ = writeln!(
             out,
             "| {} | {met} | {:.0} |",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::{Figures, Quantiles, Results};
-use crate::loss;
+use crate::{cell, loss};
 
 /// How often each evidence was what a cut was noticed by, the most frequent first.
 pub fn reasons(figures: &Figures) -> String {
@@ -58,7 +58,7 @@ pub fn table(results: &Results) -> String {
         let _ = writeln!(
             out,
             "  {}: {}: {:.0} µs ({:.2} of the goal)",
-            if verdict.met { "met" } else { "NOT MET" },
+            cell::met(verdict.met),
             verdict.target,
             verdict.p99_us,
             verdict.margin

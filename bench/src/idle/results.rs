@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use crate::{host::Host, kept::Kept};
+use crate::{cell, host::Host, kept::Kept};
 
 /// Largest share of a core, in percent.
 const CPU_PERCENT_MAX: f64 = 2.0;
@@ -94,7 +94,7 @@ impl Kept for Results {
         let _ = writeln!(
             out,
             "  {}: {:.2} of the tighter limit\n  lanes {idle}, wherever there is room, {seconds:.1} s; {} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {ring_slots}\n  {}",
-            if self.met { "met" } else { "NOT MET" },
+            cell::met(self.met),
             self.ratio,
             mode.xdp,
             if mode.zero_copy { "zero-copy" } else { "copy" },

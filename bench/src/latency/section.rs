@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{plot, results::Results};
-use crate::{kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::told_command};
 
 /// The name of the plot of requests of `bytes`.
 fn file_of(bytes: usize) -> String {
@@ -91,7 +91,7 @@ fn text(results: Option<&Results>, folder: &str) -> String {
     if !results.goals.is_empty() {
         let _ = writeln!(out, "| goal | | ratio |\n|---|---|---:|");
         for verdict in &results.goals {
-            let met = if verdict.met { "met" } else { "**missed**" };
+            let met = cell::met_on_page(verdict.met);
             let _ = writeln!(out, "| {} | {met} | {:.2} |", verdict.target, verdict.ratio);
         }
         let _ = writeln!(out);

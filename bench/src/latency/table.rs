@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::{Figures, Results};
+use crate::cell;
 
 /// perftest's header, as `ib_send_lat` prints it; what it does not have follows.
 pub const HEADER: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]";
@@ -39,7 +40,7 @@ pub fn table(results: &Results) -> String {
         let _ = writeln!(
             out,
             "# {}: {}: {:.2} ({:.2} against {:.2} µs)",
-            if verdict.met { "met" } else { "NOT MET" },
+            cell::met(verdict.met),
             verdict.target,
             verdict.ratio,
             verdict.covalent,

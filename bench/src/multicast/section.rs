@@ -8,7 +8,7 @@ use super::{
     results::Results,
     stream::{CONNECTIONS, PIPELINE},
 };
-use crate::{kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -37,9 +37,6 @@ fn text(results: Option<&Results>) -> String {
          | | messages/s | deliveries/s | messages in a batch | p50 us | p99 us |\n|---|---:|---:|---:|---:|---:|",
         setup.members, setup.rounds, setup.slice_ms
     );
-    let number = |figure: Option<f64>, digits: usize| {
-        figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.digits$}"))
-    };
     for side in &results.sides {
         let rate = &side.messages_per_s;
         let deliveries = side.deliveries_per_s.as_ref().map(|rate| rate.median);
@@ -50,15 +47,15 @@ fn text(results: Option<&Results>) -> String {
             rate.median,
             rate.min,
             rate.max,
-            number(deliveries, 0),
-            number(side.messages_per_batch, 1),
-            number(side.p50_us, 0),
-            number(side.p99_us, 0),
+            cell::figure(deliveries, 0),
+            cell::figure(side.messages_per_batch, 1),
+            cell::figure(side.p50_us, 0),
+            cell::figure(side.p99_us, 0),
         );
     }
     let _ = writeln!(out, "\n| goal | | ratio |\n|---|---|---:|");
     for verdict in &results.goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let met = cell::met_on_page(verdict.met);
         let _ = writeln!(out, "| {} | {met} | {:.2} |", verdict.target, verdict.ratio);
     }
     let host = &results.host;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::Results;
+use crate::cell;
 
 /// The whole run.
 pub fn table(results: &Results) -> String {
@@ -15,9 +16,6 @@ pub fn table(results: &Results) -> String {
          {:<36}{:>10}{:>20}{:>14}{:>9}{:>10}{:>10}",
         setup.rounds, "", "messages", "", "deliveries", "a batch", "p50 us", "p99 us"
     );
-    let number = |figure: Option<f64>, digits: usize| {
-        figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.digits$}"))
-    };
     for side in &results.sides {
         let rate = &side.messages_per_s;
         let deliveries = side.deliveries_per_s.as_ref().map(|rate| rate.median);
@@ -27,17 +25,17 @@ pub fn table(results: &Results) -> String {
             side.side.words(),
             rate.median,
             format!("{:.0}–{:.0}", rate.min, rate.max),
-            number(deliveries, 0),
-            number(side.messages_per_batch, 1),
-            number(side.p50_us, 0),
-            number(side.p99_us, 0),
+            cell::figure(deliveries, 0),
+            cell::figure(side.messages_per_batch, 1),
+            cell::figure(side.p50_us, 0),
+            cell::figure(side.p99_us, 0),
         );
     }
     for verdict in &results.goals {
         let _ = writeln!(
             out,
             "  {}: {}: {:.2}",
-            if verdict.met { "met" } else { "NOT MET" },
+            cell::met(verdict.met),
             verdict.target,
             verdict.ratio
         );

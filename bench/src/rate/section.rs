@@ -11,6 +11,7 @@ use super::{
     results::{Results, Setup},
 };
 use crate::{
+    cell,
     kept::Kept as _,
     plot_files,
     streams::{short, told_command},
@@ -176,7 +177,7 @@ fn verdicts(out: &mut String, goals: &[Verdict]) {
         count(goals)
     );
     for verdict in goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let met = cell::met_on_page(verdict.met);
         let _ = writeln!(
             out,
             "| {} | {met} | {:.3} | {} Mpps | {} Mpps | {} |",

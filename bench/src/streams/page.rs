@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use crate::cell;
 use crate::streams::{
     case::{Case, Test},
     goals::{self, LIMIT, OURS, OURS_ALONE},
@@ -178,7 +179,7 @@ fn verdicts(out: &mut String, results: &Results) {
                     out,
                     "| {} | {} | {:.2} | {} {unit} | {} {unit} | {} |",
                     verdict.goal,
-                    if met { "met" } else { "**missed**" },
+                    cell::met_on_page(met),
                     worst.ratio,
                     short(worst.ours),
                     short(worst.theirs),

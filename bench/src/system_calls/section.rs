@@ -8,7 +8,7 @@ use super::{
     results::{DOORBELL, OFFER, Results},
     table::{load_words, others},
 };
-use crate::{kept::Kept as _, streams::told_command};
+use crate::{cell, kept::Kept as _, streams::told_command};
 
 /// The section from the last result beside `results`; it says so where there is none.
 pub fn section(results: &Path) -> Result<String> {
@@ -51,7 +51,7 @@ fn text(results: Option<&Results>) -> String {
     }
     let _ = writeln!(out, "\n| goal | | measured |\n|---|---|---:|");
     for verdict in &results.goals {
-        let met = if verdict.met { "met" } else { "**missed**" };
+        let met = cell::met_on_page(verdict.met);
         let _ = writeln!(
             out,
             "| {} | {met} | {:.2} |",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::results::{DOORBELL, Figures, LaneCalls, OFFER, Results};
+use crate::cell;
 
 /// The other calls of a lane by name, the most frequent first.
 pub fn others(lane: &LaneCalls) -> String {
@@ -59,7 +60,7 @@ pub fn table(results: &Results) -> String {
         let _ = writeln!(
             out,
             "  {}: {}: {:.2}",
-            if verdict.met { "met" } else { "NOT MET" },
+            cell::met(verdict.met),
             verdict.target,
             verdict.measured
         );

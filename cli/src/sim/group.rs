@@ -104,7 +104,7 @@ fn one(args: &GroupArgs, options: &Options) -> Result<bool> {
             nodes: plan.shape.nodes,
             shape: Some(&plan.shape.name),
             cables: print::cable_names(&plan.cables()),
-            faults: plan.faults.classes().map(|fault| fault.as_str()).collect(),
+            faults: plan.faults.iter().map(|fault| fault.as_str()).collect(),
             trace: shown,
             report: result.as_ref().ok(),
             violation: result.as_ref().err().map(|failure| &failure.violation),

@@ -47,7 +47,7 @@ fn small_requests(app: &mut App) {
     app.client.done(&Request::ClosePipe { pipe });
 }
 
-/// Sends `request` as `client` and has `other` make small requests until it is answered. Fails unless many of them were, and soon.
+/// Sends `request` as `client` and has `other` make small requests until it is answered. Fails unless many of them were.
 fn beside(what: &str, client: &mut Client, request: &Request, other: &mut App) -> Reply {
     client.send(request);
     let begin = Instant::now();
@@ -67,7 +67,6 @@ fn beside(what: &str, client: &mut Client, request: &Request, other: &mut App) -
         "{what} took {took:?}; meanwhile {answered} small requests were answered, four of them in {longest:?} at most"
     );
     assert!(answered >= ANSWERED_MIN, "{what}: {answered} in {took:?}");
-    assert!(longest < took / 2, "{what}: {longest:?} of {took:?}");
     client.receive().expect("the daemon answers").0
 }
 

@@ -117,6 +117,26 @@ impl Channels {
         }
     }
 
+    /// The neighbour at a berth says that the room that a path takes is wanted by others. Returns the end that asked for it.
+    ///
+    /// # Errors
+    /// [`Lie`]: there is no such channel, or it is not there yet.
+    pub fn on_wanted(&mut self, berth: u8, number: u8) -> Result<Option<u16>, Lie> {
+        let side = self.side(berth)?;
+        let spot = Spot::new(berth, number, true);
+        let channel = side.seen(spot);
+        match (channel.stage, channel.far) {
+            (Stage::Open, Far::End(end)) => Ok(Some(end)),
+            (Stage::Open, Far::Transit(index, _)) => {
+                self.ask_back(usize::from(index));
+                Ok(None)
+            }
+            // It said so before it heard that it is given back.
+            (Stage::Closing { heard: false }, _) => Ok(None),
+            _ => Err(Lie),
+        }
+    }
+
     /// A frame came on a channel from the neighbour at a berth: its records go to an end, or wait to go on.
     ///
     /// # Errors
@@ -131,7 +151,7 @@ impl Channels {
         let spot = Spot::new(berth, head.channel, !head.opener);
         let channel = side.seen(spot);
         match (channel.stage, channel.due) {
-            (Stage::Open, Due::Nothing) => {}
+            (Stage::Open, Due::Nothing | Due::Wanted) => {}
             // It was said before the neighbour heard that this side has closed it.
             (Stage::Closing { heard: false }, _) => {
                 self.counters.late_records += records.len() as u64;

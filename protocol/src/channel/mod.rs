@@ -13,6 +13,7 @@
 //!    │◄══════ frames of the path ═══════►│
 //!    │── Close ───────►│── Close ───────►│      each says Close once; a number is free when both have
 //!    │◄──────── Close ─│◄──────── Close ─│
+//!    │◄─────── Wanted ─│                 │      somebody else was refused: the origin gives the path back if nobody uses it
 //! ```
 //!
 //! | file | what |
@@ -22,15 +23,20 @@
 //! | `transit` | the frames between two of them |
 //! | `hear` | what a neighbour says |
 //! | `say` | the next note, and the next frame |
+//! | `sound` | what holds of channels, seen to at each pace |
 //!
 //! # Why nothing stays reserved
 //! Whoever gives up a channel says `Close`, and whoever hears it gives up the channel on the other side, if it is a transit's, and says `Close`
 //! too: so a `Close` reaches both ends. A link that fails ends all of its channels, at both of its ends, and is a `Close` for the rest of each
-//! path. A transit on which nothing passed for too long is given up as well: whatever else happened, its ends have.
+//! path. A transit on which nothing passed for too long is given up as well: whatever else happened, its ends have. And what tables hold that
+//! nobody said is found at the next pace, or when a word has been waited for for too long (`sound`).
 
+#[cfg(feature = "arbitrary-state")]
+mod arbitrary;
 mod hear;
 pub mod note;
 mod say;
+mod sound;
 mod table;
 mod transit;
 
@@ -40,6 +46,7 @@ use core::hash::{Hash, Hasher};
 pub use self::{
     hear::{Lie, Passed},
     say::Ready,
+    sound::Unsound,
     table::{CHANNELS_MAX, Spot},
     transit::TRANSIT_RECORDS_MAX,
 };
@@ -150,7 +157,8 @@ impl Channels {
 
     /// Asks for a path from an end that has none to `target`, over the neighbour at `berth`. `false` where there is no number for it.
     pub fn open(&mut self, end: u16, berth: u8, target: u64, origin: u64, hops: u8) -> bool {
-        debug_assert!(self.spot_of(end).is_none(), "an end has one path");
+        // An end has one path; only in registers that hold anything there is another.
+        self.close_end(end, CloseReason::Broken);
         let Some(spot) = self.give_number(berth, Far::End(end), |channel| Open {
             hops_left: hops,
             channel,
@@ -193,7 +201,7 @@ impl Channels {
 
     /// The path that was asked for ends here, at an end that has none.
     pub fn accept(&mut self, spot: Spot, end: u16) {
-        debug_assert!(self.spot_of(end).is_none(), "an end has one path");
+        self.close_end(end, CloseReason::Broken);
         let side = &mut self.sides[usize::from(spot.berth)];
         side.channel(spot).stage = Stage::Open;
         side.lead(spot, Far::End(end));
@@ -205,8 +213,32 @@ impl Channels {
     /// The path that was asked for goes on over the neighbour at `berth`.
     ///
     /// # Errors
-    /// Why it does not: then it is refused.
+    /// Why it does not: then it is refused. For want of room all who take some are asked to give it back, if nobody uses it.
     pub fn pass_on(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
+        let joined = self.join(spot, berth);
+        if joined == Err(CloseReason::NoRoom) {
+            for index in 0..self.transits.len() {
+                self.ask_back(index);
+            }
+        }
+        joined
+    }
+
+    /// Has the node that asked for the path of a transit know that its room is wanted: once between two paces.
+    fn ask_back(&mut self, index: usize) {
+        let transit = &mut self.transits[index];
+        let Some([back, _]) = transit.legs.filter(|_| !transit.wanted) else {
+            return;
+        };
+        let side = &mut self.sides[usize::from(back.berth)];
+        let channel = side.seen(back);
+        if (channel.stage, channel.due) == (Stage::Open, Due::Nothing) && !back.is_own() {
+            side.set_due(back, Due::Wanted);
+            transit.wanted = true;
+        }
+    }
+
+    fn join(&mut self, spot: Spot, berth: u8) -> Result<(), CloseReason> {
         let asked = self.sides[usize::from(spot.berth)].seen(spot).open;
         let free = self
             .transits
@@ -273,10 +305,7 @@ impl Channels {
             }
             Far::Transit(index, leg) => {
                 let transit = &mut self.transits[usize::from(index)];
-                for waiting in &mut transit.waiting {
-                    self.counters.dropped_records += waiting.len() as u64;
-                    waiting.clear();
-                }
+                self.counters.dropped_records += transit.clear();
                 if let Some(legs) = transit.legs.take() {
                     self.close(legs[1 - usize::from(leg)], why);
                 }
@@ -299,20 +328,6 @@ impl Channels {
             self.sides[usize::from(berth)].free(spot);
         }
         ends
-    }
-
-    /// A pace passed. A transit on which nothing came for more than `silent_paces_max` of them is given up.
-    pub fn on_tick(&mut self, silent_paces_max: u32) {
-        for index in 0..self.transits.len() {
-            let transit = &mut self.transits[index];
-            let Some([first, _]) = transit.legs else {
-                continue;
-            };
-            transit.silent_paces = transit.silent_paces.saturating_add(1);
-            if transit.silent_paces > silent_paces_max {
-                self.give_up(first, CloseReason::Silent);
-            }
-        }
     }
 
     /// This side ends a path of others, of which a channel is given.

@@ -4,11 +4,12 @@
 //!  Open     ├ 6 u8 ┼ hops left u8, not 0 ┼ channel u16 ┼ target u64 ┼ origin u64 ┤           20 bytes
 //!  Opened   ├ 7 u8 ┼ 0 u8 ┼ channel u16 ┤                                                 4 bytes
 //!  Close    ├ 8 u8 ┼ why u8 ┼ channel u16 ┼ 1: the speaker opened it, 0: the listener ┤      5 bytes
+//!  Wanted   ├ 14 u8 ┼ 0 u8 ┼ channel u16 ┤                                                4 bytes
 //!
 //!  before a frame   ├ channel u16 ┼ flags u8 ┼ 0 u8 ┤    flags: 1 the speaker opened the channel, 2 to everybody
 //! ```
 //!
-//! Numbers are little-endian. `Open` and `Opened` need no word for who opened the channel: the speaker, and the listener. The first three share
+//! Numbers are little-endian. `Open` needs no word for who opened the channel: the speaker. Nor do `Opened` and `Wanted`: the listener. The first four share
 //! their kinds with [the notes about trees](crate::tree::note). Decoding is exact: what no node writes is refused.
 
 use super::CHANNELS_MAX;
@@ -17,11 +18,13 @@ use crate::tree::note::BadNote;
 const OPEN: u8 = 6;
 const OPENED: u8 = 7;
 const CLOSE: u8 = 8;
+const WANTED: u8 = 14;
 
 /// Most bytes of a note about channels.
 pub const CHANNEL_NOTE_BYTES_MAX: usize = OPEN_BYTES;
 const OPEN_BYTES: usize = 20;
 const OPENED_BYTES: usize = 4;
+const WANTED_BYTES: usize = 4;
 const CLOSE_BYTES: usize = 5;
 
 /// Bytes before a frame that passes.
@@ -113,13 +116,16 @@ pub enum ChannelNote {
         /// Whether the speaker opened it, and gave the number.
         opener: bool,
     },
+    /// Somebody on the way of this path had to refuse another one for want of room: whoever asked for this one gives it back if nobody uses it.
+    /// Its channel here has this number, which the listener gave.
+    Wanted(u8),
 }
 
 impl ChannelNote {
     /// Whether a note is about a channel, by its first byte.
     #[must_use]
     pub const fn is_one(note: &[u8]) -> bool {
-        matches!(note.first(), Some(&(OPEN | OPENED | CLOSE)))
+        matches!(note.first(), Some(&(OPEN | OPENED | CLOSE | WANTED)))
     }
 
     /// Bytes that it takes.
@@ -129,6 +135,7 @@ impl ChannelNote {
             Self::Open(_) => OPEN_BYTES,
             Self::Opened(_) => OPENED_BYTES,
             Self::Close { .. } => CLOSE_BYTES,
+            Self::Wanted(_) => WANTED_BYTES,
         }
     }
 
@@ -143,8 +150,13 @@ impl ChannelNote {
                 space[4..12].copy_from_slice(&open.target.to_le_bytes());
                 space[12..].copy_from_slice(&open.origin.to_le_bytes());
             }
-            Self::Opened(channel) => {
-                space[..2].copy_from_slice(&[OPENED, 0]);
+            Self::Opened(channel) | Self::Wanted(channel) => {
+                let kind = if matches!(self, Self::Opened(_)) {
+                    OPENED
+                } else {
+                    WANTED
+                };
+                space[..2].copy_from_slice(&[kind, 0]);
                 space[2..].copy_from_slice(&u16::from(channel).to_le_bytes());
             }
             Self::Close {
@@ -174,6 +186,7 @@ impl ChannelNote {
         let expected = match kind {
             OPEN => OPEN_BYTES,
             OPENED => OPENED_BYTES,
+            WANTED => WANTED_BYTES,
             _ => CLOSE_BYTES,
         };
         if bytes.len() != expected {
@@ -199,6 +212,7 @@ impl ChannelNote {
                 Ok(Self::Open(open))
             }
             (OPENED, _) if second == 0 => Ok(Self::Opened(channel)),
+            (WANTED, _) if second == 0 => Ok(Self::Wanted(channel)),
             (CLOSE, &[opener @ (0 | 1)]) => Ok(Self::Close {
                 channel,
                 why: CloseReason::from_byte(second).ok_or(BadNote::Reserved)?,
@@ -264,6 +278,7 @@ mod tests {
             })
         });
         let opened = (0..CHANNELS_MAX as u8).prop_map(ChannelNote::Opened);
+        let wanted = (0..CHANNELS_MAX as u8).prop_map(ChannelNote::Wanted);
         let reasons = proptest::sample::select(&CloseReason::ALL[..]);
         let close =
             (0..CHANNELS_MAX as u8, reasons, any::<bool>()).prop_map(|(channel, why, opener)| {
@@ -273,7 +288,7 @@ mod tests {
                     opener,
                 }
             });
-        prop_oneof![open, opened, close]
+        prop_oneof![open, opened, close, wanted]
     }
 
     proptest! {
@@ -289,7 +304,7 @@ mod tests {
 
         // Whatever is taken for a note of channels is what a node would say, byte for byte.
         #[test]
-        fn any_bytes_are_a_note_of_channels_or_none(kind in 0..12u8, rest in vec(prop_oneof![0..9u8, any::<u8>()], 0..24)) {
+        fn any_bytes_are_a_note_of_channels_or_none(kind in 0..16u8, rest in vec(prop_oneof![0..9u8, any::<u8>()], 0..24)) {
             let bytes = [&[kind][..], &rest].concat();
             if let Ok(note) = ChannelNote::read(&bytes) {
                 let mut space = [0xee; CHANNEL_NOTE_BYTES_MAX];
@@ -329,6 +344,8 @@ mod tests {
             assert_eq!(read(&bad), Some(error), "byte {at}");
         }
         assert_eq!(read(&[OPENED, 1, 0, 0]), Some(BadNote::Reserved));
+        assert_eq!(read(&[WANTED, 1, 0, 0]), Some(BadNote::Reserved));
+        assert_eq!(read(&[WANTED, 0, 0, 0, 0]), Some(BadNote::Length));
         assert_eq!(read(&[CLOSE, 0, 0, 0, 0]), Some(BadNote::Reserved));
         assert_eq!(read(&[CLOSE, 9, 0, 0, 0]), Some(BadNote::Reserved));
         assert_eq!(read(&[CLOSE, 1, 0, 0, 2]), Some(BadNote::Reserved));

@@ -35,6 +35,7 @@ impl Channels {
                 why,
                 opener: spot.is_own(),
             }),
+            Due::Wanted => Some(ChannelNote::Wanted(spot.number())),
         }
     }
 

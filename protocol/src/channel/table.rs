@@ -89,6 +89,7 @@ pub(super) enum Due {
     Open,
     Opened,
     Close(CloseReason),
+    Wanted,
 }
 
 #[derive(Debug, Clone, Copy, Hash)]
@@ -128,6 +129,8 @@ pub(super) struct Side {
     pub undecided: u128,
     /// Whose turn it is to pass something.
     pub turn: u8,
+    /// Paces for which a word of the neighbour, or a decision, was waited for, by place.
+    waited_paces: Box<[u32]>,
 }
 
 impl Side {
@@ -139,6 +142,7 @@ impl Side {
             ends: 0,
             undecided: 0,
             turn: 0,
+            waited_paces: vec![0; 2 * CHANNELS_MAX].into_boxed_slice(),
         }
     }
 
@@ -168,7 +172,7 @@ impl Side {
         self.channel(spot).due = due;
         match due {
             Due::Nothing => self.due &= !spot.bit(),
-            Due::Open | Due::Opened | Due::Close(_) => self.due |= spot.bit(),
+            Due::Open | Due::Opened | Due::Close(_) | Due::Wanted => self.due |= spot.bit(),
         }
     }
 
@@ -193,5 +197,35 @@ impl Side {
         self.cut(spot);
         self.due &= !spot.bit();
         *self.channel(spot) = Channel::FREE;
+        self.waited_paces[spot.place()] = 0;
+    }
+
+    /// A pace passed: whether a channel has waited for more than `patience_paces` of them.
+    pub fn waits_in_vain(&mut self, spot: Spot, patience_paces: u32) -> bool {
+        let stage = self.seen(spot).stage;
+        let waited = &mut self.waited_paces[spot.place()];
+        *waited = match stage {
+            Stage::Free | Stage::Open => 0,
+            Stage::Opening | Stage::Asked | Stage::Closing { .. } => waited.saturating_add(1),
+        };
+        *waited > patience_paces
+    }
+
+    /// What is known of all channels together follows from each. Where something waits to be passed on the transits
+    /// know; too much said of that does no harm.
+    pub fn count_again(&mut self) {
+        (self.due, self.ends, self.undecided) = (0, 0, 0);
+        for (channel, place) in self.channels.iter().zip(0..) {
+            let bit = 1 << place;
+            if channel.due != Due::Nothing {
+                self.due |= bit;
+            }
+            if matches!(channel.far, Far::End(_)) {
+                self.ends |= bit;
+            }
+            if channel.stage == Stage::Asked && channel.far == Far::Nobody {
+                self.undecided |= bit;
+            }
+        }
     }
 }

@@ -61,7 +61,7 @@ impl Waiting {
         self.records.len()
     }
 
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.records.clear();
         self.frames.clear();
     }
@@ -75,14 +75,28 @@ pub(super) struct Transit {
     pub waiting: [Waiting; 2],
     /// Paces since something came.
     pub silent_paces: u32,
+    /// It was asked back since the last pace.
+    pub wanted: bool,
 }
 
 impl Transit {
+    /// Drops what waits; returns how many records that were.
+    pub fn clear(&mut self) -> u64 {
+        let records = self
+            .waiting
+            .iter()
+            .map(|waiting| waiting.len() as u64)
+            .sum();
+        self.waiting.iter_mut().for_each(Waiting::clear);
+        records
+    }
+
     pub fn new() -> Self {
         Self {
             legs: None,
             waiting: [Waiting::new(), Waiting::new()],
             silent_paces: 0,
+            wanted: false,
         }
     }
 }

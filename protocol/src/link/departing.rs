@@ -77,13 +77,14 @@ impl Departing {
         })
     }
 
-    /// Notes that the part that [`Departing::next`] gave was written.
-    pub fn advance(&mut self) {
+    /// Notes that the part that [`Departing::next`] gave was written. If that was the last one of the message, returns its kind and its slot.
+    pub fn advance(&mut self) -> Option<(Kind, u8)> {
         self.written += self.next_bytes();
         self.fragment += 1;
-        if self.written >= self.len {
-            self.message = None;
+        if self.written < self.len {
+            return None;
         }
+        self.message.take().map(|(kind, slot, _)| (kind, slot))
     }
 }
 

@@ -122,6 +122,8 @@ pub(crate) struct Link {
     pub verdicts: VecDeque<Verdict>,
     /// Those that will be due once what they tell of is durable. They count as under way.
     pub withheld_verdicts: VecDeque<Verdict>,
+    /// The one that is departing, if it is about an exchange over a path.
+    pub telling: Option<Verdict>,
     /// Transactions being asked about on this link.
     pub asked: Vec<Index>,
     pub arriving: Arriving,
@@ -173,6 +175,7 @@ impl Link {
             withheld_answers: VecDeque::with_capacity(slots_len),
             verdicts: VecDeque::with_capacity(slots_len),
             withheld_verdicts: VecDeque::with_capacity(slots_len),
+            telling: None,
             asked: Vec::with_capacity(slots_len),
             arriving: Arriving::new(payload_bytes_max),
             departing: Departing::new(payload_bytes_max),
@@ -312,6 +315,7 @@ impl Link {
         self.withheld_answers.clear();
         self.verdicts.clear();
         self.withheld_verdicts.clear();
+        self.telling = None;
         self.arriving.clear();
         self.departing.clear();
         self.ball_due = false;

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::Node;
 use crate::{
     DownReason, ExchangeId, Host, Mode,
-    latch::Standing,
+    latch::{Lost, Standing},
     link::{LinkState, Verdict, outbound::Progress},
     transaction::{Asked, Unresolved},
     wire::slice::{self, Kind},
@@ -46,6 +46,13 @@ impl Draw {
         }
     }
 
+    pub fn lost(&mut self) -> Lost {
+        Lost {
+            cables: self.flag(),
+            paths: self.flag().then(|| self.sequence()),
+        }
+    }
+
     /// A half of slice 1.
     pub fn half(&mut self) -> u32 {
         match self.below(4) {
@@ -73,16 +80,16 @@ impl Node {
         };
         let draw = &mut draw;
         self.reverse_all(host);
-        self.peers_lost = draw.flag();
+        self.peers_lost = draw.lost();
         self.round_trips = draw.flag();
         for peer in &mut self.peers {
             if draw.below(4) == 0 {
                 peer.incarnation = draw.long();
             }
-            peer.latches_lost = draw.flag();
+            peer.lost = draw.lost();
         }
         self.paths.scramble(draw);
-        // What a path holds is drawn at the cables that it passes.
+        // Of a path the way is drawn, and not what its link holds: that came over cables, whose links are sound when their channels are.
         for at in self.path_links..self.links.len() {
             if self.links[at].attachment.is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
@@ -103,7 +110,20 @@ impl Node {
                 self.scramble_latches(set, draw, host);
             }
         }
-        self.scramble_trees(draw);
+        self.scramble_fabric(draw);
+    }
+
+    /// Draws what is known of paths alone, from `seed`: channels, transits and ends.
+    ///
+    /// May be called at any moment.
+    pub fn scramble_paths(&mut self, seed: u64) {
+        let draw = &mut Draw {
+            rng: Rng::with_seed(seed),
+            common: 0,
+        };
+        if let Some(fabric) = &mut self.fabric {
+            fabric.scramble_paths(draw, &self.peers);
+        }
     }
 
     /// What is tentative in a latch is so at the host: none is drawn over.
@@ -259,8 +279,10 @@ impl Node {
             return;
         };
         let guid = self.peers[peer].guid;
+        let links = self.links.len();
         let set = &mut self.latches[set];
         let is_cabled = set.link.is_some();
+        set.scramble_words(links, draw);
         for slot in 0..set.latches.len() as u8 {
             let latch = &mut set.latches[usize::from(slot)];
             latch.scramble(draw);

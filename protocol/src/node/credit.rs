@@ -44,6 +44,9 @@ impl Node {
         }
         link.outbound.set_grant(granted);
         self.withhold_unresolved(at, peer);
+        if self.is_path(at) {
+            self.rest_paths(peer);
+        }
     }
 
     /// The slots of unresolved exchanges with this very peer stay unused.

@@ -78,6 +78,20 @@ pub(super) struct Fabric {
     unheard: [Option<u32>; BERTHS_MAX],
 }
 
+#[cfg(feature = "arbitrary-state")]
+impl Fabric {
+    pub(super) fn scramble_paths(
+        &mut self,
+        draw: &mut super::arbitrary::Draw,
+        peers: &[crate::peer::Peer],
+    ) {
+        self.channels.scramble(draw.long());
+        for end in &mut self.ends {
+            end.scramble(draw, peers);
+        }
+    }
+}
+
 impl Fabric {
     pub fn new(config: &super::NodeConfig, fabric: &FabricConfig) -> Self {
         Self {
@@ -198,16 +212,21 @@ impl Node {
     /// The port whose link has a berth of [`TreeView`]. `None` where no link has it.
     #[must_use]
     pub fn port_at(&self, berth: u8) -> Option<u16> {
-        let links = &self.fabric.as_ref()?.links;
-        let link = (*links.get(usize::from(berth))?)?;
-        Some(self.links[link].port)
+        self.link_at(berth).map(|link| self.links[link].port)
     }
 
-    /// Draws what trees know; see [`Trees::scramble`].
+    /// The link that has a berth.
+    pub(super) fn link_at(&self, berth: u8) -> Option<usize> {
+        let links = &self.fabric.as_ref()?.links;
+        *links.get(usize::from(berth))?
+    }
+
+    /// Draws what is known of trees and of paths; see [`Trees::scramble`].
     #[cfg(feature = "arbitrary-state")]
-    pub(super) fn scramble_trees(&mut self, draw: &mut super::arbitrary::Draw) {
+    pub(super) fn scramble_fabric(&mut self, draw: &mut super::arbitrary::Draw) {
         if let Some(fabric) = &mut self.fabric {
             fabric.trees.scramble(draw.long());
+            fabric.scramble_paths(draw, &self.peers);
             for unheard in &mut fabric.unheard {
                 *unheard = draw.flag().then(|| draw.sequence());
             }

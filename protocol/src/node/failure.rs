@@ -72,6 +72,7 @@ impl Node {
             reason,
             open,
         });
+        self.rest_paths(attachment.peer);
         self.unmoor(at, host);
         let progressed = self.links[at].has_progressed();
         self.lay_path(at, CloseReason::Failed, progressed);

@@ -133,6 +133,7 @@ impl Node {
         self.attach(at, peer, hello, source, host);
         self.enter_epoch(at, peer);
         self.peers[peer].links_up += 1;
+        self.rest_paths(peer);
         self.recall(peer);
         let refused = self.links[at].wiring.is_up();
         self.refusal_over(at, refused, host);
@@ -173,7 +174,8 @@ impl Node {
             .iter_mut()
             .filter(|set| set.owner.is_some_and(|(owner, _)| owner == peer))
             .for_each(|set| set.clear());
-        self.peers[peer].reincarnate(incarnation);
+        let everything = self.everything();
+        self.peers[peer].reincarnate(incarnation, everything);
         self.recall(peer);
         while let Some(transaction) = self.peers[peer].unresolved.pop_front(&self.transactions) {
             let link = self.settle_slot(transaction);

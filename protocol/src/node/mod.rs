@@ -18,7 +18,8 @@
 //! | `fabric` | notes about trees, and the trees of the node |
 //! | `far` | exchanges with nodes beyond the neighbours, over paths |
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
-//! | `tables` | finding and replacing peers and latches |
+//! | `tables` | finding and replacing peers |
+//! | `memory` | latches: finding them, making room for others, and what is lost with them |
 //! | `hash` | what tells two nodes apart, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
@@ -32,6 +33,7 @@ mod failure;
 mod far;
 mod greet;
 mod hash;
+mod memory;
 mod path;
 mod receive;
 mod refuse;
@@ -58,7 +60,7 @@ use crate::{
     Host, Moment, Name, Reply,
     clock::Clock,
     event::DownReason,
-    latch::LatchSet,
+    latch::{LatchSet, Lost},
     link::Link,
     names::{Answer, Names},
     peer::Peer,
@@ -72,8 +74,9 @@ const SETS_PER_LINK: usize = 2;
 /// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
 const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
 
-/// Most exchanges whose names are kept when nobody waits for them any more.
-const NAMES_MAX: usize = 64;
+/// Most exchanges whose names are kept when nobody waits for them any more: more than may be in doubt at once with one node that has a cable to this one, where
+/// paths take over from the cable (64 slots by default, and 8 for each path).
+const NAMES_MAX: usize = 128;
 
 /// What a node is told about itself.
 #[derive(Debug, Clone, Copy)]
@@ -190,8 +193,8 @@ pub struct Node {
     takes: u64,
     /// A link made a round trip since the caller was last quiet.
     round_trips: bool,
-    /// A peer had to make room in the table for another.
-    peers_lost: bool,
+    /// What was lost with peers that had to make room in the table for others.
+    peers_lost: Lost,
     /// Frames of ports without a link.
     frames_without_link: u64,
     /// Counts what is said and heard in epochs and what is executed, and is never behind what was heard.
@@ -237,7 +240,7 @@ impl Node {
             names: Names::new(names_max(&config), message_bytes_max),
             takes: 0,
             round_trips: false,
-            peers_lost: false,
+            peers_lost: Lost::default(),
             frames_without_link: 0,
             clock: Clock::default(),
             durable: 0,

@@ -490,7 +490,12 @@ impl Node {
                 self.settle(at, peer, relay.question, host);
                 Source::Latch
             }
-            None if self.peers_lost => Source::Ending(Ending::Forgotten),
+            None if self
+                .peers_lost
+                .covers(relay.question.verdict.port, relay.question.verdict.epoch) =>
+            {
+                Source::Ending(Ending::Forgotten)
+            }
             // This life of it was never met. If it is no invention, the two will meet.
             _ => Source::Ending(Ending::NoPath),
         }

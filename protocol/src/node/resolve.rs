@@ -150,7 +150,7 @@ impl Node {
     ) {
         let Question { verdict, commit } = question;
         let reply_bytes_max = self.message_bytes_max(peer);
-        let Some(set) = self.remembered_set(peer, verdict.port) else {
+        let Some(set) = self.remembered_set(at, peer, verdict) else {
             return;
         };
         let Self {
@@ -166,7 +166,7 @@ impl Node {
         let Some(latch) = set.latches.get_mut(usize::from(verdict.slot)) else {
             return;
         };
-        if !commit && latch.never_saw(verdict.sequence) {
+        if !commit && latch.never_saw(&verdict) {
             if latch.standing == Standing::Tentative {
                 // Its initiator does not know of it any more, or it would not have used the slot again.
                 let id = latch.id(guid, verdict.port, verdict.slot);
@@ -176,17 +176,21 @@ impl Node {
             latch.sequence = verdict.sequence;
             latch.epoch = verdict.epoch;
             latch.standing = Standing::NeverSeen;
-        } else if latch.is_of(&verdict) && latch.standing == Standing::Tentative {
-            let id = latch.id(guid, verdict.port, verdict.slot);
-            if commit {
-                reply.begin(reply_bytes_max, clock.execute());
-                let execution = host.execute(&id, set.bytes(verdict.slot), reply);
-                set.commit(verdict.slot, reply, true, execution);
-                links[at].counters.executed += 1;
-            } else {
-                latch.standing = Standing::Undone;
-                host.reverse(&id, set.bytes(verdict.slot));
+            set.note_asked(verdict.slot);
+        } else if latch.is_of(&verdict) {
+            if latch.standing == Standing::Tentative {
+                let id = latch.id(guid, verdict.port, verdict.slot);
+                if commit {
+                    reply.begin(reply_bytes_max, clock.execute());
+                    let execution = host.execute(&id, set.bytes(verdict.slot), reply);
+                    set.commit(verdict.slot, reply, true, execution);
+                    links[at].counters.executed += 1;
+                } else {
+                    latch.standing = Standing::Undone;
+                    host.reverse(&id, set.bytes(verdict.slot));
+                }
             }
+            set.note_asked(verdict.slot);
         }
     }
 
@@ -199,9 +203,10 @@ impl Node {
                 Standing::Undone => (Ending::Undone, 0),
                 Standing::Committed { .. } => (Ending::Committed, 0),
                 Standing::Refused(refusal) => (Ending::Refused, refusal.to_byte()),
-                Standing::Virgin | Standing::Forgotten | Standing::Tentative => {
-                    (Ending::Forgotten, 0)
-                }
+                Standing::Virgin
+                | Standing::Forgotten
+                | Standing::ForgottenUntil
+                | Standing::Tentative => (Ending::Forgotten, 0),
             },
             _ => (Ending::Forgotten, 0),
         };

@@ -1,7 +1,12 @@
 //! The responder's half of an exchange.
 
 use super::Node;
-use crate::{Host, Mode, event::DownReason, latch::Standing, wire::record::Header};
+use crate::{
+    Host, Mode,
+    event::DownReason,
+    latch::{Standing, Use},
+    wire::record::Header,
+};
 
 impl Node {
     /// Message 1: execute this (1PC) or keep this (2PC).
@@ -51,13 +56,13 @@ impl Node {
         // that disagree, for whatever reason, find together. Then a slot serves one exchange at a time, and a tentative one
         // is settled before its slot is used anew.
         if latch.standing == Standing::Tentative
-            || latch.used_in_epoch && sequence != latch.sequence.wrapping_add(1)
+            || latch.used != Use::Unused && sequence != latch.sequence.wrapping_add(1)
         {
             return Err(DownReason::Violation);
         }
         latch.sequence = sequence;
         latch.epoch = link.epoch;
-        latch.used_in_epoch = true;
+        latch.used = Use::Used;
         latch.answer_due = true;
         let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
         match host.admit(&id, mode, payload) {

@@ -1,10 +1,10 @@
-//! Finding links, peers and latches, and making room for new ones.
+//! Finding links and peers, and making room for new ones.
 
 use core::ops::Range;
 
 use super::{
-    Node, PEERS_PER_LINK, SETS_PER_LINK,
-    far::{PATH_PORTS, PATH_WINDOW_RECORDS, SETS_PER_PATH},
+    Node, PEERS_PER_LINK,
+    far::{PATH_PORTS, PATH_WINDOW_RECORDS},
 };
 use crate::{
     Host, Name,
@@ -36,14 +36,6 @@ impl Node {
     #[inline]
     pub(super) fn peer_of(&self, guid: u64) -> Option<usize> {
         self.peers.iter().position(|peer| peer.guid == guid)
-    }
-
-    /// The latches of a port of a peer.
-    #[inline]
-    pub(super) fn set_of(&self, peer: usize, port: u16) -> Option<usize> {
-        self.latches
-            .iter()
-            .position(|set| set.owner == Some((peer, port)))
     }
 
     /// Takes the peer at the other end of `link` into the table. `None` when the table is full of peers that are cabled or
@@ -148,38 +140,6 @@ impl Node {
         })
     }
 
-    /// Sets that are a link's first. All paths share theirs.
-    fn own_sets(&self, link: usize) -> Range<usize> {
-        match link.checked_sub(self.path_links) {
-            Some(cable) => {
-                let first = self.path_sets() + cable * SETS_PER_LINK;
-                first..first + SETS_PER_LINK
-            }
-            None => 0..self.path_sets(),
-        }
-    }
-
-    /// Sets of all paths, which come first.
-    const fn path_sets(&self) -> usize {
-        self.path_links * SETS_PER_PATH
-    }
-
-    /// Forgets what is known of a peer that leaves the table, for the sake of whoever is met on `link`.
-    fn forget_peer_at(&mut self, at: usize, link: usize) {
-        // Whoever is met from now on may have been known before.
-        self.peers_lost = true;
-        let loser = self.peers[at].guid;
-        for set in &mut self.latches {
-            if set.owner.is_some_and(|(owner, _)| owner == at) {
-                set.clear();
-            }
-        }
-        self.void_agreements(link, |guid| guid == Some(loser));
-        for relays in &mut self.relays {
-            relays.forget_peer(at);
-        }
-    }
-
     /// Binds the link to the peer's port that said `hello`, together with the latches of that port.
     pub(super) fn attach(
         &mut self,
@@ -194,15 +154,8 @@ impl Node {
             // A port has one cable: the one where it was before is gone.
             self.fail(other, DownReason::PeerMoved, host);
         }
-        let set = known.unwrap_or_else(|| {
-            let set = self.make_room(link);
-            self.take_set(set, peer, hello.port);
-            set
-        });
-        self.takes += 1;
-        self.latches[set].taken_at = self.takes;
-        self.latches[set].link = Some(link);
-        self.latches[set].distrust(self.links[link].epoch);
+        let set = known.unwrap_or_else(|| self.make_room(link, peer, hello.port));
+        self.bind_set(set, link);
         let mac = source.unwrap_or(BROADCAST);
         // What a path has room for is the same all along it.
         let window_records_max = if self.is_path(link) {
@@ -219,70 +172,5 @@ impl Node {
             granted: hello.grant,
             window_records: hello.window_records.min(window_records_max),
         });
-    }
-
-    /// Undoes [`Self::attach`]. The latches stay.
-    pub(super) fn detach(&mut self, link: usize) {
-        let Some(attachment) = self.links[link].attachment.take() else {
-            return;
-        };
-        let set = &mut self.latches[attachment.set];
-        set.link = None;
-        for latch in &mut set.latches {
-            latch.used_in_epoch = false;
-            latch.answer_due = false;
-        }
-    }
-
-    /// The latches of a port of a peer, which need not be cabled. `None` when they had to make room for others, or
-    /// there is no room for them now: then nothing is known of the port.
-    pub(super) fn remembered_set(&mut self, peer: usize, port: u16) -> Option<usize> {
-        if let Some(set) = self.set_of(peer, port) {
-            return Some(set);
-        }
-        if self.peers[peer].latches_lost {
-            return None;
-        }
-        let is_path = port >= PATH_PORTS;
-        let set = (0..self.latches.len()).find(|&set| {
-            (set < self.path_sets()) == is_path && self.latches[set].owner.is_none()
-        })?;
-        self.take_set(set, peer, port);
-        Some(set)
-    }
-
-    /// Gives a free set of latches to a port of a peer.
-    fn take_set(&mut self, set: usize, peer: usize, port: u16) {
-        self.takes += 1;
-        let latches = &mut self.latches[set];
-        latches.clear();
-        latches.owner = Some((peer, port));
-        latches.taken_at = self.takes;
-        if self.peers[peer].latches_lost {
-            latches.lose_memory();
-        }
-    }
-
-    /// A set of latches for whoever is cabled to `link` now: a free one, or else the one that was not used for longest.
-    /// That one is taken from the link's own, so that a stranger who shows up on one cable under many names takes no
-    /// memory from the peers of the others; only when those were carried to other cables it is any.
-    fn make_room(&mut self, link: usize) -> usize {
-        let own = self.own_sets(link);
-        let is_path = self.is_path(link);
-        let unused = self
-            .latches
-            .iter()
-            .enumerate()
-            .filter(|(at, set)| set.link.is_none() && (*at < self.path_sets()) == is_path);
-        let order =
-            |(at, set): &(usize, &LatchSet)| (set.owner.is_some(), !own.contains(at), set.taken_at);
-        // There are more sets than links, of cables and of paths, so one is unused.
-        let at = unused.min_by_key(order).map_or(own.start, |(at, _)| at);
-        if let Some((loser, _)) = self.latches[at].owner {
-            self.peers[loser].latches_lost = true;
-            let loser = self.peers[loser].guid;
-            self.void_agreements(link, |guid| guid == Some(loser));
-        }
-        at
     }
 }

@@ -4,7 +4,7 @@
 //! is passed on for neighbours; notes about trees and channels; frames of paths; new exchanges; the commits and reflections that found no record among all these to ride on; and if none of that, the
 //! ball when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
 
-use super::{LinkState, Mode, Node, resolve};
+use super::{LinkState, Mode, Node, PATH_PORTS, resolve};
 use crate::{
     latch::{LatchSet, Standing},
     link::{Attachment, Link, Part, Verdict, ball::Ball, handshake::Hello, outbound::Progress},
@@ -215,9 +215,35 @@ impl Node {
                 link.outbound.sent(part.slot, record_sequence);
             }
         }
-        departing.advance();
+        let was = departing.advance();
         link.departing = departing;
+        if let Some((kind, number)) = was {
+            self.note_departed(at, attachment, kind, number);
+        }
         Ok(())
+    }
+
+    /// The last fragment of a message was written.
+    fn note_departed(&mut self, at: usize, attachment: Attachment, kind: Kind, number: u8) {
+        let link = &mut self.links[at];
+        let record = link.feedback.next_sequence().wrapping_sub(1);
+        match kind {
+            Kind::Reflecting | Kind::Committed => {
+                let latches = &mut self.latches[attachment.set].latches;
+                if let Some(latch) = latches.get_mut(usize::from(number)) {
+                    latch.answer_due = false;
+                    latch.said_in = record;
+                }
+            }
+            Kind::Resolved => {
+                if let Some(verdict) = link.telling.take()
+                    && let Some(set) = self.set_of(attachment.peer, verdict.port)
+                {
+                    self.latches[set].note_told(&verdict, at, record);
+                }
+            }
+            _ => {}
+        }
     }
 
     #[inline]
@@ -242,7 +268,6 @@ impl Node {
                 return Err(Blocked);
             }
             link.answers.pop_front();
-            latch.answer_due = false;
             let sequence = latch.sequence;
             let refusal;
             let (kind, payload) = match latch.standing {
@@ -263,7 +288,11 @@ impl Node {
                 | Standing::Undone
                 | Standing::NeverSeen
                 | Standing::Virgin
-                | Standing::Forgotten => continue,
+                | Standing::Forgotten
+                | Standing::ForgottenUntil => {
+                    latch.answer_due = false;
+                    continue;
+                }
             };
             if bytes > FRAME_PAYLOAD_BYTES_MAX {
                 link.departing
@@ -271,6 +300,9 @@ impl Node {
                 self.write_departing(at, attachment, writer)?;
                 continue;
             }
+            latch.answer_due = false;
+            // The peer hears all records of the message or none.
+            latch.said_in = link.feedback.next_sequence();
             let rider = take_reflection(link, set);
             let payload = payload.unwrap_or_else(|| set.bytes(number));
             let part = Part {
@@ -297,13 +329,10 @@ impl Node {
             }
             let set = self.set_of(attachment.peer, verdict.port);
             let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
-            self.links[at].departing.load(
-                Kind::Resolved,
-                verdict.slot,
-                verdict.sequence,
-                &head,
-                reply,
-            );
+            let link = &mut self.links[at];
+            link.telling = (verdict.port >= PATH_PORTS).then_some(verdict);
+            link.departing
+                .load(Kind::Resolved, verdict.slot, verdict.sequence, &head, reply);
             self.write_departing(at, attachment, writer)?;
         }
         Ok(())

@@ -11,7 +11,7 @@
 //!  flags of an item: 1 hangs (0: lost, and then the others and the hops are 0), 2 "you are my parent", 4 "and I do not know the root's name"
 //! ```
 //!
-//! 6 to 8 are [notes about channels](crate::channel::note). Numbers are little-endian. A note needs no acknowledgement: in an epoch it arrives once and in order, or the link fails, and then
+//! 6 to 8 and 14 are [notes about channels](crate::channel::note). Numbers are little-endian. A note needs no acknowledgement: in an epoch it arrives once and in order, or the link fails, and then
 //! both ends forget what the other one said. Decoding is exact: what no node writes is refused.
 
 use core::fmt;

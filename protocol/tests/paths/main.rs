@@ -3,7 +3,10 @@
 
 mod cuts;
 mod far;
+#[cfg(feature = "arbitrary-state")]
+mod from_anywhere;
 mod hostile;
+mod memory;
 #[path = "../rack/mod.rs"]
 mod rack;
 mod room;

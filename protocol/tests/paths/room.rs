@@ -150,6 +150,42 @@ fn a_table_of_peers_is_no_bound_on_whom_a_node_may_ask() {
     rack.assert_at_rest();
 }
 
+/// All room to pass on is taken by paths that nobody uses: whoever asks for one gets it within a few paces, and not only when those are given back by themselves.
+#[test]
+fn room_that_nobody_uses_is_asked_back() {
+    // 0 and 5 are reached over 1 and 2; 2 has room for one path.
+    let cables = [(0, 1), (1, 2), (2, 3), (2, 4), (1, 5)];
+    for (first, then) in [((0, 3), (4, 3)), ((3, 0), (5, 4)), ((4, 3), (0, 3))] {
+        let mut rack = rack_of(6, &cables, |at| {
+            with_room(4, if at == 2 { 1 } else { 4 })(at)
+        });
+        rack.ask(first.0, first.1, Mode::TwoPhase, b"first", 1);
+        rack.settle();
+        rack.ask(then.0, then.1, Mode::TwoPhase, b"then", 2);
+        rack.settle();
+        assert_eq!(rack.times(then.1, b"then"), 0);
+        rack.run(5);
+        assert_eq!(rack.times(then.1, b"then"), 1, "{first:?} {then:?}");
+        // One that is used is not given back.
+        rack.ask(first.0, first.1, Mode::TwoPhase, b"waits", 3);
+        for round in 0..8u8 {
+            rack.ask(
+                then.0,
+                then.1,
+                Mode::OnePhase,
+                &[round],
+                4 + u64::from(round),
+            );
+            rack.run(1);
+        }
+        assert_eq!(rack.times(first.1, b"waits"), 0, "{first:?} {then:?}");
+        rack.run(6);
+        assert_eq!(rack.times(first.1, b"waits"), 1, "{first:?} {then:?}");
+        rack.idle();
+        rack.assert_at_rest();
+    }
+}
+
 /// More nodes ask one than it has ends: those who wait are served when others are idle.
 #[test]
 fn one_end_is_asked_by_many() {

@@ -195,10 +195,7 @@ fn deeds(rng: &mut Rng, faults: Faults) -> Vec<Deed> {
             Fault::Late | Fault::Duplicate | Fault::Unclear | Fault::Refuse
         )
     };
-    let classes: Vec<Fault> = faults
-        .classes()
-        .filter(|fault| !of_envelopes(fault))
-        .collect();
+    let classes: Vec<Fault> = faults.iter().filter(|fault| !of_envelopes(fault)).collect();
     if classes.is_empty() {
         return Vec::new();
     }

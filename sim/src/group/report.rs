@@ -2,46 +2,16 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::{
     options::Options,
     witness::{Entry, Violation},
 };
-
-macro_rules! report {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a run did, or several together.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-        pub struct Report {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl Report {
-            /// Every figure with its name.
-            pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),*].into_iter()
-            }
-
-            /// Adds what another run did. Of what is named `most` the greater one counts.
-            pub fn add(&mut self, other: &Self) {
-                $(
-                    self.$name = if stringify!($name).contains("most") {
-                        self.$name.max(other.$name)
-                    } else {
-                        self.$name + other.$name
-                    };
-                )*
-            }
-        }
-    };
-}
+use crate::report::report;
 
 report! {
+    sum:
     /// Stays that began.
     stays,
-    /// Most members of a view.
-    members_most,
     /// Multicasts taken in.
     asked,
     /// Multicasts refused for want of room.
@@ -78,6 +48,10 @@ report! {
     halted,
     /// Cables that were cut.
     cut,
+    ;
+    most:
+    /// Most members of a view.
+    members_most,
     /// Round trips from the last fault until everything had come to its end; the most of several runs.
     round_trips_most,
 }

@@ -1,38 +1,28 @@
 //! Runs that leave nothing to a seed: every case of a list.
 
-use std::{fmt, ops::ControlFlow, ops::Range, str::FromStr};
+use std::ops::{ControlFlow, Range};
 
 use super::{
     failure::MeshFailure, figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace,
     world::MeshWorld,
 };
-use crate::{options::UnknownName, seeds::on_every_core, shape::Shape};
+use crate::{named::named, seeds::on_every_core, shape::Shape};
 
 /// Round trips in a pace. No repair waits for one, but to see that what is silent is dead takes some.
 const PACE_RT: u32 = 20;
 
-/// Which list of cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exhaustive {
-    /// Each of the 63 ways in which the cables of a triangle can fail together, at every moment that matters.
-    Three,
-    /// Each cable and each node of a 4×4 grid, alone and in pairs.
-    Sixteen,
+named! {
+    "list of cases":
+    /// Which list of cases.
+    Exhaustive {
+        /// Each of the 63 ways in which the cables of a triangle can fail together, at every moment that matters.
+        Three = "three",
+        /// Each cable and each node of a 4×4 grid, alone and in pairs.
+        Sixteen = "sixteen",
+    }
 }
 
 impl Exhaustive {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Three, Self::Sixteen];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Three => "three",
-            Self::Sixteen => "sixteen",
-        }
-    }
-
     /// How many cases there are.
     #[must_use]
     pub fn cases(self) -> u64 {
@@ -114,24 +104,4 @@ pub fn run_cases(
         |failure| failure.seed,
         progress,
     )
-}
-
-impl FromStr for Exhaustive {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|list| list.as_str() == text)
-            .ok_or_else(|| {
-                let names = Self::ALL.map(Self::as_str).to_vec();
-                UnknownName::new("list of cases", text.to_owned(), names)
-            })
-    }
-}
-
-impl fmt::Display for Exhaustive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }

@@ -1,10 +1,8 @@
 //! What may be chosen about a run; the seed decides the rest.
 
-use std::{fmt, str::FromStr};
-
 use super::{mutant::MeshMutant, time::ROUND_TRIP_UNITS};
 use crate::{
-    options::UnknownName,
+    named::{Set, named},
     shape::{Form, VALENCE},
 };
 
@@ -93,154 +91,35 @@ impl Default for MeshOptions {
     }
 }
 
-/// A class of faults of a mesh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FaultClass {
-    /// A cable is cut in both directions, and both ports notice.
-    Cut,
-    /// A cable is cut in both directions, and at most one port notices.
-    Silent,
-    /// A cable loses everything in one direction, noticed at either port or not.
-    OneWay,
-    /// A cable is cut and whole again before many round trips have passed.
-    Flap,
-    /// A node is off for a while, and has forgotten everything when it starts again.
-    Crash,
-    /// A node stands still for a while; nothing is lost.
-    Stall,
-    /// A cable loses some of its frames for a while.
-    Loss,
-    /// All cables between some of the nodes and the others are cut.
-    Partition,
-}
-
-impl FaultClass {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Cut,
-        Self::Silent,
-        Self::OneWay,
-        Self::Flap,
-        Self::Crash,
-        Self::Stall,
-        Self::Loss,
-        Self::Partition,
-    ];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cut => "cut",
-            Self::Silent => "silent",
-            Self::OneWay => "one-way",
-            Self::Flap => "flap",
-            Self::Crash => "crash",
-            Self::Stall => "stall",
-            Self::Loss => "loss",
-            Self::Partition => "partition",
-        }
+named! {
+    "class of faults of a mesh":
+    /// A class of faults of a mesh.
+    FaultClass {
+        /// A cable is cut in both directions, and both ports notice.
+        Cut = "cut",
+        /// A cable is cut in both directions, and at most one port notices.
+        Silent = "silent",
+        /// A cable loses everything in one direction, noticed at either port or not.
+        OneWay = "one-way",
+        /// A cable is cut and whole again before many round trips have passed.
+        Flap = "flap",
+        /// A node is off for a while, and has forgotten everything when it starts again.
+        Crash = "crash",
+        /// A node stands still for a while; nothing is lost.
+        Stall = "stall",
+        /// A cable loses some of its frames for a while.
+        Loss = "loss",
+        /// All cables between some of the nodes and the others are cut.
+        Partition = "partition",
     }
 }
 
 /// A set of classes of faults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MeshFaults(u16);
-
-impl MeshFaults {
-    /// None of them.
-    pub const NONE: Self = Self(0);
-    /// All of them.
-    pub const ALL: Self = Self((1 << FaultClass::ALL.len()) - 1);
-
-    /// These.
-    #[must_use]
-    pub const fn of(classes: &[FaultClass]) -> Self {
-        let mut set = 0;
-        let mut at = 0;
-        while at < classes.len() {
-            set |= 1 << classes[at] as u8;
-            at += 1;
-        }
-        Self(set)
-    }
-
-    /// Whether a class is one of them.
-    #[must_use]
-    pub const fn has(self, class: FaultClass) -> bool {
-        self.0 & 1 << class as u8 != 0
-    }
-
-    /// Those that are.
-    pub fn iter(self) -> impl Iterator<Item = FaultClass> {
-        let all = FaultClass::ALL.into_iter();
-        all.filter(move |class| self.has(*class))
-    }
-}
-
-impl FromStr for MeshFaults {
-    type Err = UnknownName;
-
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        match text {
-            "none" => return Ok(Self::NONE),
-            "all" => return Ok(Self::ALL),
-            _ => {}
-        }
-        let mut set = Self::NONE;
-        for word in text.split(',').map(str::trim) {
-            let mut classes = FaultClass::ALL.into_iter();
-            let class = classes
-                .find(|class| class.as_str() == word)
-                .ok_or_else(|| {
-                    let names = FaultClass::ALL.iter().map(|class| class.as_str());
-                    UnknownName::new(
-                        "class of faults of a mesh",
-                        word.to_owned(),
-                        names.chain(["none", "all"]).collect(),
-                    )
-                })?;
-            set.0 |= 1 << class as u8;
-        }
-        Ok(set)
-    }
-}
-
-impl fmt::Display for MeshFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NONE => f.write_str("none"),
-            Self::ALL => f.write_str("all"),
-            set => {
-                let names: Vec<_> = set.iter().map(FaultClass::as_str).collect();
-                f.write_str(&names.join(","))
-            }
-        }
-    }
-}
+pub type MeshFaults = Set<FaultClass>;
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
-
-    #[test]
-    fn a_set_of_faults_reads_as_it_was_written() {
-        for set in [
-            MeshFaults::NONE,
-            MeshFaults::ALL,
-            MeshFaults::of(&[FaultClass::OneWay, FaultClass::Crash]),
-        ] {
-            assert_eq!(set.to_string().parse(), Ok(set));
-        }
-        let error = "cut,melt".parse::<MeshFaults>().unwrap_err().to_string();
-        assert!(
-            error.contains("`melt`") && error.contains("one-way"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn a_command_says_what_was_chosen() {

@@ -386,7 +386,7 @@ fn what_was_undone_leaves_no_trace() {
     let receiver = nodes.attach("b");
     let mut queue = receiver.receive_queue("queue", 1 << 20).unwrap();
     let (mut asked, mut undone) = (0, 0);
-    for round in 0..12 {
+    for round in 0..8 {
         let device = nodes.attach("a");
         // Deep enough for the pipe of requests to hold all.
         let mut verbs = device.verbs_with_depth(4096).unwrap();
@@ -403,7 +403,8 @@ fn what_was_undone_leaves_no_trace() {
         let mut names = Vec::new();
         let mut expected = Vec::new();
         let mut completions = vec![Completion::default(); 64];
-        let pause = Duration::from_millis(100);
+        // Nothing comes over a cable any more; what came is told soon, on a machine that stands still now and then too.
+        let pause = Duration::from_millis(400);
         while let Ok(taken @ 1..) = verbs.poll_deadline(&mut completions, Instant::now() + pause) {
             for completion in &completions[..taken] {
                 let number = 40 * round + completion.user_data;

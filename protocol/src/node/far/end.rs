@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Host,
-    channel::{Ends, note::CloseReason},
+    channel::{Ends, Spot, note::CloseReason},
     event::DownReason,
 };
 
@@ -16,6 +16,13 @@ impl Node {
     pub(super) fn path_to(&self, guid: u64) -> Option<usize> {
         let fabric = self.fabric.as_ref()?;
         fabric.ends.iter().position(|end| end.far == guid)
+    }
+
+    /// Whether the path of a link was asked for here.
+    pub(super) fn opened(&self, at: usize) -> bool {
+        let fabric = self.fabric.as_ref();
+        let spot = fabric.and_then(|fabric| fabric.channels.spot_of(at as u16));
+        spot.is_some_and(Spot::is_own)
     }
 
     /// Whether the path of a link leads to this node, as far as was asked for.
@@ -28,7 +35,10 @@ impl Node {
     /// A path is there: its link has a carrier.
     pub(super) fn raise_path(&mut self, at: usize) {
         self.paths.hear(at);
+        // Later than any end of a path here ever was in, so that what is lost of those before is not of this one.
+        let epoch = self.latest_path_epoch().wrapping_add(1);
         let link = &mut self.links[at];
+        link.epoch = epoch;
         link.state = LinkState::Init;
         // Nothing is lost on a path, so what is said once in a handshake is heard, and a path has room for the handshakes of one pace.
         link.handshake.tick();
@@ -57,6 +67,21 @@ impl Node {
         };
         self.end_path(at, reason, why, host);
         self.seek_paths(host);
+    }
+
+    /// A cable to a peer, or a path, came up or failed. While a cable leads there no exchange begins on a path: one way is enough, and the room
+    /// that the path takes on its way is others'. What is open on it goes on.
+    pub(in crate::node) fn rest_paths(&mut self, peer: usize) {
+        let mut cables = self.links[self.path_links..].iter();
+        let has_cable = cables.any(|link| link.attachment.is_some_and(|at| at.peer == peer));
+        for at in 0..self.path_links {
+            let link = &mut self.links[at];
+            if let Some(attachment) = link.attachment.filter(|at| at.peer == peer) {
+                let granted = if has_cable { 0 } else { attachment.granted };
+                link.outbound.set_grant(granted);
+                self.withhold_unresolved(at, peer);
+            }
+        }
     }
 
     /// The link failed over which these paths led.

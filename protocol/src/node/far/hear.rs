@@ -40,6 +40,11 @@ impl Node {
                     self.raise_path(usize::from(end));
                 }
             }
+            ChannelNote::Wanted(number) => {
+                if let Some(end) = channels.on_wanted(berth, number).map_err(lies)? {
+                    fabric.ends[usize::from(end)].wanted = true;
+                }
+            }
             ChannelNote::Close {
                 channel,
                 why,

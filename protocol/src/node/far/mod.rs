@@ -49,14 +49,35 @@ pub(super) const PASS_BYTES_MAX: usize = PASS_HEAD_BYTES + FRAME_RECORDS_MAX * R
 pub(super) struct End {
     /// The node at the other end; 0 for none.
     far: u64,
-    /// Whether the path was asked for here.
-    opener: bool,
     /// Paces since it was asked for, until the link is up; then those since an exchange was last under way.
     paces: u32,
     /// Exchanges that had ended at the last pace.
     ended: u64,
     /// The pace at which it had its last path.
     freed: u64,
+    /// Somebody on the way has no room for others as long as the path is there.
+    wanted: bool,
+}
+
+#[cfg(feature = "arbitrary-state")]
+impl End {
+    pub(super) fn scramble(
+        &mut self,
+        draw: &mut super::arbitrary::Draw,
+        peers: &[crate::peer::Peer],
+    ) {
+        if draw.flag() {
+            return;
+        }
+        let peer = draw.below(peers.len() as u32 + 1) as usize;
+        *self = Self {
+            far: peers.get(peer).map_or(0, |peer| peer.guid),
+            paces: draw.below(60),
+            ended: draw.long(),
+            freed: draw.long(),
+            wanted: draw.flag(),
+        };
+    }
 }
 
 impl Node {

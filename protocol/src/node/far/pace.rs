@@ -18,11 +18,18 @@ impl Node {
         };
         fabric.paces += 1;
         // Both ends have given a path up by then.
-        fabric.channels.on_tick(silent_paces_max.saturating_mul(2));
+        let unsound = fabric.channels.on_pace(silent_paces_max.saturating_mul(2));
+        self.end_paths(unsound.ends, host);
+        for berth in unsound.berths.iter() {
+            if let Some(at) = self.link_at(berth) {
+                self.fail(at, DownReason::Violation, host);
+            }
+        }
         for peer in &mut self.peers {
             peer.path_held = false;
         }
         for at in 0..self.path_links {
+            self.mend_end(at, host);
             self.pace_path(at, host);
         }
         self.stir(host);
@@ -35,6 +42,29 @@ impl Node {
                 peer.paths_in_vain = peer.paths_in_vain.saturating_add(1);
             }
         }
+    }
+
+    /// An end has a channel while it has a path, and its link leads where the path does. Where registers hold anything else the path is over.
+    fn mend_end(&mut self, at: usize, host: &mut impl Host) {
+        let Some(fabric) = &self.fabric else {
+            return;
+        };
+        let far = fabric.ends[at].far;
+        let has_channel = fabric.channels.spot_of(at as u16).is_some();
+        let link = &self.links[at];
+        let peer = link
+            .attachment
+            .map(|attachment| self.peers[attachment.peer].guid);
+        let is_down = link.state == LinkState::Down;
+        if (far != 0) == has_channel && (far != 0 || is_down) && peer.is_none_or(|peer| peer == far)
+        {
+            return;
+        }
+        if let Some(fabric) = &mut self.fabric {
+            // Laid down whether or not it knows of a path: an end that leads to nobody is laid down already.
+            fabric.ends[at].far = peer.unwrap_or(u64::MAX);
+        }
+        self.end_path(at, DownReason::PathBroken, CloseReason::Broken, host);
     }
 
     fn pace_path(&mut self, at: usize, host: &mut impl Host) {
@@ -59,34 +89,35 @@ impl Node {
             return;
         }
         let ended = link.counters.exchanges_ended();
-        end.paces = if idle && end.ended == ended {
-            end.paces.saturating_add(1)
+        if idle && end.ended == ended {
+            end.paces = end.paces.saturating_add(1);
         } else {
-            0
-        };
+            end.paces = 0;
+            end.wanted = false;
+        }
         end.ended = ended;
         link.silent_paces += 1;
         link.ball_due |= !link.sent_since_tick;
         link.sent_since_tick = false;
-        let idle_paces_max = if self.has_cable_to_far_end(at) {
+        let Some(end) = self.fabric.as_ref().map(|fabric| fabric.ends[at]) else {
+            return;
+        };
+        let idle_paces_max = if end.wanted || self.has_cable_to_far_end(at) {
             SPARE_PACES
         } else {
             IDLE_PACES
         };
-        let Some(end) = self.fabric.as_ref().map(|fabric| fabric.ends[at]) else {
-            return;
-        };
         if self.links[at].silent_paces >= silent_paces_max {
             self.end_path(at, DownReason::PeerSilent, CloseReason::Failed, host);
-        } else if end.opener && end.paces >= idle_paces_max {
+        } else if end.paces >= idle_paces_max && self.opened(at) {
             self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
         }
     }
 
-    /// Whether nothing is under way on a path that is up, and nothing waits for it.
+    /// Whether nothing is under way on a path that is up, and nothing waits for it. What waits for a node to which a cable leads waits for the cable.
     fn is_path_idle(&self, at: usize) -> bool {
         let link = &self.links[at];
-        let waits = |peer: usize| self.peers[peer].waits();
+        let waits = |peer: usize| self.peers[peer].waits() && !self.has_cable_to_far_end(at);
         !link.is_open()
             && !link.owes()
             && !link

@@ -19,10 +19,11 @@ impl Node {
     pub fn paths(&self) -> impl Iterator<Item = PathView<'_>> {
         let ends = self.fabric.iter().flat_map(|fabric| &fabric.ends);
         ends.zip(&self.links)
-            .filter(|(end, _)| end.far != 0)
-            .map(|(end, link)| PathView {
+            .enumerate()
+            .filter(|(_, (end, _))| end.far != 0)
+            .map(|(at, (end, link))| PathView {
                 far: end.far,
-                opener: end.opener,
+                opener: self.opened(at),
                 link: self.view(link),
             })
     }

@@ -87,7 +87,6 @@ impl Node {
         if fabric.channels.open(end, berth, target, origin, HOPS_MAX) {
             fabric.ends[usize::from(end)] = End {
                 far: target,
-                opener: true,
                 ..End::default()
             };
         }
@@ -171,9 +170,13 @@ impl Node {
             return;
         }
         let asked = self.fabric.iter().flat_map(|fabric| &fabric.ends);
-        let own = asked.zip(&self.links).position(|(end, link)| {
-            (end.far, end.opener) == (origin, true) && link.state != LinkState::Up
-        });
+        let own = asked
+            .zip(&self.links)
+            .enumerate()
+            .find(|(at, (end, link))| {
+                end.far == origin && link.state != LinkState::Up && self.opened(*at)
+            })
+            .map(|(at, _)| at);
         if let Some(at) = own {
             self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
         }

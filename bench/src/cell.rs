@@ -1,0 +1,16 @@
+//! What stands in the cells of tables, for people at a terminal and on the page.
+
+/// A figure with so many digits behind the point; a dash where there is none.
+pub fn figure(figure: Option<f64>, digits: usize) -> String {
+    figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.digits$}"))
+}
+
+/// Whether a goal was met, at a terminal.
+pub const fn met(met: bool) -> &'static str {
+    if met { "met" } else { "NOT MET" }
+}
+
+/// Whether a goal was met, on the page.
+pub const fn met_on_page(met: bool) -> &'static str {
+    if met { "met" } else { "**missed**" }
+}
