@@ -58,7 +58,7 @@ fn documented() -> Config {
         fabric: FabricConfig {
             enabled: true,
             roots_max: 1024,
-            paths: 0,
+            paths: 16,
             transits: 64,
         },
         journal: JournalConfig {

@@ -29,8 +29,7 @@ pub struct FabricConfig {
     pub enabled: bool,
     /// Most nodes that each lane knows, this one included, 2 to 16,384. Each takes 150 bytes, and 25 for each link. Default 1,024.
     pub roots_max: u16,
-    /// Paths to nodes beyond the neighbours that each lane may have at once, whoever asked for them, 0 to 64. Each takes up to 160 KiB, as it is used. Default
-    /// 0: while a node that has forgotten may be told of one that lives, paths are for those who ask for them.
+    /// Paths to nodes beyond the neighbours that each lane may have at once, whoever asked for them, 0 to 64. Each takes up to 160 KiB, as it is used. Default 16.
     pub paths: u16,
     /// Paths of others that may lead through each lane at once, 0 to 1,024. Each takes 6 KiB. Default 64.
     pub transits: u16,
@@ -59,7 +58,7 @@ impl Default for FabricConfig {
         Self {
             enabled: true,
             roots_max: 1024,
-            paths: 0,
+            paths: 16,
             transits: 64,
         }
     }

@@ -21,12 +21,7 @@ const CABLES: [&str; 4] = ["ab", "bc", "cd", "da"];
 /// One corner, not started.
 fn corner(dir: &Path, at: usize) -> Node {
     let cables = [CABLES[at], CABLES[(at + 3) % 4]];
-    let mut node = Node::new(
-        dir,
-        CORNERS[at],
-        &cables,
-        "[[lane]]\n[[lane]]\n[fabric]\npaths = 16\n",
-    );
+    let mut node = Node::new(dir, CORNERS[at], &cables, "[[lane]]\n[[lane]]\n");
     node.config.port[1].lane = 1;
     node
 }

@@ -214,7 +214,7 @@ impl Place {
         let base = directory.join(format!("n{at}"));
         let mut text = format!(
             "[node]\nname = \"n{at}\"\nruntime_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n\
-             [dataplane]\nidle = \"adaptive\"\nhuge_pages = \"never\"\n[fabric]\npaths = 16\n",
+             [dataplane]\nidle = \"adaptive\"\nhuge_pages = \"never\"\n",
             base.display()
         );
         for (cable, (near, far)) in CABLES.into_iter().enumerate() {
