@@ -165,6 +165,27 @@ pub struct InterfaceStatus {
     pub features: Option<Vec<String>>,
 }
 
+impl InterfaceStatus {
+    /// That of an interface that does not exist, or has not been seen.
+    #[must_use]
+    pub fn absent(port: &str, interface: &str) -> Self {
+        Self {
+            port: port.to_owned(),
+            interface: interface.to_owned(),
+            index: None,
+            admin_up: false,
+            carrier: false,
+            mtu_bytes: 0,
+            brought_up: false,
+            address: None,
+            driver: None,
+            programs: Vec::new(),
+            channels: None,
+            features: None,
+        }
+    }
+}
+
 /// An XDP program on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpProgram {

@@ -14,6 +14,7 @@ pub mod event;
 pub mod guid;
 pub mod hex64;
 pub mod name;
+pub mod outdated;
 pub mod refusal;
 pub mod request;
 pub mod rule;

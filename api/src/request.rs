@@ -148,6 +148,10 @@ pub enum Request {
         believes: HeldBrief,
         /// Digest of the draft.
         digest: Hex64,
+        /// Ports that are closed and opened again although nothing else is configured for them, by their names: `af_xdp` and `cable` ports, whose
+        /// devices may have changed or come.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reopen: Vec<String>,
     },
 }
 

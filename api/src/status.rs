@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{agreement::HeldBrief, guid::Guid, refusal::LinkRefusal, request::PipeKind};
+use crate::{
+    agreement::{HeldBrief, PortFacts},
+    guid::Guid,
+    refusal::LinkRefusal,
+    request::PipeKind,
+};
 
 /// Counters that carry their cause in their name, for example `pipe_full`. A cause with zero is listed too.
 pub type Causes = BTreeMap<String, u64>;
@@ -197,9 +202,12 @@ pub struct PortStatus {
     pub kind: String,
     /// Network interface, where there is one.
     pub interface: Option<String>,
-    /// Why the port has no device any more, and what to do; absent while it has.
+    /// Why the port has no device, and what to do; absent while it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
+    /// What its interface was when it was opened; absent for a port that has none, or no device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<PortFacts>,
     /// The lane that owns it.
     pub lane: u32,
     /// Whether it has a carrier and is enabled.

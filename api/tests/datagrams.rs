@@ -96,7 +96,8 @@ fn requests() -> impl Strategy<Value = Request> {
         Just(Request::Agreement),
         any::<u64>().prop_map(|from_bytes| Request::AgreedText { from_bytes }),
         (any::<u64>(), text).prop_map(|(from_bytes, text)| Request::Draft { from_bytes, text }),
-        any::<[u64; 5]>().prop_map(|[epoch, digest, incarnation, believed, held]| {
+        (any::<[u64; 5]>(), text).prop_map(|(numbers, port)| {
+            let [epoch, digest, incarnation, believed, held] = numbers;
             Request::Offer {
                 epoch,
                 believes: HeldBrief {
@@ -105,6 +106,7 @@ fn requests() -> impl Strategy<Value = Request> {
                     digest: Hex64(held),
                 },
                 digest: Hex64(digest),
+                reopen: vec![port],
             }
         }),
         Just(Request::Status),

@@ -24,6 +24,8 @@ pub struct Interface {
     pub mtu_bytes: u32,
     /// Receive queues that it was made with; a driver may use fewer.
     pub rx_queues: u32,
+    /// Its hardware address, for example `02:00:00:00:00:01`; `None` where the kernel does not tell.
+    pub address: Option<String>,
     /// The kind of a virtual interface, for example `veth`; `None` for hardware.
     pub kind: Option<String>,
 }
@@ -77,12 +79,19 @@ fn describe(message: &LinkMessage) -> Interface {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => interface.mtu_bytes = *mtu,
+            LinkAttribute::Address(bytes) => interface.address = Some(in_hex(bytes)),
             LinkAttribute::NumRxQueues(queues) => interface.rx_queues = *queues,
             LinkAttribute::LinkInfo(info) => interface.kind = info.iter().find_map(kind_name),
             _ => {}
         }
     }
     interface
+}
+
+/// Bytes as `ip link` shows them.
+fn in_hex(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
 }
 
 fn kind_name(info: &LinkInfo) -> Option<String> {
@@ -106,5 +115,6 @@ mod tests {
             .expect("every namespace has lo");
         assert_eq!(loopback.index, 1);
         assert!(loopback.mtu_bytes >= 1280);
+        assert_eq!(loopback.address.as_deref(), Some("00:00:00:00:00:00"));
     }
 }

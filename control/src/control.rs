@@ -24,8 +24,9 @@ use crate::{
     answers::{self, Knowledge},
     channel::Incoming,
     daemon::{Daemon, DaemonAt},
+    healing::{self, Around},
     http::{self, Pages},
-    interfaces::{self, Interfaces},
+    interfaces::{self, Followed, Interfaces},
     metrics::OwnMetrics,
 };
 
@@ -101,7 +102,7 @@ pub struct Control {
     stop: oneshot::Sender<()>,
     pages: JoinHandle<()>,
     /// Aborted when control ends.
-    _tasks: [Task; 2],
+    _tasks: Vec<Task>,
 }
 
 /// A task that ends with its owner.
@@ -145,13 +146,13 @@ impl Control {
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
         let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
         let (listeners, other_listeners) = mpsc::channel(1);
-        let (bring_up, brings_up) = watch::channel(config.control.bring_up);
+        let (followed, follows) = watch::channel(Followed::by(config));
         let agreement = file.map(|file| {
             let between = Between {
                 file: file.to_owned(),
                 socket: config.socket_path(),
             };
-            let keys = Own::new(config.control.clone(), listeners, bring_up);
+            let keys = Own::new(config.control.clone(), listeners, followed);
             Agreement::keep(between, keys, daemon.neighbours(), own.clone())
         });
         let knowledge = Knowledge {
@@ -159,7 +160,7 @@ impl Control {
             started: Instant::now(),
             neighbours: daemon.neighbours(),
             interfaces: interfaces.clone(),
-            look_again,
+            look_again: look_again.clone(),
             agreement: agreement.clone(),
         };
         let (stop, stopped) = oneshot::channel();
@@ -172,12 +173,24 @@ impl Control {
             // A dropped sender means the same.
             let _ = stopped.await;
         });
-        let tasks = [
+        let mut tasks = vec![
             Task(tokio::spawn(answers::serve(incoming, knowledge))),
             Task(tokio::spawn(interfaces::watch(
-                table, brings_up, asked, own,
+                table,
+                follows,
+                asked,
+                own.clone(),
             ))),
         ];
+        if let Some(agreement) = agreement.clone() {
+            let around = Around {
+                daemon: daemon.clone(),
+                agreement,
+                interfaces: interfaces.clone(),
+                look_again,
+            };
+            tasks.push(Task(tokio::spawn(healing::heal(around, own))));
+        }
         info!(
             metrics = %metrics_address,
             socket = %config.control_socket_path().display(),

@@ -4,6 +4,7 @@
 //! - [`interfaces`] sets the network interfaces of AF_XDP ports up and watches them;
 //! - [`daemon`] keeps a connection to `covalentd`, follows its events and fetches its status;
 //! - [`agreement`] has one configuration in force in both processes;
+//! - [`healing`] has ports opened again that are not what their interfaces are any more;
 //! - [`neighbours`] is the table that both fill;
 //! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`;
 //! - [`answers`] speaks to the CLI on `control.sock`.
@@ -16,6 +17,7 @@ pub mod answers;
 pub mod channel;
 pub mod control;
 pub mod daemon;
+pub mod healing;
 pub mod http;
 pub mod interfaces;
 pub mod logging;

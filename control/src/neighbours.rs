@@ -20,6 +20,10 @@ pub struct Neighbours {
     links: BTreeMap<String, LinkBrief>,
     /// Ports of which an event told since the daemon was last asked for its status.
     told: BTreeSet<String>,
+    /// Ports that have no device.
+    absent: BTreeSet<String>,
+    /// How often one was heard to have none.
+    port_losses: u64,
 }
 
 impl Neighbours {
@@ -41,6 +45,12 @@ impl Neighbours {
         self.daemon
     }
 
+    /// How often this daemon was heard to have no device for a port any more, or not yet.
+    #[must_use]
+    pub const fn port_losses(&self) -> u64 {
+        self.port_losses
+    }
+
     /// The daemon is asked for its status now.
     pub fn asked(&mut self) {
         self.told.clear();
@@ -57,9 +67,14 @@ impl Neighbours {
             };
             self.links.insert(link.port.clone(), link);
         }
+        let ports = status.ports.iter().filter(|port| port.absent.is_some());
+        let absent = ports.map(|port| port.name.clone()).collect();
+        let before = std::mem::replace(&mut self.absent, absent);
+        // The event of it may have been missed.
+        self.port_losses += u64::from(!self.absent.is_subset(&before));
     }
 
-    /// Takes over what an event says. Those that are not about links change nothing.
+    /// Takes over what an event says. Those that are not about links or devices of ports change nothing.
     pub fn apply(&mut self, event: &Event) {
         match &event.kind {
             EventKind::LinkUp {
@@ -83,11 +98,16 @@ impl Neighbours {
                 link.last_failure = Some(reason.clone());
                 link.changed_realtime_ns = Some(event.realtime_ns);
             }
+            EventKind::PortAbsent { port, .. } => {
+                self.absent.insert(port.clone());
+                self.port_losses += 1;
+            }
+            EventKind::PortOpened { port } => {
+                self.absent.remove(port);
+            }
             EventKind::LinkRefused { .. }
             | EventKind::LinkRefusalOver { .. }
             | EventKind::Carrier { .. }
-            | EventKind::PortAbsent { .. }
-            | EventKind::PortOpened { .. }
             | EventKind::NodeReachable { .. }
             | EventKind::NodeUnreachable { .. }
             | EventKind::FabricProblem { .. }

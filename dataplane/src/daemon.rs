@@ -8,7 +8,7 @@ use std::{
 };
 
 use covalent_api::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, PortConfig, PortKind},
     guid::Guid,
 };
 use covalent_pipe::seqpacket::Listener;
@@ -26,7 +26,7 @@ use crate::{
         new_port::{self, NewPort},
     },
     mailbox::Mailbox,
-    port::{self, LaneMemory, PortError},
+    port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
     privilege::{self, PrivilegeError, Privileges},
     server::{
         Agreements, Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX,
@@ -190,7 +190,11 @@ impl Daemon {
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
         let listener = listen(&config)?;
-        let (ports, port_table) = open_ports(&config)?;
+        let OpenPorts {
+            lanes: ports,
+            table: port_table,
+            absent,
+        } = open_ports(&config)?;
         let text = config.to_toml()?;
         let held = Held {
             incarnation: identity.incarnation,
@@ -226,6 +230,7 @@ impl Daemon {
             agreements,
             memory,
             ports: port_table,
+            absent,
             durable_regions,
             carriers,
             journals,
@@ -395,8 +400,18 @@ fn listen(config: &Config) -> Result<Listener, StartError> {
     Ok(listener)
 }
 
-/// Opens every port, sorted by lane, and joins the lanes. Their numbers are in the order of the file.
-fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartError> {
+/// The ports of the start.
+struct OpenPorts {
+    lanes: Vec<Vec<NewPort>>,
+    table: PortTable,
+    /// Numbers of those that have no device yet, with the reasons.
+    absent: Vec<(u16, String)>,
+}
+
+/// Opens every port, sorted by lane, and joins the lanes. Their numbers are in the order of the file. One whose interface does not exist has a pulled
+/// cable in its place; whatever else is in the way of one keeps the node from starting.
+fn open_ports(config: &Config) -> Result<OpenPorts, StartError> {
+    let mut absent = Vec::new();
     let mut table = PortTable::default();
     let mut numbers = Vec::with_capacity(config.port.len());
     for port in &config.port {
@@ -410,7 +425,11 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
             .zip(&config.port)
             .filter(|(_, port)| port.lane == lane)
         {
-            let port = port::open(port_config, &config.dataplane, &config.link, &mut memory)?;
+            let opened = port::open(port_config, &config.dataplane, &config.link, &mut memory);
+            let port = or_absent(port_config, opened)?;
+            if let Some(reason) = port.absent() {
+                absent.push((number, reason.to_owned()));
+            }
             table.opened(number, &*port);
             ports.push(NewPort::new(number, port_config, port));
         }
@@ -418,7 +437,28 @@ fn open_ports(config: &Config) -> Result<(Vec<Vec<NewPort>>, PortTable), StartEr
     if config.fabric.enabled {
         new_port::join(&mut lanes)?;
     }
-    Ok((lanes, table))
+    Ok(OpenPorts {
+        lanes,
+        table,
+        absent,
+    })
+}
+
+/// What was opened, or a pulled cable if it waits for its interface.
+fn or_absent(
+    config: &PortConfig,
+    opened: Result<Box<dyn Port>, PortError>,
+) -> Result<Box<dyn Port>, PortError> {
+    match (opened, &config.kind) {
+        (Err(PortError::NoInterface { interface, .. }), PortKind::AfXdp { .. }) => {
+            let reason = format!(
+                "there is no interface `{interface}` in this network namespace: covalent-control has the port opened when it appears; \
+                 `ip link` shows those that exist"
+            );
+            Ok(Box::new(AbsentPort::instead_of(config, &reason)))
+        }
+        (opened, _) => opened,
+    }
 }
 
 fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {

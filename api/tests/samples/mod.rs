@@ -105,6 +105,14 @@ pub fn status() -> NodeStatus {
         ports: vec![PortStatus {
             number: 0,
             absent: None,
+            facts: Some(covalent_api::agreement::PortFacts {
+                index: 4,
+                address: "02:00:00:00:00:01".into(),
+                mtu_bytes: 1500,
+                queues: 2,
+                all_queues: true,
+                program_id: 77,
+            }),
             name: "p0".into(),
             kind: "af_xdp".into(),
             interface: Some("eth1".into()),

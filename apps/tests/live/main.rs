@@ -18,5 +18,6 @@ mod noise;
 mod process;
 mod rack;
 mod registers;
+#[path = "../../../dataplane/tests/daemon/seeds.rs"]
 mod seeds;
 mod soak;

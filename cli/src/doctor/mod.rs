@@ -46,11 +46,13 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     };
     findings.extend(of_machine(&machine, config.as_ref()));
     if let Some(config) = &config {
-        findings.extend(of_config(&machine, &Named::gather(config)?, config));
+        let named = Named::gather(config)?;
+        findings.extend(of_config(&machine, &named, config));
         // Whether somebody answers there is told by the check of the socket.
         if let Ok(status) =
             Client::connect(&config.socket_path()).and_then(|mut client| client.status())
         {
+            findings.extend(port_checks::running(&named, &status));
             findings.extend(link_checks::links(&status));
         }
     }

@@ -1,6 +1,11 @@
 //! Checks of what the configuration names: interfaces, sockets, group. Each a function of the facts alone.
 
-use covalent_api::config::{Config, CopyMode, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode};
+use covalent_api::{
+    config::{Config, CopyMode, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode},
+    control::{InterfaceStatus, XdpProgram},
+    outdated::outdated,
+    status::{NodeStatus, PortStatus},
+};
 
 use super::{
     driver,
@@ -26,10 +31,10 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
     };
     let name = &named.interface;
     let Some(found) = &named.found else {
-        return vec![Finding::failed(
+        return vec![Finding::warning(
             format!("port {}: interface", named.port),
             format!("there is no interface `{name}` in this network namespace"),
-            "`ip link` lists those that exist; covalentd waits for none",
+            "the node starts without it, and covalent-control has the port opened when it appears; `ip link` lists those that exist",
         )];
     };
     let mut findings = vec![
@@ -132,6 +137,47 @@ fn occupied(named: &NamedInterface, held: &HeldProgram) -> Finding {
     )
 }
 
+/// Whether the ports of a node that runs are what their interfaces are.
+pub fn running(named: &Named, status: &NodeStatus) -> Vec<Finding> {
+    let ports = status.ports.iter();
+    ports
+        .filter_map(|port| {
+            let interface = named.interfaces.iter().find(|it| it.port == port.name);
+            opened(port, interface)
+        })
+        .collect()
+}
+
+fn opened(port: &PortStatus, named: Option<&NamedInterface>) -> Option<Finding> {
+    const MENDS: &str = "covalent-control has it opened again as soon as that can be done: see that it runs, and what it logs";
+    let check = format!("port {}: opened", port.name);
+    if let Some(reason) = &port.absent {
+        return Some(Finding::failed(check, format!("not: {reason}"), MENDS));
+    }
+    let (facts, named) = (port.facts.as_ref()?, named?);
+    let found = named.found.as_ref()?;
+    let programs = named.programs.iter().map(|held| XdpProgram {
+        mode: String::new(),
+        id: held.program.id,
+    });
+    // Of the queues that an interface has the kernel tells here only with how many it was made.
+    let now = InterfaceStatus {
+        index: Some(found.index),
+        mtu_bytes: found.mtu_bytes,
+        address: found.address.clone(),
+        programs: programs.collect(),
+        ..InterfaceStatus::absent(&named.port, &named.interface)
+    };
+    Some(match outdated(facts, &now) {
+        None => Finding::fine(check, format!("on {} as it is now", named.interface)),
+        Some(why) => Finding::warning(
+            check,
+            format!("on {} as it was: {why}", named.interface),
+            MENDS,
+        ),
+    })
+}
+
 /// What a veth cannot do.
 fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Option<Finding> {
     if named.driver.as_deref() != Some("veth") {
@@ -195,6 +241,7 @@ pub fn group(config: &Config, named: &Named) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use covalent_api::agreement::PortFacts;
     use covalent_ebpf::{AttachPoint, AttachedProgram};
 
     use super::{
@@ -226,7 +273,63 @@ mod tests {
         };
         let findings = port(&samples::af_xdp_config(), &gone);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].level == Level::Failed && findings[0].found.contains("eth1"));
+        assert!(findings[0].level == Level::Warning && findings[0].found.contains("eth1"));
+    }
+
+    #[test]
+    fn a_port_that_is_not_what_its_interface_is_is_told_with_the_reason() {
+        let port = |facts: bool, absent: Option<&str>| PortStatus {
+            name: "p0".into(),
+            kind: "af_xdp".into(),
+            absent: absent.map(Into::into),
+            facts: facts.then(|| PortFacts {
+                index: 2,
+                address: "02:00:00:00:00:01".into(),
+                mtu_bytes: 1500,
+                queues: 2,
+                all_queues: true,
+                program_id: 42,
+            }),
+            ..crate::status::sample_port()
+        };
+        let named = |change: &dyn Fn(&mut Interface)| {
+            let mut named = NamedInterface {
+                programs: vec![HeldProgram {
+                    program: AttachedProgram {
+                        id: 42,
+                        name: None,
+                        at: AttachPoint::Native,
+                        link_ids: Vec::new(),
+                    },
+                    holders: Vec::new(),
+                }],
+                ..samples::interface()
+            };
+            change(named.found.as_mut().expect("found"));
+            named
+        };
+        let told = |port: &PortStatus, named: &NamedInterface| {
+            opened(port, Some(named)).expect("there is something to tell")
+        };
+        let same = named(&|_| {});
+        assert_eq!(told(&port(true, None), &same).level, Level::Fine);
+        let another = told(&port(true, None), &named(&|it| it.index = 5));
+        assert_eq!(another.level, Level::Warning);
+        assert!(another.found.contains("index 2 then, 5 now"), "{another:?}");
+        let mtu = told(&port(true, None), &named(&|it| it.mtu_bytes = 1400));
+        assert!(mtu.found.contains("1500 and is 1400"), "{mtu:?}");
+        let mut bare = named(&|_| {});
+        bare.programs.clear();
+        let gone = told(&port(true, None), &bare);
+        assert!(gone.found.contains("id 42"), "{gone:?}");
+        assert!(gone.cure.contains("covalent-control"));
+        let absent = told(&port(false, Some("it was removed")), &same);
+        assert!(
+            absent.level == Level::Failed && absent.found.contains("it was removed"),
+            "{absent:?}"
+        );
+        // A cable has no interface.
+        assert_eq!(opened(&port(false, None), None), None);
     }
 
     #[test]

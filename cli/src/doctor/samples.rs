@@ -40,6 +40,7 @@ pub fn interface() -> NamedInterface {
             up: true,
             mtu_bytes: 1500,
             rx_queues: 2,
+            address: Some("02:00:00:00:00:01".into()),
             kind: None,
         }),
         driver: Some("ice".into()),

@@ -17,6 +17,12 @@ use crate::{
     output::{self, Theme},
 };
 
+/// A port of a node, for tests.
+#[cfg(test)]
+pub fn sample_port() -> covalent_api::status::PortStatus {
+    render::tests::sample().ports.remove(0)
+}
+
 /// Where the daemon listens whose configuration is not at hand.
 const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 

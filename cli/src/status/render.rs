@@ -485,6 +485,7 @@ pub(super) mod tests {
             ports: vec![PortStatus {
                 number: 0,
                 absent: None,
+                facts: None,
                 name: "p0".into(),
                 kind: "af_xdp".into(),
                 interface: Some("eth1".into()),

@@ -11,13 +11,13 @@ use covalent_protocol::agreement::{
     offerer::{Input, Note, Output, Why},
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, sleep},
 };
 use tracing::{error, info, warn};
 
 use super::{
-    Agreed, Between, Reloaded, Wish,
+    Agreed, Between, Reloaded, Reopened, Reopening, Told, Wish,
     draft::{self, Draft, Source},
     held,
     own::{Own, Ready},
@@ -29,12 +29,15 @@ pub(super) struct Keeper {
     between: Between,
     own: Own,
     wished: mpsc::Receiver<Wish>,
-    table: watch::Sender<Agreed>,
+    told: Told,
     metrics: OwnMetrics,
     offerer: Offerer,
     /// What is agreed on, as text.
     agreed: Option<Draft>,
+    /// What could not be reinstated, as text: [`Offerer::owed`].
+    owed: Option<Draft>,
     wish: Option<Wished>,
+    reopening: Option<Reopening>,
     /// What the last verdict said stands in the way.
     objections: Vec<Objection>,
     /// Who is affected by what it took.
@@ -44,7 +47,7 @@ pub(super) struct Keeper {
 
 /// A reload under way.
 struct Wished {
-    who: Wish,
+    who: oneshot::Sender<Reloaded>,
     draft: Draft,
     source: Source,
     changed: Vec<KeyChange>,
@@ -59,18 +62,20 @@ impl Keeper {
         between: Between,
         own: Own,
         wished: mpsc::Receiver<Wish>,
-        table: watch::Sender<Agreed>,
+        told: Told,
         metrics: OwnMetrics,
     ) -> Self {
         Self {
             between,
             own,
             wished,
-            table,
+            told,
             metrics,
             offerer: Offerer::default(),
             agreed: None,
+            owed: None,
             wish: None,
+            reopening: None,
             objections: Vec::new(),
             beware: Vec::new(),
             complaint: String::new(),
@@ -117,19 +122,28 @@ impl Keeper {
         loop {
             tokio::select! {
                 result = &mut work => return Ok(result),
-                wish = self.wished.recv() => {
-                    let wish = wish.ok_or(Ending)?;
-                    // A file that is wrong is wrong without a daemon too.
-                    let problems = match draft::read(&self.between.file) {
-                        Err(problems) => problems,
-                        Ok(_) => vec![format!(
-                            "no covalentd answers at {}: the file is right, and is what covalentd reads when it starts",
-                            self.between.socket.display()
-                        )],
-                    };
-                    self.refuse(wish, problems);
-                }
+                wish = self.wished.recv() => self.answer_alone(wish.ok_or(Ending)?),
             }
+        }
+    }
+
+    /// Tells what can be told while there is no daemon.
+    fn answer_alone(&self, wish: Wish) {
+        match wish {
+            Wish::Reload(who) => {
+                // A file that is wrong is wrong without a daemon too.
+                let problems = match draft::read(&self.between.file) {
+                    Err(problems) => problems,
+                    Ok(_) => vec![format!(
+                        "no covalentd answers at {}: the file is right, and is what covalentd reads when it starts",
+                        self.between.socket.display()
+                    )],
+                };
+                self.refuse(who, problems);
+            }
+            // Whoever no longer waits is nobody to tell.
+            Wish::Reopen(reopening) => drop(reopening.who.send(Reopened::NotNow)),
+            Wish::Appeared(who) => drop(who.send(false)),
         }
     }
 
@@ -165,12 +179,30 @@ impl Keeper {
                 heard = talk.listen() => heard?,
                 wish = self.wished.recv() => {
                     let Some(wish) = wish else { return Ok(Ending) };
-                    if let Some(wants) = self.begin(wish).await {
-                        self.exchange(talk, Input::Wished { wants }).await?;
-                    }
+                    self.fulfil(talk, wish).await?;
                 }
             }
         }
+    }
+
+    async fn fulfil(&mut self, talk: &mut Talk, wish: Wish) -> Result<(), TalkError> {
+        match wish {
+            Wish::Reload(who) => {
+                if let Some(wants) = self.begin(who).await {
+                    self.exchange(talk, Input::Wished { wants }).await?;
+                }
+            }
+            Wish::Reopen(reopening) if self.offerer.agreed() == Some(reopening.under) => {
+                self.reopening = Some(reopening);
+                self.exchange(talk, Input::Reopen).await?;
+            }
+            Wish::Reopen(reopening) => drop(reopening.who.send(Reopened::NotNow)),
+            Wish::Appeared(who) => {
+                self.exchange(talk, Input::Appeared).await?;
+                let _ = who.send(true);
+            }
+        }
+        Ok(())
     }
 
     fn hear(&mut self, input: Input) -> Vec<Output> {
@@ -185,14 +217,14 @@ impl Keeper {
             is_shared: self.offerer.is_agreed(),
         };
         self.metrics.agreed(&agreed);
-        self.table.send_replace(agreed);
+        self.told.table.send_replace(agreed);
     }
 
     /// Reads the file, and makes ready what control itself does of it. `None`: it was refused.
-    async fn begin(&mut self, who: Wish) -> Option<u64> {
+    async fn begin(&mut self, who: oneshot::Sender<Reloaded>) -> Option<u64> {
         let problems = match draft::read(&self.between.file) {
             Err(problems) => problems,
-            Ok((draft, source)) => match self.own.prepare(&draft.config.control).await {
+            Ok((draft, source)) => match self.own.prepare(&draft.config).await {
                 Ok(ready) => {
                     let now = self.agreed.as_ref().map(|agreed| &agreed.config);
                     let wants = draft.digest;
@@ -212,7 +244,8 @@ impl Keeper {
         None
     }
 
-    fn refuse(&self, who: Wish, problems: Vec<String>) {
+    fn refuse(&self, who: oneshot::Sender<Reloaded>, problems: Vec<String>) {
+        self.told.ended.send_modify(|count| *count += 1);
         self.metrics.agreement("refused");
         for problem in &problems {
             warn!("the file is not in force, and nothing has changed: {problem}");
@@ -253,14 +286,18 @@ impl Keeper {
     async fn offer(&mut self, talk: &mut Talk, offer: &Offer) -> Result<VerdictBrief, TalkError> {
         self.show();
         let wished = self.wish.as_ref().map(|wish| &wish.draft);
-        let draft = [wished, self.agreed.as_ref()]
+        let reopen = match (self.offerer.unanswered(), &self.reopening) {
+            (Some((_, Why::Reopen)), Some(reopening)) => reopening.ports.clone(),
+            _ => Vec::new(),
+        };
+        let draft = [wished, self.agreed.as_ref(), self.owed.as_ref()]
             .into_iter()
             .flatten()
             .find(|draft| draft.digest == offer.wants);
         match draft {
             Some(draft) => {
                 let text = draft.text.clone();
-                talk.offer(offer, &text).await
+                talk.offer(offer, &text, reopen).await
             }
             None => Err(TalkError::Unexpected("an offer of a text that is gone")),
         }
@@ -272,7 +309,13 @@ impl Keeper {
                 self.metrics.agreement("adopted");
                 info!(epoch = held.epoch, "control holds what the dataplane holds");
                 self.take_text(talk, &held).await?;
+                self.owed = None;
                 self.refuse_wish("somebody else agreed with the dataplane meanwhile");
+                self.reopened(Reopened::NotNow);
+            }
+            Note::Taken(held, Why::Reopen) => {
+                self.metrics.agreement("reopened");
+                self.reopened(Reopened::Taken { epoch: held.epoch });
             }
             Note::Taken(held, Why::Reload) => self.taken(talk, &held).await?,
             Note::Taken(held, Why::Reinstate) => {
@@ -281,26 +324,39 @@ impl Keeper {
                     epoch = held.epoch,
                     "the dataplane holds again what was agreed on"
                 );
+                let owed = self.owed.take();
+                if let Some(owed) = owed.filter(|owed| owed.digest == held.digest) {
+                    self.own.adopt(&owed.config).await;
+                    self.agreed = Some(owed);
+                }
                 self.warn_of_another_file();
             }
             Note::Refused(refusal, Why::Reload) => self.refused(refusal),
+            Note::Refused(refusal, Why::Reopen) => self.not_reopened(refusal),
             Note::Refused(refusal, Why::Reinstate) => {
                 self.metrics.agreement("refused");
                 let objections = std::mem::take(&mut self.objections);
                 error!(
                     ?refusal,
                     ?objections,
-                    "what was agreed on cannot be put in force again; the dataplane runs on its file"
+                    "what was agreed on cannot be put in force again; the dataplane runs on its file, and it is tried again when an interface appears"
                 );
                 if let Some(held) = self.offerer.agreed().filter(|_| self.offerer.is_agreed()) {
+                    let is_owed = |draft: &Draft| Some(draft.digest) == self.offerer.owed();
+                    if self.agreed.as_ref().is_some_and(is_owed) {
+                        self.owed = self.agreed.take();
+                    }
                     self.take_text(talk, &held).await?;
+                    if let Some(owed) = &self.owed {
+                        self.own.follow_too(&owed.config.port);
+                    }
                 }
             }
-            Note::NotTaken(why) => {
-                if why == Why::Reload {
-                    self.refuse_wish("the connection to covalentd broke, and it does not hold the file's configuration");
-                }
+            Note::NotTaken(Why::Reload) => {
+                self.refuse_wish("the connection to covalentd broke, and it does not hold the file's configuration");
             }
+            Note::NotTaken(Why::Reopen) => self.reopened(Reopened::NotNow),
+            Note::NotTaken(Why::Reinstate) => {}
             Note::NoDataplane | Note::Lost => self.note_away(note),
         }
         Ok(())
@@ -311,7 +367,10 @@ impl Keeper {
             Note::Lost => {
                 warn!("the dataplane is lost; what was agreed on is offered to it when it returns")
             }
-            _ => self.refuse_wish("no covalentd answers"),
+            _ => {
+                self.refuse_wish("no covalentd answers");
+                self.reopened(Reopened::NotNow);
+            }
         }
     }
 
@@ -327,7 +386,7 @@ impl Keeper {
         let text = talk.text().await?;
         let draft = Draft::agreed(text).filter(|draft| draft.digest == held.digest);
         let draft = draft.ok_or(TalkError::Unexpected("the question for its text"))?;
-        self.own.adopt(&draft.config.control).await;
+        self.own.adopt(&draft.config).await;
         self.agreed = Some(draft);
         self.warn_of_another_file();
         Ok(())
@@ -357,6 +416,8 @@ impl Keeper {
         let keys: Vec<_> = wish.changed.iter().map(|change| &change.key).collect();
         info!(epoch = held.epoch, changed = ?keys, "the file is in force");
         self.agreed = Some(wish.draft);
+        self.owed = None;
+        self.told.ended.send_modify(|count| *count += 1);
         let _ = wish.who.send(Reloaded::Taken {
             epoch: held.epoch,
             changed: wish.changed,
@@ -382,6 +443,28 @@ impl Keeper {
                 .collect()
         };
         self.refuse(wish.who, problems);
+    }
+
+    /// Tells whoever waits for ports to be opened again.
+    fn reopened(&mut self, reopened: Reopened) {
+        if let Some(reopening) = self.reopening.take() {
+            let _ = reopening.who.send(reopened);
+        }
+    }
+
+    fn not_reopened(&mut self, refusal: Refusal) {
+        let objections = std::mem::take(&mut self.objections);
+        let reopened = match refusal {
+            Refusal::Unready | Refusal::Lane(_) => {
+                self.metrics.agreement("refused");
+                let problems = objections.into_iter().map(|it| it.message);
+                Reopened::Refused {
+                    problems: problems.collect(),
+                }
+            }
+            Refusal::Stale | Refusal::NotLater | Refusal::Busy => Reopened::NotNow,
+        };
+        self.reopened(reopened);
     }
 
     /// Tells whoever waits for a reload that it came to nothing.

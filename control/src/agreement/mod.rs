@@ -1,4 +1,5 @@
-//! What control and the dataplane agree on: adopted when control starts, offered when the file is reloaded, reinstated when the dataplane died.
+//! What control and the dataplane agree on: adopted when control starts, offered when the file is reloaded, reinstated when the dataplane died, offered
+//! anew when ports are to be opened again.
 //!
 //! One task owns a connection of its own to the daemon, for an exchange may take longer than a scrape waits. What it does is decided by
 //! [`covalent_protocol::agreement::Offerer`].
@@ -47,8 +48,41 @@ pub enum Reloaded {
     },
 }
 
-/// Somebody who waits for a reload.
-type Wish = oneshot::Sender<Reloaded>;
+/// What came of the wish to have ports opened again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reopened {
+    /// They were.
+    Taken {
+        /// The epoch that control and every lane hold.
+        epoch: u64,
+    },
+    /// They could not be.
+    Refused {
+        /// Everything that stands in the way.
+        problems: Vec<String>,
+    },
+    /// Nobody was asked, or something else came in between.
+    NotNow,
+}
+
+/// Somebody who waits for something.
+#[derive(Debug)]
+enum Wish {
+    Reload(oneshot::Sender<Reloaded>),
+    Reopen(Reopening),
+    /// Something appeared for which what could not be reinstated may have waited. Told whether the dataplane was there.
+    Appeared(oneshot::Sender<bool>),
+}
+
+/// Ports to be opened again.
+#[derive(Debug)]
+struct Reopening {
+    /// What was in force when they were found to be not well.
+    under: Held,
+    /// Their names.
+    ports: Vec<String>,
+    who: oneshot::Sender<Reopened>,
+}
 
 /// What is agreed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,6 +106,14 @@ impl Agreed {
 pub struct Agreement {
     wishes: mpsc::Sender<Wish>,
     agreed: watch::Receiver<Agreed>,
+    /// How many reloads came to an end.
+    reloads: watch::Receiver<u64>,
+}
+
+/// Where the task tells what becomes of agreements.
+struct Told {
+    table: watch::Sender<Agreed>,
+    ended: watch::Sender<u64>,
 }
 
 /// Where the two sides of an agreement are.
@@ -94,8 +136,14 @@ impl Agreement {
     ) -> Self {
         let (wishes, wished) = mpsc::channel(WISHES_MAX);
         let (table, agreed) = watch::channel(Agreed::default());
-        tokio::spawn(Keeper::new(between, own, wished, table, metrics).run(neighbours));
-        Self { wishes, agreed }
+        let (ended, reloads) = watch::channel(0);
+        let told = Told { table, ended };
+        tokio::spawn(Keeper::new(between, own, wished, told, metrics).run(neighbours));
+        Self {
+            wishes,
+            agreed,
+            reloads,
+        }
     }
 
     /// Has the file read again and put in force, whole or not at all. Waits for the daemon's verdict.
@@ -104,10 +152,42 @@ impl Agreement {
             problems: vec!["control is ending".to_owned()],
         };
         let (wish, told) = oneshot::channel();
-        if self.wishes.send(wish).await.is_err() {
+        if self.wishes.send(Wish::Reload(wish)).await.is_err() {
             return ending();
         }
         told.await.unwrap_or_else(|_| ending())
+    }
+
+    /// Has ports closed and opened again, all of them or none, if what is in force is still what it was when they were found to be not well. Waits for the
+    /// daemon's verdict.
+    pub async fn reopen(&self, under: Held, ports: Vec<String>) -> Reopened {
+        let (who, told) = oneshot::channel();
+        let wish = Reopening { under, ports, who };
+        if self.wishes.send(Wish::Reopen(wish)).await.is_err() {
+            return Reopened::NotNow;
+        }
+        told.await.unwrap_or(Reopened::NotNow)
+    }
+
+    /// Something appeared: what could not be reinstated is offered again. Returns whether there was anybody to offer it to.
+    pub async fn appeared(&self) -> bool {
+        let (who, told) = oneshot::channel();
+        if self.wishes.send(Wish::Appeared(who)).await.is_err() {
+            return false;
+        }
+        told.await.unwrap_or(false)
+    }
+
+    /// What is agreed on, and its changes.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Agreed> {
+        self.agreed.clone()
+    }
+
+    /// How many reloads somebody asked for, whatever came of them.
+    #[must_use]
+    pub fn reloads(&self) -> watch::Receiver<u64> {
+        self.reloads.clone()
     }
 
     /// What is agreed on now.

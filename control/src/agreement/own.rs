@@ -1,47 +1,54 @@
-//! The keys that control itself puts in force: where `/metrics` is served, and whether interfaces are set up.
+//! The keys that control itself puts in force: where `/metrics` is served, which interfaces are followed, and whether they are set up.
 
 use std::{io, net::SocketAddr};
 
-use covalent_api::{agreement::Objection, config::ControlConfig};
+use covalent_api::{
+    agreement::Objection,
+    config::{Config, ControlConfig, PortConfig},
+};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
 };
 use tracing::{info, warn};
 
+use crate::interfaces::Followed;
+
 /// What control does by itself under the configuration in force.
 #[derive(Debug)]
 pub struct Own {
     in_force: ControlConfig,
     pages: mpsc::Sender<TcpListener>,
-    bring_up: watch::Sender<bool>,
+    followed: watch::Sender<Followed>,
 }
 
 /// What is ready to be put in force.
 #[derive(Debug)]
 pub(super) struct Ready {
     wanted: ControlConfig,
+    followed: Followed,
     /// Bound already, so that nothing can fail later.
     listener: Option<TcpListener>,
 }
 
 impl Own {
-    /// `in_force` is in force. `pages` takes another listener for the pages, `bring_up` tells whether interfaces are set up.
+    /// `in_force` is in force. `pages` takes another listener for the pages, `followed` tells which interfaces are of interest.
     #[must_use]
     pub const fn new(
         in_force: ControlConfig,
         pages: mpsc::Sender<TcpListener>,
-        bring_up: watch::Sender<bool>,
+        followed: watch::Sender<Followed>,
     ) -> Self {
         Self {
             in_force,
             pages,
-            bring_up,
+            followed,
         }
     }
 
-    /// Makes ready what `wanted` says. What is in force stays so.
-    pub(super) async fn prepare(&self, wanted: &ControlConfig) -> Result<Ready, Objection> {
+    /// Makes ready what `config` says. What is in force stays so.
+    pub(super) async fn prepare(&self, config: &Config) -> Result<Ready, Objection> {
+        let wanted = &config.control;
         let listener = if wanted.metrics_listen == self.in_force.metrics_listen {
             None
         } else {
@@ -50,6 +57,7 @@ impl Own {
         };
         Ok(Ready {
             wanted: wanted.clone(),
+            followed: Followed::by(config),
             listener,
         })
     }
@@ -61,19 +69,34 @@ impl Own {
             // Closed only when the process is ending.
             let _ = self.pages.send(listener).await;
         }
-        self.bring_up.send_replace(ready.wanted.bring_up);
+        self.followed.send_replace(ready.followed);
         self.in_force = ready.wanted;
     }
 
     /// Takes over what is agreed on, whoever agreed on it. What cannot be had is written down, and what was in force stays.
-    pub(super) async fn adopt(&mut self, wanted: &ControlConfig) {
-        match self.prepare(wanted).await {
+    pub(super) async fn adopt(&mut self, config: &Config) {
+        match self.prepare(config).await {
             Ok(ready) => self.apply(ready).await,
             Err(objection) => {
                 warn!("`{}` stays as it was: {}", objection.key, objection.message);
-                self.bring_up.send_replace(wanted.bring_up);
+                self.followed.send_replace(Followed::by(config));
             }
         }
+    }
+}
+
+impl Own {
+    /// Follows the interfaces of `ports` beside those of the configuration in force, until another one is: somebody waits for them.
+    pub(super) fn follow_too(&self, ports: &[PortConfig]) {
+        self.followed.send_modify(|followed| {
+            let names: Vec<_> = followed
+                .ports
+                .iter()
+                .map(|port| port.name.clone())
+                .collect();
+            let others = ports.iter().filter(|port| !names.contains(&port.name));
+            followed.ports.extend(others.cloned());
+        });
     }
 }
 

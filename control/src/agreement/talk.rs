@@ -118,11 +118,12 @@ impl Talk {
         }
     }
 
-    /// Offers `text`, which is what `offer` wants, and waits for the verdict.
+    /// Offers `text`, which is what `offer` wants, with ports to be opened again, and waits for the verdict.
     pub(super) async fn offer(
         &mut self,
         offer: &Offer,
         text: &str,
+        reopen: Vec<String>,
     ) -> Result<VerdictBrief, TalkError> {
         let mut sent = 0;
         while sent < text.len() {
@@ -140,6 +141,7 @@ impl Talk {
             epoch: offer.epoch,
             believes: brief(&offer.believes),
             digest: Hex64(offer.wants),
+            reopen,
         };
         match self.ask(&request).await? {
             Reply::Verdict(verdict) => Ok(*verdict),

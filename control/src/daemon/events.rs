@@ -106,8 +106,8 @@ impl Events {
                 });
             }
             EventKind::PortAbsent { port, reason } => {
-                self.write(&format!("port {port} is gone: {reason}"), || {
-                    error!(port, reason, "a port is gone");
+                self.write(&format!("port {port} has no device: {reason}"), || {
+                    error!(port, reason, "a port has no device");
                 });
             }
             EventKind::PortOpened { port } => {

@@ -10,10 +10,12 @@
 //! family). Facts are compared, and no event is believed to say all: repeated, lost and late news end alike.
 
 mod driver;
+mod followed;
 mod netlink;
 mod table;
 
 pub use self::{
+    followed::Followed,
     netlink::{Asker, InterfacesError, watch},
     table::{Change, DriverFacts, Interfaces, Seen},
 };

@@ -22,6 +22,7 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use super::{
+    Followed,
     driver::{self, Bell, Ethtool},
     table::{Change, Interfaces, Seen},
 };
@@ -44,22 +45,19 @@ pub enum InterfacesError {
     Closed,
 }
 
-/// Watches the interfaces of `table` for ever, and sets each up when it appears if `bring_up` says so then.
+/// Watches the interfaces that `followed` names, for ever, and sets each up when it appears if that says so then.
 ///
-/// Interfaces are those of the network namespace of the calling thread. Without AF_XDP ports there is nothing to watch and
-/// the call returns. Who sends something through the other end of `asked` hears when all of them were looked at once more.
+/// Interfaces are those of the network namespace of the calling thread. As long as no port has one there is nothing to watch, and no socket. Who sends
+/// something through the other end of `asked` hears when all of them were looked at once more.
 pub async fn watch(
     table: watch::Sender<Interfaces>,
-    bring_up: watch::Receiver<bool>,
+    followed: watch::Receiver<Followed>,
     asked: mpsc::Receiver<Asker>,
     own: OwnMetrics,
 ) {
-    if table.borrow().statuses().is_empty() {
-        return;
-    }
     let mut watcher = Watcher {
         table,
-        bring_up,
+        followed,
         asked,
         own,
         complaint: String::new(),
@@ -67,6 +65,9 @@ pub async fn watch(
     watcher.own.interfaces(&watcher.table.borrow());
     let mut complaint = String::new();
     loop {
+        if watcher.await_interfaces().await.is_none() {
+            return;
+        }
         let problem = watcher.follow().await.to_string();
         if problem != complaint {
             error!("interfaces are not watched: {problem}");
@@ -81,7 +82,7 @@ pub type Asker = oneshot::Sender<()>;
 
 struct Watcher {
     table: watch::Sender<Interfaces>,
-    bring_up: watch::Receiver<bool>,
+    followed: watch::Receiver<Followed>,
     asked: mpsc::Receiver<Asker>,
     own: OwnMetrics,
     /// Why drivers are not asked, as it was told last.
@@ -100,9 +101,50 @@ enum News {
     Link(Option<NetlinkPayload<RouteNetlinkMessage>>),
     Driver(Bell),
     Asked(Asker),
+    /// Another configuration is in force.
+    Followed,
 }
 
 impl Watcher {
+    /// Until there is an interface to follow. `None`: nobody can ask for one any more.
+    async fn await_interfaces(&mut self) -> Option<()> {
+        while self.table.borrow().statuses().is_empty() {
+            tokio::select! {
+                changed = self.followed.changed() => {
+                    changed.ok()?;
+                    self.take_over();
+                }
+                asker = self.asked.recv() => {
+                    // Nothing is to be looked at.
+                    let _ = asker?.send(());
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Follows what the configuration in force says.
+    fn take_over(&mut self) {
+        let followed = self.followed.borrow_and_update();
+        self.table
+            .send_if_modified(|table| table.take_over(&followed.ports));
+        drop(followed);
+        self.own.interfaces(&self.table.borrow());
+    }
+
+    /// Says which of those that are followed are not there.
+    fn warn_of_absent(&self, is_news: impl Fn(&InterfaceStatus) -> bool) {
+        let table = self.table.borrow();
+        let absent = table.statuses().iter();
+        for entry in absent.filter(|entry| entry.index.is_none() && is_news(entry)) {
+            warn!(
+                port = entry.port,
+                interface = entry.interface,
+                "the interface does not exist (yet); waiting for it"
+            );
+        }
+    }
+
     /// Until the socket fails. Returns why.
     async fn follow(&mut self) -> InterfacesError {
         match self.try_follow().await {
@@ -118,24 +160,13 @@ impl Watcher {
         let drivers = self.open_ethtool().await;
         let mut kernel = Kernel { links, drivers };
         self.list(&mut kernel).await?;
-        for entry in self
-            .table
-            .borrow()
-            .statuses()
-            .iter()
-            .filter(|entry| entry.index.is_none())
-        {
-            warn!(
-                port = entry.port,
-                interface = entry.interface,
-                "the interface does not exist (yet); waiting for it"
-            );
-        }
+        self.warn_of_absent(|_| true);
         loop {
             let news = tokio::select! {
                 message = news.next() => News::Link(message.map(|(message, _)| message.payload)),
                 bell = rings(&mut kernel.drivers) => News::Driver(bell),
                 Some(asker) = self.asked.recv() => News::Asked(asker),
+                Ok(()) = self.followed.changed() => News::Followed,
             };
             match news {
                 News::Link(None) | News::Driver(Bell::Broken) => return Ok(()),
@@ -145,6 +176,12 @@ impl Watcher {
                     self.ask_drivers(ours, &mut kernel).await;
                 }
                 News::Driver(Bell::Any) => self.ask_drivers(|_| true, &mut kernel).await,
+                News::Followed => {
+                    let before = self.table.borrow().clone();
+                    self.take_over();
+                    self.list(&mut kernel).await?;
+                    self.warn_of_absent(|entry| !before.follows(entry));
+                }
                 News::Asked(asker) => {
                     self.look_again(&mut kernel).await?;
                     // All who asked meanwhile have their answer too, or have given up.
@@ -257,7 +294,7 @@ impl Watcher {
         let has_changed = !changes.is_empty();
         for (entry, change) in changes {
             self.changed(&entry, change);
-            if *self.bring_up.borrow() && change == (Change::Appeared { admin_up: false }) {
+            if self.followed.borrow().bring_up && change == (Change::Appeared { admin_up: false }) {
                 self.bring_up(&entry, seen.index, &kernel.links).await;
             }
         }

@@ -74,12 +74,35 @@ impl Interfaces {
     /// The interfaces that `ports` name, none of them seen yet.
     #[must_use]
     pub fn of(ports: &[PortConfig]) -> Self {
-        let entries = ports
-            .iter()
-            .filter_map(|port| Some(unseen(&port.name, port.kind.kernel_interface()?)));
+        let entries = ports.iter().filter_map(|port| {
+            Some(InterfaceStatus::absent(
+                &port.name,
+                port.kind.kernel_interface()?,
+            ))
+        });
         Self {
             entries: entries.collect(),
         }
+    }
+
+    /// Follows the interfaces that `ports` name from now on. What is known of one that was followed for the same port before stays. Returns whether
+    /// something is another.
+    pub fn take_over(&mut self, ports: &[PortConfig]) -> bool {
+        let mut wanted = Self::of(ports);
+        for entry in &mut wanted.entries {
+            if let Some(known) = self.entries.iter().find(|known| is_same(known, entry)) {
+                *entry = known.clone();
+            }
+        }
+        let has_changed = *self != wanted;
+        *self = wanted;
+        has_changed
+    }
+
+    /// Whether the interface of `entry` is followed for the port of `entry`.
+    #[must_use]
+    pub fn follows(&self, entry: &InterfaceStatus) -> bool {
+        self.entries.iter().any(|known| is_same(known, entry))
     }
 
     /// Each interface, in order of the configuration.
@@ -95,7 +118,7 @@ impl Interfaces {
             if entry.interface != seen.name {
                 // The index was ours until it was given another name.
                 if entry.index == Some(seen.index) {
-                    *entry = unseen(&entry.port, &entry.interface);
+                    *entry = InterfaceStatus::absent(&entry.port, &entry.interface);
                     changes.push((entry.clone(), Change::Gone));
                 }
                 continue;
@@ -166,7 +189,7 @@ impl Interfaces {
             .entries
             .iter_mut()
             .find(|entry| entry.index == Some(index))?;
-        *entry = unseen(&entry.port, &entry.interface);
+        *entry = InterfaceStatus::absent(&entry.port, &entry.interface);
         Some(entry.clone())
     }
 
@@ -195,21 +218,8 @@ impl Interfaces {
     }
 }
 
-fn unseen(port: &str, interface: &str) -> InterfaceStatus {
-    InterfaceStatus {
-        port: port.to_owned(),
-        interface: interface.to_owned(),
-        index: None,
-        admin_up: false,
-        carrier: false,
-        mtu_bytes: 0,
-        brought_up: false,
-        address: None,
-        driver: None,
-        programs: Vec::new(),
-        channels: None,
-        features: None,
-    }
+fn is_same(one: &InterfaceStatus, other: &InterfaceStatus) -> bool {
+    (&one.port, &one.interface) == (&other.port, &other.interface)
 }
 
 #[cfg(test)]
@@ -242,6 +252,24 @@ mod tests {
             .into_iter()
             .map(|(entry, change)| (entry.port, change))
             .collect()
+    }
+
+    #[test]
+    fn another_configuration_keeps_what_is_known_of_those_that_stay() {
+        let mut table = two();
+        table.seen(&seen(7, "v1", true, true));
+        table.seen(&seen(8, "v0", true, true));
+        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p1\"\nkind = \"af_xdp\"\ninterface = \"v1\"\n\
+            [[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v2\"\n";
+        let ports = Config::parse(text, "test").expect("right").port;
+        assert!(table.take_over(&ports));
+        assert!(!table.take_over(&ports));
+        let known: Vec<_> = table
+            .statuses()
+            .iter()
+            .map(|entry| (entry.interface.as_str(), entry.index))
+            .collect();
+        assert_eq!(known, [("v1", Some(7)), ("v2", None)]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub struct OwnMetrics {
     agreements: IntCounterVec,
     agreed: IntGauge,
     agreed_epoch: IntGauge,
+    unhealed_ports: IntGauge,
     resident_bytes: Gauge,
 }
 
@@ -75,7 +76,7 @@ const EVENTS: [&str; 16] = [
 ];
 
 /// How control and the daemon came to agree, or did not.
-const AGREEMENTS: [&str; 4] = ["adopted", "reloaded", "reinstated", "refused"];
+const AGREEMENTS: [&str; 5] = ["adopted", "reloaded", "reinstated", "reopened", "refused"];
 
 impl OwnMetrics {
     /// Metrics that all carry `node`.
@@ -163,7 +164,7 @@ impl OwnMetrics {
                 IntCounterVec::new(
                     Opts::new(
                         "covalent_control_agreements_total",
-                        "Configurations that control adopted, reloaded or reinstated, and those that were refused.",
+                        "Configurations that control adopted, reloaded or reinstated, ports that it had opened again, and what was refused of that.",
                     ),
                     &["how"],
                 )?,
@@ -180,6 +181,13 @@ impl OwnMetrics {
                 IntGauge::new(
                     "covalent_control_agreed_epoch",
                     "Epoch of the configuration that control holds; 0 is what the daemon read at its start.",
+                )?,
+            )?,
+            unhealed_ports: kept(
+                &registry,
+                IntGauge::new(
+                    "covalent_control_unhealed_ports",
+                    "Ports that are not what their interfaces are, and that control does not try to have opened again any longer.",
                 )?,
             )?,
             resident_bytes: kept(
@@ -232,7 +240,7 @@ impl OwnMetrics {
         self.events.with_label_values(&[EVENTS[index]]).inc();
     }
 
-    /// Counts that something was agreed on, or was not: one of `adopted`, `reloaded`, `reinstated`, `refused`.
+    /// Counts that something was agreed on, or was not: one of `adopted`, `reloaded`, `reinstated`, `reopened`, `refused`.
     pub fn agreement(&self, how: &str) {
         self.agreements.with_label_values(&[how]).inc();
     }
@@ -245,8 +253,16 @@ impl OwnMetrics {
         self.agreed.set(i64::from(agreed.is_shared));
     }
 
-    /// Takes over the state of the interfaces.
+    /// Takes over with how many ports nobody tries any longer.
+    pub fn unhealed_ports(&self, count: usize) {
+        self.unhealed_ports
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Takes over the state of the interfaces. One that is not followed any more has no series.
     pub fn interfaces(&self, interfaces: &Interfaces) {
+        self.interface_up.reset();
+        self.interface_carrier.reset();
         for status in interfaces.statuses() {
             let labels = [status.port.as_str(), status.interface.as_str()];
             self.interface_up

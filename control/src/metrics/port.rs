@@ -35,7 +35,7 @@ pub(super) const PORT: Object<PortStatus> = Object {
         ),
         Series::gauge(
             "covalent_port_absent",
-            "Whether the port's device has ceased to exist.",
+            "Whether the port has no device.",
             |it| flag(it.absent.is_some()),
         ),
         Series::gauge(

@@ -139,7 +139,7 @@ impl Drop for Running {
     }
 }
 
-fn held(incarnation: u64, epoch: u64, text: &str) -> HeldBrief {
+pub fn held(incarnation: u64, epoch: u64, text: &str) -> HeldBrief {
     HeldBrief {
         incarnation: Hex64(incarnation),
         epoch,
@@ -148,13 +148,13 @@ fn held(incarnation: u64, epoch: u64, text: &str) -> HeldBrief {
 }
 
 /// The daemon that the test plays: the connection that follows its events, and the one for agreements.
-struct Played {
+pub struct Played {
     _follows: Session,
-    talk: Session,
+    pub talk: Session,
 }
 
 impl Played {
-    fn greet(listener: &Listener) -> Self {
+    pub fn greet(listener: &Listener) -> Self {
         let follows = Session::greeted(listener);
         Self {
             _follows: follows,
@@ -170,13 +170,13 @@ impl Played {
     }
 
     /// Control asks what is held, and is told.
-    fn tell(talk: &Session, held: HeldBrief) {
+    pub fn tell(talk: &Session, held: HeldBrief) {
         assert_eq!(talk.next(), Some(Request::Agreement));
         talk.say(&Reply::Agreement { held });
     }
 
     /// Control wants the text of what is held, and gets it in pieces.
-    fn tell_text(talk: &Session, held: HeldBrief, text: &str) {
+    pub fn tell_text(talk: &Session, held: HeldBrief, text: &str) {
         let half = text.len() / 2;
         for (from, to) in [(0, half), (half, text.len())] {
             let from_bytes = from as u64;
@@ -190,7 +190,7 @@ impl Played {
     }
 
     /// The text that control offers, and under which epoch, believing what.
-    fn hear_offer(talk: &Session) -> (String, u64, HeldBrief) {
+    pub fn hear_offer(talk: &Session) -> (String, u64, HeldBrief) {
         let mut draft = String::new();
         loop {
             match talk.next() {
@@ -203,6 +203,7 @@ impl Played {
                     epoch,
                     believes,
                     digest: of,
+                    reopen: _,
                 }) => {
                     assert_eq!(of, Hex64(digest(draft.as_bytes())));
                     return (draft, epoch, believes);
@@ -213,7 +214,11 @@ impl Played {
     }
 }
 
-fn verdict(held: HeldBrief, refused: Option<RefusalBrief>, objections: Vec<Objection>) -> Reply {
+pub fn verdict(
+    held: HeldBrief,
+    refused: Option<RefusalBrief>,
+    objections: Vec<Objection>,
+) -> Reply {
     Reply::Verdict(Box::new(VerdictBrief {
         held,
         refused,

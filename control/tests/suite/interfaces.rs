@@ -18,8 +18,9 @@ use tokio::{
 };
 
 use crate::{
-    client::{self, config},
-    fake::PATIENCE,
+    agreement::{Played, held, verdict},
+    client::{self, PCAP_PORT, config, get},
+    fake::{PATIENCE, listen},
     namespace::{add_veth, addresses, in_namespace, index, set_down, set_up},
 };
 
@@ -352,5 +353,72 @@ fn an_xdp_program_is_seen_by_whoever_asks() {
         drop(program);
         assert_eq!(programs().await, []);
         control.stop().await;
+    });
+}
+
+/// The interfaces that are followed are those of the configuration in force, and no others.
+#[test]
+fn a_reload_brings_and_takes_interfaces() {
+    in_namespace(async |handle| {
+        add_veth(&handle, "v0", "v1").await;
+        let directory = tempfile::tempdir().expect("a directory");
+        let with = |ports: &str| {
+            let config = config(directory.path(), ports);
+            (config.to_toml().expect("UTF-8"), config)
+        };
+        let (bare, started) = with(PCAP_PORT);
+        let (more, _) = with(AF_XDP_PORT);
+        let file = directory.path().join("node.toml");
+        fs::write(&file, &bare).expect("written");
+        let listener = listen(&directory.path().join("covalentd.sock"));
+        let control = Control::start_from(&started, Some(&file))
+            .await
+            .expect("starts");
+        let (address, mut interfaces) = (control.metrics_address(), control.interfaces());
+        let agreement = control.agreement().expect("it has a file");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = tokio::spawn(control.run(async { drop(stopped.await) }));
+        let before = held(1, 0, &bare);
+        let text = bare.clone();
+        let greeted = tokio::task::spawn_blocking(move || {
+            let played = Played::greet(&listener);
+            Played::tell(&played.talk, before);
+            Played::tell_text(&played.talk, before, &text);
+            (listener, played)
+        });
+        let (_listener, mut played) = greeted.await.expect("it greets");
+        for (epoch, text) in [(1, &more), (2, &bare)] {
+            fs::write(&file, text).expect("written");
+            let reload = tokio::spawn({
+                let agreement = agreement.clone();
+                async move { agreement.reload().await }
+            });
+            let text = text.clone();
+            let taken = tokio::task::spawn_blocking(move || {
+                let (offered, ..) = Played::hear_offer(&played.talk);
+                assert_eq!(offered, text);
+                let held = held(1, epoch, &text);
+                played.talk.say(&verdict(held, None, Vec::new()));
+                played
+            });
+            played = taken.await.expect("it takes");
+            reload.await.expect("it is told");
+            let follows = |table: &Interfaces| match table.statuses() {
+                [it] => epoch == 1 && it.brought_up && it.admin_up,
+                others => epoch == 2 && others.is_empty(),
+            };
+            let found = timeout(PATIENCE, interfaces.wait_for(follows)).await;
+            assert!(found.is_ok_and(|found| found.is_ok()), "after {epoch}");
+            let page = tokio::task::spawn_blocking(move || get(address, "/metrics").1);
+            let page = page.await.expect("it serves");
+            assert_eq!(
+                page.contains("covalent_control_interface_up{"),
+                epoch == 1,
+                "{page}"
+            );
+        }
+        assert!(is_up(&handle, "v0").await, "it stays up");
+        drop(stop);
+        served.await.expect("no panic").expect("it ends");
     });
 }

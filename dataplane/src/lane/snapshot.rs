@@ -136,6 +136,7 @@ impl Lane {
             number: slot.index,
             interface: info.interface.clone(),
             absent: slot.port.absent().map(ToOwned::to_owned),
+            facts: slot.port.facts().cloned(),
             lane: self.settings.lane,
             carrier: slot.carrier,
             mode: info.mode.clone(),

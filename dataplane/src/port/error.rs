@@ -17,6 +17,17 @@ pub enum PortError {
         /// What to do about it.
         remedy: String,
     },
+    /// The port's network interface does not exist. Nothing was changed.
+    #[error(
+        "port `{port}`: there is no interface `{interface}` in this network namespace; check the name with `ip link`, or start the daemon in the \
+         interface's namespace"
+    )]
+    NoInterface {
+        /// Name of the port.
+        port: String,
+        /// Name of the interface.
+        interface: String,
+    },
     /// The link is down. Frames already taken stay queued; try again when the carrier is back.
     #[error("port `{port}`: the link is down")]
     LinkDown {

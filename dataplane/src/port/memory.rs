@@ -24,10 +24,10 @@ pub struct LaneMemory {
 
 impl LaneMemory {
     /// Plans the memory that those AF_XDP ports among `ports` need together that `lane` owns. Nothing is allocated before the first of them is opened, and
-    /// nothing at all for a lane that has none.
+    /// nothing at all for a lane that has none. A port whose interface is missing has no part in it.
     ///
     /// # Errors
-    /// [`PortError::Setup`] when an interface is missing or has fewer queues than configured.
+    /// [`PortError::Setup`] when an interface has fewer queues than configured.
     pub fn for_lane(ports: &[PortConfig], lane: u32) -> Result<Self, PortError> {
         let mut plan = Plan::default();
         for port in ports.iter().filter(|port| port.lane == lane) {
@@ -39,8 +39,13 @@ impl LaneMemory {
                 ..
             } = &port.kind
             {
+                let queues = match preflight::queue_count(&port.name, interface, *queues) {
+                    // It is opened when its interface appears, and with memory of its own.
+                    Err(PortError::NoInterface { .. }) => continue,
+                    queues => queues?,
+                };
                 plan.add_port(
-                    preflight::queue_count(&port.name, interface, *queues)?,
+                    queues,
                     *ring_slots,
                     preflight::chunk_bytes(&port.name, interface, *copy)?,
                 );

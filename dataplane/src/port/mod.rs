@@ -177,6 +177,22 @@ pub fn check(ports: &[PortConfig]) -> Result<(), PortError> {
         .try_for_each(|port| dpdk::check(&port.name))
 }
 
+/// Looks whether the port that `config` describes could be opened now, as far as that can be known while another port has its device. Changes nothing.
+///
+/// # Errors
+/// [`PortError`] says what is wrong, with which object, and what to do.
+pub fn look(config: &PortConfig) -> Result<(), PortError> {
+    match &config.kind {
+        PortKind::AfXdp {
+            interface,
+            queues,
+            ring_slots,
+            ..
+        } => af_xdp::look(&config.name, interface, *queues, *ring_slots),
+        PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => Ok(()),
+    }
+}
+
 /// Opens the port that `config` describes, behind the damage that `[port.faults]` asks for.
 ///
 /// Everything that can be checked is checked before anything is changed on the host. `memory` is the packet memory of the lane

@@ -57,6 +57,8 @@ pub(super) struct Exchange {
     /// The offered text, until the opener has it.
     draft: String,
     offer: Option<Offer>,
+    /// Names of ports that are closed and opened again, until the opener has them.
+    reopen: Vec<String>,
     pub(super) prepared: Option<Prepared>,
     pub(super) ports: PortExchange,
     /// What each lane is to hold.
@@ -179,13 +181,14 @@ impl Server {
     }
 
     /// A client offers its draft.
-    pub(super) fn offered(&mut self, client: u64, offer: Offer) {
+    pub(super) fn offered(&mut self, client: u64, offer: Offer, reopen: Vec<String>) {
         self.is_answered_later(client);
         let draft = self.agreements.drafts.remove(&client).unwrap_or_default();
         if self.agreements.joint.phase().is_none() {
             self.agreements.exchange = Exchange {
                 draft,
                 offer: Some(offer),
+                reopen,
                 ..Exchange::default()
             };
         }
@@ -321,6 +324,7 @@ impl Server {
                     now: Arc::clone(&self.config),
                     admission: self.admission.clone(),
                     faults: self.agreements.faults,
+                    reopen: std::mem::take(&mut exchange.reopen),
                 });
                 self.agreements.opener.give(job);
             }

@@ -110,6 +110,8 @@ pub struct ServerParts {
     pub memory: MemoryWorkers,
     /// The ports.
     pub ports: PortTable,
+    /// Those of them that have no device yet, with the reasons.
+    pub absent: Vec<(u16, String)>,
     /// Durable regions that the journals held.
     pub durable_regions: DurableRegions,
     /// Changes of interfaces; absent where no port has one.
@@ -128,6 +130,7 @@ pub struct Server {
     admission: Admission,
     lanes: Vec<LaneLink>,
     ports: PortTable,
+    absent: Vec<(u16, String)>,
     durable_regions: DurableRegions,
     carriers: Option<CarrierWatch>,
     journals: Option<JournalWatch>,
@@ -170,6 +173,7 @@ impl Server {
             admission: parts.admission,
             lanes: parts.lanes,
             ports: parts.ports,
+            absent: parts.absent,
             durable_regions: parts.durable_regions,
             carriers: parts.carriers,
             journals: parts.journals,
@@ -215,6 +219,9 @@ impl Server {
     /// # Errors
     /// `poll(2)` failed, which leaves nothing to serve with.
     pub fn run(mut self) -> io::Result<()> {
+        for (number, reason) in std::mem::take(&mut self.absent) {
+            self.port_gone(number, reason, None);
+        }
         loop {
             let ready = self.wait()?;
             if !self.stop.is_empty() {
@@ -532,7 +539,7 @@ impl Server {
                 InterfaceChange::Removed { interface, index } => {
                     for (port, lane) in self.ports.on_removed(&interface, index) {
                         let reason = format!(
-                            "interface `{interface}` was removed; restart the daemon when it is back"
+                            "interface `{interface}` was removed; covalent-control has the port opened again when it is back"
                         );
                         self.order_unanswered(lane, Command::LosePort { port, reason });
                     }
@@ -588,7 +595,7 @@ impl Server {
         }
     }
 
-    /// The device of a port has ceased to exist. What is left of it is closed on a thread of its own: sockets, packet memory, threads.
+    /// The device of a port has ceased to exist, or does not yet. What is left of it is closed on a thread of its own: sockets, packet memory, threads.
     fn port_gone(&mut self, number: u16, reason: String, remains: Option<Box<dyn Port>>) {
         if let Some(remains) = remains {
             close_aside(remains);
@@ -597,7 +604,7 @@ impl Server {
             return;
         };
         let port = port.name.clone();
-        error!(port, reason, "a port is gone");
+        error!(port, reason, "a port has no device");
         self.raise(EventKind::PortAbsent { port, reason });
     }
 

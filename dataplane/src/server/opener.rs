@@ -195,7 +195,7 @@ fn restore(config: &Config, at: usize) -> Opened {
         let problem = error.to_string();
         tracing::error!(port = wanted.name, problem, "a port cannot be opened as it was");
         let reason = format!(
-            "it was closed for a configuration that was refused, and cannot be opened as before: {problem}; `covalent reload` opens it when that is cured"
+            "it was closed to be opened anew, and cannot be opened, nor as before: {problem}; `covalent reload` tries again when that is cured"
         );
         Box::new(AbsentPort::instead_of(wanted, &reason))
     });

@@ -24,12 +24,12 @@ enum Held<'a> {
 }
 
 impl PortPlan {
-    /// From the ports in force to those that are wanted.
+    /// From the ports in force to those that are wanted; those named in `reopen` are closed and opened again though nothing else is wanted of them.
     #[must_use]
-    pub fn new(now: &[PortConfig], wanted: &[PortConfig]) -> Self {
+    pub fn new(now: &[PortConfig], wanted: &[PortConfig], reopen: &[String]) -> Self {
         let stays = |port: &PortConfig, others: &[PortConfig]| {
             let mut others = others.iter();
-            others.any(|other| is_same_port(port, other))
+            !reopen.contains(&port.name) && others.any(|other| is_same_port(port, other))
         };
         let leaving = || now.iter().filter(|port| !stays(port, wanted));
         let coming = || wanted.iter().filter(|port| !stays(port, now));
@@ -102,7 +102,7 @@ mod tests {
     fn who_needs_what_another_has_waits_until_that_is_closed() {
         let (a, b, c) = (cable("a", "/a"), cable("b", "/b"), cable("c", "/c"));
         let now = ports(&[&a, &b, &c]);
-        let to = |wanted: &[&str]| PortPlan::new(&now, &ports(wanted));
+        let to = |wanted: &[&str]| PortPlan::new(&now, &ports(wanted), &[]);
         assert_eq!(to(&[&c, &a, &b]), PortPlan::default(), "another order");
         assert_eq!(to(&[&a, &c]), PortPlan::default(), "one goes");
         assert_eq!(to(&[&a, &b, &c, &cable("d", "/d")]), plan(&[], &[3], &[]));
@@ -127,6 +127,24 @@ mod tests {
     }
 
     #[test]
+    fn who_is_to_be_opened_again_is_closed_first() {
+        let (a, b, c) = (cable("a", "/a"), cable("b", "/b"), cable("c", "/c"));
+        let now = ports(&[&a, &b, &c]);
+        let again = |names: &[&str], wanted: &[&str]| {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            PortPlan::new(&now, &ports(wanted), &names)
+        };
+        assert_eq!(again(&["b"], &[&a, &b, &c]), plan(&[1], &[], &[1]));
+        assert_eq!(
+            again(&["a", "c"], &[&a, &b, &c]),
+            plan(&[0, 2], &[], &[0, 2])
+        );
+        // Beside others that come and go.
+        let d = cable("d", "/d");
+        assert_eq!(again(&["c"], &[&a, &c, &d]), plan(&[2], &[2], &[1]));
+    }
+
+    #[test]
     fn interfaces_and_files_that_are_written_are_held_too() {
         let now = ports(&[
             "name = \"x\"\nkind = \"af_xdp\"\ninterface = \"e\"",
@@ -137,6 +155,9 @@ mod tests {
             "name = \"y\"\nkind = \"pcap\"\noutput = \"/o\"",
             "name = \"w\"\nkind = \"pcap\"\ninput = \"/i\"",
         ]);
-        assert_eq!(PortPlan::new(&now, &wanted), plan(&[0, 1], &[2], &[0, 1]));
+        assert_eq!(
+            PortPlan::new(&now, &wanted, &[]),
+            plan(&[0, 1], &[2], &[0, 1])
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use covalent_api::{
     agreement::Objection,
-    config::{Config, Effect, changes},
+    config::{Config, Effect, PortKind, changes},
 };
 use covalent_protocol::agreement::digest;
 
@@ -13,7 +13,10 @@ use super::{
     opener::{Opened, open_all},
     port_plan::PortPlan,
 };
-use crate::daemon::{FaultInjection, StartError, check_cores};
+use crate::{
+    daemon::{FaultInjection, StartError, check_cores},
+    port,
+};
 
 /// A draft to look at.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct Draft {
     pub admission: Admission,
     /// Whether ports may damage their own frames.
     pub faults: FaultInjection,
+    /// Names of ports that are closed and opened again.
+    pub reopen: Vec<String>,
 }
 
 /// What is ready for the lanes.
@@ -104,6 +109,8 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
             }
         }));
     }
+    let reopened = draft.reopen.iter();
+    objections.extend(reopened.filter_map(|name| no_reopening(name, &draft.now, &config)));
     if !objections.is_empty() {
         return Err(objections);
     }
@@ -126,7 +133,8 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
         })?
     };
     // Last, for it changes something on the host.
-    let plan = PortPlan::new(&draft.now.port, &config.port);
+    let plan = PortPlan::new(&draft.now.port, &config.port, &draft.reopen);
+    look_at(&config, &plan.after)?;
     let opened = open_all(&config, &plan.beside)?;
     Ok(Prepared {
         config: Arc::new(config),
@@ -135,4 +143,40 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
         opened,
         changed: changes.into_iter().map(|change| change.key).collect(),
     })
+}
+
+/// What is in the way of opening that port again, by its name.
+fn no_reopening(name: &str, now: &Config, wanted: &Config) -> Option<Objection> {
+    let at = wanted.port.iter().position(|port| port.name == name);
+    let is_in_force = now.port.iter().any(|port| port.name == name);
+    let message = match at.map(|at| &wanted.port[at].kind) {
+        Some(PortKind::AfXdp { .. } | PortKind::Cable { .. }) if is_in_force => return None,
+        Some(PortKind::Dpdk { .. }) => {
+            "is on DPDK, whose devices are set up at covalentd's start only: restart covalentd"
+                .to_owned()
+        }
+        Some(PortKind::Pcap { .. }) => {
+            "is a capture, which has no device that may have changed".to_owned()
+        }
+        _ => format!("there is no port `{name}` to be opened again"),
+    };
+    let key = at.map_or_else(String::new, |at| format!("port[{at}]"));
+    Some(Objection { key, message })
+}
+
+/// Looks whether ports could be opened for which others give way: what is known to be in the way is told before anything is closed.
+fn look_at(config: &Config, places: &[usize]) -> Result<(), Vec<Objection>> {
+    let looked = places.iter().filter_map(|&at| {
+        let error = port::look(&config.port[at]).err()?;
+        Some(Objection {
+            key: format!("port[{at}]"),
+            message: error.to_string(),
+        })
+    });
+    let objections: Vec<_> = looked.collect();
+    if objections.is_empty() {
+        Ok(())
+    } else {
+        Err(objections)
+    }
 }

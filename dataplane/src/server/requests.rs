@@ -149,8 +149,9 @@ impl Server {
                 epoch,
                 believes,
                 digest,
+                reopen,
             } => {
-                self.offered(client, agreement::offer(epoch, believes, digest));
+                self.offered(client, agreement::offer(epoch, believes, digest), reopen);
                 Ok(())
             }
             Request::Status => {

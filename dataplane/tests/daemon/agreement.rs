@@ -92,6 +92,7 @@ pub fn offer(believes: HeldBrief, text: &str) -> Request {
         epoch: believes.epoch + 1,
         believes,
         digest: Hex64(digest(text.as_bytes())),
+        reopen: Vec::new(),
     }
 }
 
@@ -307,6 +308,7 @@ fn who_believes_what_is_not_so_or_did_not_ask_is_refused() {
         epoch: 0,
         believes: before.0,
         digest: Hex64(digest(wanted.as_bytes())),
+        reopen: Vec::new(),
     };
     let answer = verdict(&mut client, &not_later);
     assert_eq!(answer.refused, Some(RefusalBrief::NotLater));

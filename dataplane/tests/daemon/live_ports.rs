@@ -31,7 +31,7 @@ use super::{
 
 const TYPE: Match = Match::EtherType { ethertype: 0x1234 };
 
-fn cable(dir: &Path, name: &str) -> PortConfig {
+pub fn cable(dir: &Path, name: &str) -> PortConfig {
     PortConfig {
         name: name.to_owned(),
         lane: 0,

@@ -2,11 +2,13 @@
 //! their sockets. Only `af_xdp` needs root, and is skipped with a word without it.
 
 mod client;
+mod control;
 mod faults;
 mod flows;
 mod namespace;
 mod node;
 mod noise;
+mod seeds;
 
 mod af_xdp;
 mod agreement;
@@ -16,8 +18,10 @@ mod contention;
 mod crowd;
 mod durable;
 mod handover;
+mod healing;
 mod idle;
 mod journal_failure;
+mod killed;
 mod large;
 mod live_af_xdp;
 mod live_ports;
@@ -27,6 +31,7 @@ mod misses;
 mod paths;
 mod reclaim;
 mod requests;
+mod rest;
 mod selfish;
 mod sets;
 mod sockets;

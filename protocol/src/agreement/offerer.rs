@@ -13,6 +13,8 @@ pub struct Offerer {
     agreed: Option<Held>,
     /// The latest epoch that was agreed on, heard of or offered.
     latest_epoch: u64,
+    /// Digest of what was agreed with a life that is over, and that the one after it could not take.
+    owed: Option<u64>,
     stage: Stage,
 }
 
@@ -38,6 +40,8 @@ pub enum Why {
     Reload,
     /// The dataplane died, and lives again without what was agreed.
     Reinstate,
+    /// Ports are to be opened again, and nothing else is wanted. Which, only the programs around know.
+    Reopen,
 }
 
 /// What control hears.
@@ -52,6 +56,10 @@ pub enum Input {
         /// Its digest.
         wants: u64,
     },
+    /// Ports are to be opened again under what is agreed.
+    Reopen,
+    /// Something appeared without which what was agreed may have been refused to be reinstated.
+    Appeared,
     /// The answer to [`Output::Send`].
     Answered {
         /// How it ended.
@@ -100,6 +108,13 @@ impl Offerer {
         self.agreed
     }
 
+    /// Digest of what could not be reinstated, and is wished again when something appears ([`Input::Appeared`]). Nothing is owed any more once
+    /// something else was agreed on.
+    #[must_use]
+    pub const fn owed(&self) -> Option<u64> {
+        self.owed
+    }
+
     /// Whether both hold the same and nothing is under way.
     #[must_use]
     pub const fn is_agreed(&self) -> bool {
@@ -132,10 +147,29 @@ impl Offerer {
             (Input::Wished { .. }, Stage::Asking(_) | Stage::Offering(..)) => {
                 out.push(Output::Note(Note::Refused(Refusal::Busy, Why::Reload)));
             }
-            (Input::Answered { verdict, held }, Stage::Offering(_, why)) => {
-                self.answered(verdict, held, why, out);
+            (Input::Reopen, Stage::Agreed) => {
+                if let Some(agreed) = self.agreed {
+                    self.send(agreed, agreed.digest, Why::Reopen, out);
+                }
             }
-            (Input::TookLeave, _) => self.agreed = None,
+            (Input::Reopen, Stage::Away | Stage::AwayWith(..)) => {
+                out.push(Output::Note(Note::NoDataplane));
+            }
+            (Input::Reopen, Stage::Asking(_) | Stage::Offering(..)) => {
+                out.push(Output::Note(Note::Refused(Refusal::Busy, Why::Reopen)));
+            }
+            (Input::Appeared, Stage::Agreed) => {
+                if let (Some(agreed), Some(owed)) = (self.agreed, self.owed) {
+                    self.send(agreed, owed, Why::Reinstate, out);
+                }
+            }
+            (Input::Answered { verdict, held }, Stage::Offering(offer, why)) => {
+                self.answered(verdict, held, (offer, why), out);
+            }
+            (Input::TookLeave, _) => {
+                self.agreed = None;
+                self.owed = None;
+            }
             (Input::Lost, Stage::Asking(_) | Stage::Agreed | Stage::Offering(..)) => {
                 self.stage = match self.unanswered() {
                     Some((offer, why)) => Stage::AwayWith(offer, why),
@@ -143,7 +177,14 @@ impl Offerer {
                 };
                 out.push(Output::Note(Note::Lost));
             }
-            (Input::Connected | Input::Told(_) | Input::Answered { .. } | Input::Lost, _) => {}
+            (
+                Input::Connected
+                | Input::Told(_)
+                | Input::Answered { .. }
+                | Input::Appeared
+                | Input::Lost,
+                _,
+            ) => {}
         }
     }
 
@@ -154,8 +195,10 @@ impl Offerer {
             Some((offer, why)) if offer.held() == held => {
                 return self.agree(held, Note::Taken(held, why), out);
             }
-            Some((_, Why::Reload)) => out.push(Output::Note(Note::NotTaken(Why::Reload))),
-            // It is offered again below.
+            Some((_, why @ (Why::Reload | Why::Reopen))) => {
+                out.push(Output::Note(Note::NotTaken(why)));
+            }
+            // It is offered again below, or is owed still.
             Some((_, Why::Reinstate)) | None => {}
         }
         match self.agreed {
@@ -169,6 +212,9 @@ impl Offerer {
     }
 
     fn agree(&mut self, held: Held, note: Note, out: &mut Vec<Output>) {
+        if let Note::Adopted(_) | Note::Taken(_, Why::Reload | Why::Reinstate) = note {
+            self.owed = None;
+        }
         self.agreed = Some(held);
         self.stage = Stage::Agreed;
         out.push(Output::Note(note));
@@ -194,7 +240,13 @@ impl Offerer {
         out.push(Output::Send(offer));
     }
 
-    fn answered(&mut self, verdict: Verdict, held: Held, why: Why, out: &mut Vec<Output>) {
+    fn answered(
+        &mut self,
+        verdict: Verdict,
+        held: Held,
+        (offer, why): (Offer, Why),
+        out: &mut Vec<Output>,
+    ) {
         self.latest_epoch = self.latest_epoch.max(held.epoch);
         match verdict {
             Verdict::Taken => self.agree(held, Note::Taken(held, why), out),
@@ -204,7 +256,12 @@ impl Offerer {
                 self.stage = Stage::Asking(None);
                 out.push(Output::Ask);
             }
-            Verdict::Refused(refusal) => self.agree(held, Note::Refused(refusal, why), out),
+            Verdict::Refused(refusal) => {
+                if why == Why::Reinstate {
+                    self.owed = Some(offer.wants);
+                }
+                self.agree(held, Note::Refused(refusal, why), out);
+            }
         }
     }
 }

@@ -57,6 +57,32 @@ pub fn scenarios(bounded: bool) -> Vec<Scenario> {
                 },
             )
         },
+        Scenario {
+            vacates: true,
+            ..Scenario::new(
+                "ports-opened-again",
+                Budget {
+                    wishes: more,
+                    reopens: 2,
+                    dataplane_deaths: more,
+                    breaks: 1,
+                    failures: 1,
+                    ..none
+                },
+            )
+        },
+        Scenario::new(
+            "reinstated-later",
+            Budget {
+                wishes: 1,
+                reopens: more,
+                appearances: 1 + more,
+                dataplane_deaths: 1,
+                failures: 1,
+                breaks: more,
+                ..none
+            },
+        ),
         Scenario::new(
             "a-second-client",
             Budget {
@@ -95,6 +121,12 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         strangers: 1,
         ..one
     };
+    let opened_again = Budget {
+        reopens: 1,
+        breaks: 1,
+        ..Budget::default()
+    };
+    let by_text = || wrong("reopens-by-text", Mutant::ReopensByText, opened_again);
     let early = |budget| wrong("replies-when-ready", Mutant::RepliesWhenReady, budget);
     let no_undo = || wrong("no-undo", Mutant::NoUndo, fails);
     vec![
@@ -133,5 +165,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
             wrong("no-partner", Mutant::NoPartner, dies),
             invariant::SAME_EPOCH,
         ),
+        (by_text(), invariant::SAME_EPOCH),
+        (by_text(), invariant::TOLD_TRUTHFULLY),
     ]
 }

@@ -148,8 +148,15 @@ impl World {
                 if lives && self.spent.strangers == 0 && !self.lanes_hold(&held) {
                     self.breaches.note(Breach::Untrue);
                 }
+                if why == Why::Reopen {
+                    self.came_by(Came::Reopened);
+                }
                 if why == Why::Reinstate {
-                    self.came_by(Came::Reinstated);
+                    self.came_by(if self.spent.appearances > 0 {
+                        Came::ReinstatedLate
+                    } else {
+                        Came::Reinstated
+                    });
                     let known = self.control.as_ref().map_or(0, |it| it.first_life);
                     let earlier = self.meanings.range((known, 0)..(held.incarnation, 0));
                     let comes_late = earlier.map(|(&(_, epoch), _)| epoch).max() < Some(held.epoch);
@@ -226,7 +233,14 @@ impl World {
     }
 
     fn as_control_hears(&self, mutant: Mutant, mut held: Held) -> Held {
-        let agreed = self.control.as_ref().and_then(|it| it.offerer.agreed());
+        let offerer = self.control.as_ref().map(|it| &it.offerer);
+        let agreed = offerer.and_then(|it| it.agreed());
+        let unanswered = offerer.and_then(|it| it.unanswered());
+        if let (Mutant::ReopensByText, Some((offer, Why::Reopen))) = (mutant, unanswered)
+            && (held.incarnation, held.digest) == (offer.believes.incarnation, offer.wants)
+        {
+            return offer.held();
+        }
         match (mutant, agreed) {
             (Mutant::ControlFromFile, None) => held.digest = self.file,
             (Mutant::NoIncarnation, Some(agreed)) => held.incarnation = agreed.incarnation,

@@ -23,4 +23,6 @@ pub enum Mutant {
     AnswersInTheMiddle,
     /// Offers are taken of whoever comes.
     NoPartner,
+    /// Control takes the text in force for a proof that its ports were opened again.
+    ReopensByText,
 }

@@ -17,6 +17,10 @@ pub struct Budget {
     pub breaks: u8,
     /// The opener or a lane cannot do what it is told.
     pub failures: u8,
+    /// Ports are to be opened again.
+    pub reopens: u8,
+    /// Something appears for which what could not be reinstated may have waited.
+    pub appearances: u8,
     /// A second client asks and offers.
     pub strangers: u8,
 }

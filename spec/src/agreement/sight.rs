@@ -29,6 +29,10 @@ pub enum Came {
     ResolvedNotTaken,
     /// The dataplane took leave.
     TookLeave,
+    /// Ports were opened again.
+    Reopened,
+    /// What could not be reinstated was, later.
+    ReinstatedLate,
 }
 
 /// All of them.
@@ -51,6 +55,8 @@ pub const ALL: &[(Came, &str)] = &[
         "an unanswered offer had not been taken",
     ),
     (Came::TookLeave, "the dataplane took leave"),
+    (Came::Reopened, "ports were opened again"),
+    (Came::ReinstatedLate, "what was owed was reinstated"),
 ];
 
 impl World {

@@ -39,6 +39,10 @@ pub enum Step {
     Intrude,
     /// The file is edited, and control is to have it in force.
     Wish(u64),
+    /// Control is to have ports opened again.
+    Reopen,
+    /// Something appears.
+    Appear,
     /// A client reads from its connection.
     ClientHears(usize),
     /// The host thread reads from a connection.
@@ -117,6 +121,15 @@ impl Model for Search {
                 // Elsewhere the wish is refused at once, and nothing comes of it.
                 if control.offerer.is_agreed() && spent.wishes < budget.wishes {
                     steps.extend(EDITED.map(Step::Wish));
+                }
+                if control.offerer.is_agreed() && spent.reopens < budget.reopens {
+                    steps.push(Step::Reopen);
+                }
+                if control.offerer.is_agreed()
+                    && control.offerer.owed().is_some()
+                    && spent.appearances < budget.appearances
+                {
+                    steps.push(Step::Appear);
                 }
             }
         }
@@ -231,6 +244,14 @@ impl World {
                 self.spent.wishes += 1;
                 self.file = wants;
                 self.tell_control(mutant, Input::Wished { wants });
+            }
+            Step::Reopen => {
+                self.spent.reopens += 1;
+                self.tell_control(mutant, Input::Reopen);
+            }
+            Step::Appear => {
+                self.spent.appearances += 1;
+                self.tell_control(mutant, Input::Appeared);
             }
             Step::ClientHears(number) => self.client_hears(mutant, number),
             Step::DataplaneHears(number) => self.dataplane_hears(mutant, number),

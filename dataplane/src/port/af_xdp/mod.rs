@@ -176,7 +176,7 @@ impl AfXdpPort {
         PortError::Gone {
             port: self.info.name.clone(),
             reason: format!(
-                "interface `{}` was removed; restart the daemon when it is back",
+                "interface `{}` was removed; covalent-control has the port opened again when it is back",
                 self.info.interface.as_deref().unwrap_or_default()
             ),
         }
@@ -192,6 +192,20 @@ impl AfXdpPort {
     fn sender(&mut self) -> &mut Queue {
         &mut self.queues[0]
     }
+}
+
+/// What can be known before a port is opened, and while another one has the interface.
+pub(super) fn look(
+    port: &str,
+    interface: &str,
+    queues: u32,
+    ring_slots: u32,
+) -> Result<(), PortError> {
+    preflight::ring_slots(port, ring_slots)?;
+    preflight::capabilities(port)?;
+    let interface = preflight::interface(port, interface)?;
+    preflight::queues(port, &interface, queues)?;
+    preflight::mtu(port, &interface)
 }
 
 fn has_type(frame: &[u8], ethertype: u16) -> bool {

@@ -29,11 +29,10 @@ pub(super) fn refuse(
 /// The interface called `name`, which must exist here.
 pub(in crate::port) fn interface(port: &str, name: &str) -> Result<Interface, PortError> {
     Interface::inspect(name).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENODEV) => refuse(
-            port,
-            format!("there is no interface `{name}` in this network namespace"),
-            "check the name with `ip link`, or start the daemon in the interface's namespace",
-        ),
+        Some(libc::ENODEV) => PortError::NoInterface {
+            port: port.to_owned(),
+            interface: name.to_owned(),
+        },
         _ => PortError::Io {
             port: port.to_owned(),
             doing: "asking about the interface",

@@ -210,3 +210,152 @@ fn what_answers_nothing_is_ignored() {
     let mut away = Offerer::default();
     assert_eq!(hear(&mut away, Input::Lost), []);
 }
+
+/// Ports are to be opened again: what is sent.
+fn reopen(offerer: &mut Offerer) -> Offer {
+    let sent = hear(offerer, Input::Reopen);
+    let [Output::Send(offer)] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(offerer.unanswered(), Some((offer, Why::Reopen)));
+    offer
+}
+
+#[test]
+fn ports_are_opened_again_under_a_later_epoch_of_the_same_text() {
+    let mut offerer = reloaded();
+    let offer = reopen(&mut offerer);
+    let expected = Offer {
+        epoch: 2,
+        believes: held(1, 1, EDITED),
+        wants: EDITED,
+    };
+    assert_eq!(offer, expected);
+    let mut refused = offerer.clone();
+    let notes = hear(&mut offerer, answer(Verdict::Taken, offer.held()));
+    let taken = Note::Taken(offer.held(), Why::Reopen);
+    assert_eq!(notes, [Output::Note(taken)]);
+    assert_eq!(offerer.agreed(), Some(offer.held()));
+    let verdict = Verdict::Refused(Refusal::Unready);
+    let notes = hear(&mut refused, answer(verdict, offer.believes));
+    let note = Note::Refused(Refusal::Unready, Why::Reopen);
+    assert_eq!(notes, [Output::Note(note)]);
+    assert_eq!(refused.agreed(), Some(offer.believes));
+    assert_eq!(refused.owed(), None);
+}
+
+#[test]
+fn that_the_text_is_in_force_does_not_tell_that_ports_were_opened() {
+    for taken in [true, false] {
+        let mut offerer = reloaded();
+        let offer = reopen(&mut offerer);
+        hear(&mut offerer, Input::Lost);
+        hear(&mut offerer, Input::Connected);
+        let (now, note) = if taken {
+            (offer.held(), Note::Taken(offer.held(), Why::Reopen))
+        } else {
+            (offer.believes, Note::NotTaken(Why::Reopen))
+        };
+        assert_eq!(hear(&mut offerer, Input::Told(now)), [Output::Note(note)]);
+        assert!(offerer.is_agreed());
+        assert_eq!(offerer.agreed(), Some(now));
+    }
+}
+
+#[test]
+fn ports_of_a_dataplane_that_died_are_not_opened_again_in_the_next() {
+    let mut offerer = reloaded();
+    reopen(&mut offerer);
+    hear(&mut offerer, Input::Lost);
+    hear(&mut offerer, Input::Connected);
+    let offer = Offer {
+        epoch: 3,
+        believes: held(2, 0, FILE),
+        wants: EDITED,
+    };
+    let outputs = hear(&mut offerer, Input::Told(offer.believes));
+    let not = Output::Note(Note::NotTaken(Why::Reopen));
+    assert_eq!(outputs, [not, Output::Send(offer)]);
+    assert_eq!(offerer.unanswered(), Some((offer, Why::Reinstate)));
+}
+
+#[test]
+fn ports_wait_for_their_turn() {
+    let mut offerer = Offerer::default();
+    let nobody = [Output::Note(Note::NoDataplane)];
+    assert_eq!(hear(&mut offerer, Input::Reopen), nobody);
+    let busy = [Output::Note(Note::Refused(Refusal::Busy, Why::Reopen))];
+    hear(&mut offerer, Input::Connected);
+    assert_eq!(hear(&mut offerer, Input::Reopen), busy);
+    let mut offerer = adopted();
+    let offer = reload(&mut offerer);
+    assert_eq!(hear(&mut offerer, Input::Reopen), busy);
+    assert_eq!(offerer.unanswered(), Some((offer, Why::Reload)));
+}
+
+/// The dataplane died, and its next life refused what was agreed.
+fn owing() -> Offerer {
+    let mut offerer = reloaded();
+    hear(&mut offerer, Input::Lost);
+    hear(&mut offerer, Input::Connected);
+    let now = held(2, 0, FILE);
+    hear(&mut offerer, Input::Told(now));
+    hear(
+        &mut offerer,
+        answer(Verdict::Refused(Refusal::Unready), now),
+    );
+    assert_eq!(offerer.owed(), Some(EDITED));
+    offerer
+}
+
+#[test]
+fn what_could_not_be_reinstated_is_wished_again_when_something_appears() {
+    let mut offerer = owing();
+    // A port that is opened again meanwhile changes nothing about it.
+    let offer = reopen(&mut offerer);
+    hear(&mut offerer, answer(Verdict::Taken, offer.held()));
+    let sent = hear(&mut offerer, Input::Appeared);
+    let expected = Offer {
+        epoch: 4,
+        believes: held(2, 3, FILE),
+        wants: EDITED,
+    };
+    assert_eq!(sent, [Output::Send(expected)]);
+    // While that is under way nothing else is sent.
+    assert_eq!(hear(&mut offerer, Input::Appeared), []);
+    let mut again = offerer.clone();
+    let notes = hear(&mut offerer, answer(Verdict::Taken, expected.held()));
+    let taken = Note::Taken(expected.held(), Why::Reinstate);
+    assert_eq!(notes, [Output::Note(taken)]);
+    assert_eq!(offerer.owed(), None);
+    assert_eq!(hear(&mut offerer, Input::Appeared), []);
+    // Or it breaks, was not taken, and is owed still.
+    hear(&mut again, Input::Lost);
+    hear(&mut again, Input::Connected);
+    assert_eq!(hear(&mut again, Input::Told(held(2, 3, FILE))), []);
+    assert_eq!(again.owed(), Some(EDITED));
+    assert!(matches!(
+        hear(&mut again, Input::Appeared)[..],
+        [Output::Send(Offer { epoch: 5, .. })]
+    ));
+}
+
+#[test]
+fn nothing_is_owed_once_something_else_was_agreed_on() {
+    let mut reloads = owing();
+    let sent = hear(&mut reloads, Input::Wished { wants: 0x7 });
+    let [Output::Send(offer)] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    hear(&mut reloads, answer(Verdict::Taken, offer.held()));
+    let mut leaves = owing();
+    hear(&mut leaves, Input::TookLeave);
+    let mut adopts = owing();
+    hear(&mut adopts, Input::Lost);
+    hear(&mut adopts, Input::Connected);
+    hear(&mut adopts, Input::Told(held(2, 9, 0x5)));
+    for mut offerer in [reloads, leaves, adopts] {
+        assert_eq!(offerer.owed(), None);
+        assert_eq!(hear(&mut offerer, Input::Appeared), []);
+    }
+}
