@@ -128,11 +128,12 @@ fuzz:            ## Decoders on damaged bytes with fresh seeds for FUZZ_SECONDS 
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/fuzz
 
-soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; as root on AF_XDP too, a bank over links that are cut, and registers whose servers and nodes are taken away (60); control and the daemon killed in reloads (120); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
+soak:            ## Lying, dying and slow applications around the daemon for SOAK_SECONDS (300) each; control and the daemon killed in reloads (120); as root, a rack of eight nodes whose cables are cut and whose nodes are killed (120), with a group on it, and a bank over links that are cut (60); registers whose servers and nodes are taken away (60); every failure of small meshes, and churn in one of 1,000 nodes; 100,000 groups
 	@scripts/install-packages build
 	@SOAK_SECONDS=$${SOAK_SECONDS:-300} $(CARGO) test -p covalent-dataplane --test trust --release --locked -- --nocapture --test-threads=1
-	@$(CARGO) build --release --locked --bin covalent-control
-	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- rack killed:: rest:: --nocapture --test-threads=1
+	@$(CARGO) build --release --locked --bin covalentd --bin covalent-control
+	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-dataplane --test daemon --release --locked -- killed:: rest:: --nocapture --test-threads=1
+	@SOAK_SECONDS=$${SOAK_SECONDS:-120} $(CARGO) test -p covalent-apps --test live --release --locked -- rack --nocapture --test-threads=1
 	@SOAK_SECONDS=$${SOAK_SECONDS:-60} $(CARGO) test -p covalent-apps --test live --release --locked -- soak registers --nocapture --test-threads=1
 	@$(CARGO) build --release --locked --bin covalent
 	@target/release/covalent sim mesh --exhaustive three

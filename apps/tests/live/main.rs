@@ -16,5 +16,8 @@ mod nodes;
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod noise;
 mod process;
+mod rack;
 mod registers;
+#[path = "../../../dataplane/tests/daemon/seeds.rs"]
+mod seeds;
 mod soak;

@@ -3,12 +3,11 @@
 //! Some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
 
 use std::{
-    env,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use covalent_apps::{
@@ -24,7 +23,12 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{mesh::Mesh, nodes::PATIENCE, process::REGISTERS};
+use crate::{
+    mesh::Mesh,
+    nodes::PATIENCE,
+    process::REGISTERS,
+    seeds::{lasts, seed},
+};
 
 const USUAL: Duration = Duration::from_secs(4);
 
@@ -153,17 +157,6 @@ fn await_change(servers: &mut [Server], before: u64) {
     }
 }
 
-fn seed_of(soaks: bool) -> u64 {
-    let given = env::var("COVALENT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let fresh = || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        now.as_nanos() as u64
-    };
-    given.unwrap_or_else(|| if soaks { fresh() } else { 1 })
-}
-
 /// Takes one thing away, and brings it back: returns when all three serve again.
 fn disturb(mesh: &mut Mesh, servers: &mut [Server], at: usize, what: u64) {
     let others: Vec<usize> = (0..3).filter(|&other| other != at).collect();
@@ -201,12 +194,7 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn what_clients_are_told_is_linearizable_whoever_dies() {
-    let soak = env::var("SOAK_SECONDS")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let duration = soak.map_or(USUAL, Duration::from_secs);
-    let seed = seed_of(soak.is_some());
-    eprintln!("COVALENT_SEED={seed}");
+    let (duration, seed) = (lasts(USUAL), seed());
     let mut mesh = Mesh::start(3);
     let mut servers = start_all(&mesh);
     let plan = Plan {

@@ -7,12 +7,11 @@
 //! Each lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
 
 use std::{
-    env,
     fs::File,
     os::fd::AsRawFd,
     path::PathBuf,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use covalent_api::{
@@ -21,7 +20,6 @@ use covalent_api::{
 };
 use covalent_dataplane::{Daemon, FaultInjection, privilege::Privileges};
 use covalent_verbs::Client;
-use nix::sched::{CloneFlags, setns, unshare};
 use tempfile::TempDir;
 
 use crate::{
@@ -30,6 +28,8 @@ use crate::{
     nodes::eventually,
     noise::Noise,
     process::{App, number},
+    rack::{enter, namespace},
+    seeds::{lasts, seed},
 };
 
 const USUAL: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ fn soak(rates: FaultRates) {
     }
     // On a thread of its own, which ends in another namespace.
     let run = || {
-        let (mut noise, lasts) = (Noise::new(seed()), lasts());
+        let (mut noise, lasts) = (Noise::new(seed()), lasts(USUAL));
         let rack = Rack::build(rates);
         let host = host_at(&rack.socket("b"), &["--accounts", "16", "--balance", "500"]);
         let clients = ["a", "a", "b", "b"].map(|on| {
@@ -90,26 +90,6 @@ fn soak(rates: FaultRates) {
     if let Err(panic) = thread::scope(|scope| scope.spawn(run).join()) {
         std::panic::resume_unwind(panic);
     }
-}
-
-/// For how long to go on.
-fn lasts() -> Duration {
-    env::var("SOAK_SECONDS").map_or(USUAL, |text| {
-        Duration::from_secs(text.parse().expect("SOAK_SECONDS is a number of seconds"))
-    })
-}
-
-fn seed() -> u64 {
-    let seed = match env::var("COVALENT_SEED") {
-        Ok(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
-            .expect("COVALENT_SEED is hexadecimal"),
-        Err(_) if env::var_os("SOAK_SECONDS").is_some() => SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |now| now.as_nanos() as u64),
-        Err(_) => 1,
-    };
-    eprintln!("COVALENT_SEED={seed:#x}");
-    seed
 }
 
 /// How a link is cut.
@@ -146,7 +126,7 @@ impl Rack {
         let directory = tempfile::tempdir().unwrap();
         let there = namespace();
         let here = namespace();
-        setns(&here, CloneFlags::CLONE_NEWNET).unwrap();
+        enter(&here);
         let path = format!("/proc/{}/fd/{}", std::process::id(), there.as_raw_fd());
         for cable in 0..PORTS.len() {
             ip(&format!(
@@ -155,12 +135,12 @@ impl Rack {
             ip(&format!("link set far{cable} netns {path}"));
             ip(&format!("link set near{cable} up"));
         }
-        setns(&there, CloneFlags::CLONE_NEWNET).unwrap();
+        enter(&there);
         for cable in 0..PORTS.len() {
             ip(&format!("link set far{cable} up"));
         }
         let b = start(&directory, "b", "far", rates);
-        setns(&here, CloneFlags::CLONE_NEWNET).unwrap();
+        enter(&here);
         let a = start(&directory, "a", "near", rates);
         let rack = Self {
             _daemons: [a, b],
@@ -292,16 +272,6 @@ impl Rack {
                 ports.iter().any(|port| port.faults[deed] > 0)
             })
     }
-}
-
-/// A new network namespace, which lives as long as the file is open. IPv6 is off, so that nobody else speaks.
-fn namespace() -> File {
-    let made = thread::spawn(|| {
-        unshare(CloneFlags::CLONE_NEWNET).unwrap();
-        std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
-        File::open("/proc/thread-self/ns/net").unwrap()
-    });
-    made.join().unwrap()
 }
 
 /// A daemon in the calling thread's namespace, whose ports `p0` and `p1` are the interfaces called `interface` with a number.

@@ -23,7 +23,7 @@ use super::{
     live_ports::{Stream, await_link, cable, link, replaced, without},
     node::{Node, eventually},
     noise::Noise,
-    rack::{lasts, seed},
+    seeds::{lasts, seed},
 };
 
 const USUAL: Duration = Duration::from_secs(2);

@@ -8,6 +8,7 @@ mod flows;
 mod namespace;
 mod node;
 mod noise;
+mod seeds;
 
 mod af_xdp;
 mod agreement;
@@ -28,7 +29,6 @@ mod malformed;
 mod mesh;
 mod misses;
 mod paths;
-mod rack;
 mod reclaim;
 mod requests;
 mod rest;

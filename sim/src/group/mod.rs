@@ -12,6 +12,9 @@
 //! # Ok::<(), Box<covalent_sim::group::Failure>>(())
 //! ```
 //!
+//! What applications of real nodes were told is judged by the same checkers ([`witness::Witness::of_applications`]), those left out that look
+//! at what members say to each other.
+//!
 //! | file | what |
 //! |---|---|
 //! | `options`, `plan` | what may be chosen, what a seed decides |
@@ -23,7 +26,7 @@
 //! | `report`, `figures` | what a run comes to, how long changes take |
 //! | `steps` | somebody dies at each step of a change |
 
-mod application;
+pub mod application;
 pub mod book;
 pub mod checkers;
 pub mod fact;

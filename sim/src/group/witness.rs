@@ -54,12 +54,22 @@ impl Witness {
     /// Watches a world. `record` keeps a trace.
     #[must_use]
     pub fn new(record: bool) -> Self {
+        Self::with(checkers::all(), record)
+    }
+
+    /// Watches applications of which nothing else is known than what they ask and are told. Keeps no trace.
+    #[must_use]
+    pub fn of_applications() -> Self {
+        Self::with(checkers::of_applications(), false)
+    }
+
+    fn with(checkers: Vec<Box<dyn Checker>>, record: bool) -> Self {
         Self {
             book: Book::default(),
             report: Report::default(),
             now: 0,
             evidence_at: None,
-            checkers: checkers::all(),
+            checkers,
             violation: None,
             trace: record.then(Vec::new),
         }

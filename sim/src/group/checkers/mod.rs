@@ -102,6 +102,21 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     ]
 }
 
+/// Those that go by what applications ask and are told, and by nothing else.
+#[must_use]
+pub fn of_applications() -> Vec<Box<dyn Checker>> {
+    vec![
+        Box::new(ViewAgreement),
+        Box::new(TotalOrder),
+        Box::new(AllOrNone::default()),
+        Box::new(ExactlyOnce::default()),
+        Box::new(Told),
+        Box::new(Stable),
+        Box::new(State),
+        Box::new(Convergence),
+    ]
+}
+
 /// The error, if `wrong`.
 fn forbid(wrong: bool, what: impl FnOnce() -> String) -> Verdict {
     if wrong { Err(what()) } else { Ok(()) }

@@ -1,0 +1,440 @@
+//! A member of one group on each of the eight nodes, over up to four hops, while cables are cut, the rack is split, and nodes, daemons and
+//! applications are killed at random.
+//!
+//! What the members wrote down is judged by the checkers of simulated groups: all who survive install the same views and deliver the same in the
+//! same order, each message once; who joins gets the state; who is cut off with too few is told nothing; and what each one's own messages came to is
+//! what it is told. Beside them applications add to far counters, as in [`super::additions`].
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use covalent_sim::group::graph::Graph;
+
+use super::{
+    CABLES, NODES, Programs, Rack,
+    additions::{LOADS, Load, MORTAL, finish, go_on, loads, pairs},
+    diary::{Diary, Line, Note, Reader, Why, now_ns},
+    judge::{Alone, judge},
+    member::Member,
+    on_a_rack,
+};
+use crate::{
+    nodes::PATIENCE,
+    noise::Noise,
+    seeds::{lasts, seed},
+};
+
+const USUAL: Duration = Duration::from_secs(6);
+
+/// What is done to the rack.
+const DEEDS: [Deed; 5] = [
+    Deed::Cut,
+    Deed::Split,
+    Deed::KillNode,
+    Deed::KillDaemon,
+    Deed::KillMember,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    /// One cable or two, for a moment.
+    Cut,
+    /// All cables between some nodes and the others.
+    Split,
+    /// A node's daemon, control and member.
+    KillNode,
+    /// A node's daemon and control, whose member attaches to the next one.
+    KillDaemon,
+    /// A member alone, that of any node.
+    KillMember,
+}
+
+/// A node's member, and what it has written down.
+struct Seat {
+    guid: u64,
+    diary: PathBuf,
+    member: Option<Member>,
+    reader: Reader,
+    lines: Vec<Line>,
+    seen: Seen,
+}
+
+/// What a member has said of the stay that it is in.
+#[derive(Debug, Default, Clone)]
+struct Seen {
+    life: Option<u64>,
+    /// Group and number.
+    view: Option<(u64, u64)>,
+    /// Addresses, the oldest first.
+    members: Vec<u64>,
+    /// All of them vote.
+    all_vote: bool,
+    stopped: Option<Why>,
+    asked: u64,
+    /// Own messages that were delivered.
+    heard: u64,
+    /// Messages delivered in this view.
+    delivered: u64,
+    ended: bool,
+}
+
+/// The rack, its members, and applications that add.
+struct Crowd<'d> {
+    rack: Rack,
+    seats: Vec<Seat>,
+    loads: [Load<'d>; LOADS.len()],
+    noise: Noise,
+    alone: Vec<Alone>,
+    done: [u32; DEEDS.len()],
+    /// Splits of which one side went on.
+    went_on: u32,
+}
+
+#[test]
+fn every_survivor_installs_the_same_views_and_delivers_the_same() {
+    on_a_rack(survive);
+}
+
+fn survive(programs: &Programs) {
+    let directory = tempfile::tempdir().unwrap();
+    let noise = Noise::new(seed());
+    let rack = Rack::build(directory.path(), programs);
+    rack.await_all(&[]);
+    let pairs = pairs(&rack);
+    let loads = loads(&pairs);
+    let mut crowd = Crowd::new(rack, directory.path(), loads, noise);
+    crowd.await_in(&crowd.everybody());
+    let end = Instant::now() + lasts(USUAL);
+    while Instant::now() < end || crowd.done.contains(&0) {
+        // Each kind once, whatever is drawn.
+        let kind = match crowd.done.iter().position(|&count| count == 0) {
+            Some(kind) if crowd.noise.below(2) == 0 => kind,
+            _ => crowd.noise.below(2 * DEEDS.len() as u64) as usize,
+        };
+        let kind = if kind < DEEDS.len() { kind } else { 0 };
+        crowd.do_deed(DEEDS[kind]);
+        crowd.done[kind] += 1;
+        let pause = crowd.noise.below(100);
+        crowd.go_on(pause);
+    }
+    crowd.finish();
+}
+
+impl Seen {
+    fn note(&mut self, note: &Note) {
+        match *note {
+            Note::Began { life, .. } => {
+                *self = Self {
+                    life: Some(life),
+                    ..Self::default()
+                };
+            }
+            Note::Asked { .. } => self.asked += 1,
+            Note::View {
+                group,
+                number,
+                ref members,
+                voters,
+            } => {
+                self.view = Some((group, number));
+                self.members = members.iter().map(|member| member.0).collect();
+                self.all_vote = voters.count_ones() as usize == members.len();
+                self.stopped = None;
+                self.delivered = 0;
+            }
+            Note::Delivered { sender, .. } => {
+                self.delivered += 1;
+                self.heard += u64::from(Some(sender) == self.life);
+            }
+            Note::Stopped { why, .. } => self.stopped = Some(why),
+            Note::Ended { .. } => self.ended = true,
+            Note::Died => *self = Self::default(),
+            Note::Stable { .. }
+            | Note::StateWanted { .. }
+            | Note::State { .. }
+            | Note::StateVoid
+            | Note::Fate { .. } => {}
+        }
+    }
+
+    /// Whether it delivers nothing: it seeks, or has no quorum.
+    const fn waits(&self) -> bool {
+        self.view.is_none() || self.stopped.is_some()
+    }
+}
+
+impl<'d> Crowd<'d> {
+    fn new(rack: Rack, directory: &Path, loads: [Load<'d>; LOADS.len()], mut noise: Noise) -> Self {
+        let seat = |at: usize| {
+            let diary = directory.join(format!("n{at}.diary"));
+            Seat {
+                guid: rack.status(at).guid.bits(),
+                reader: Reader::new(diary.clone()),
+                member: Some(Member::start(rack.socket(at), &diary, noise.next())),
+                diary,
+                lines: Vec::new(),
+                seen: Seen::default(),
+            }
+        };
+        Self {
+            seats: (0..NODES).map(seat).collect(),
+            rack,
+            loads,
+            noise,
+            alone: Vec::new(),
+            done: [0; DEEDS.len()],
+            went_on: 0,
+        }
+    }
+
+    fn everybody(&self) -> Vec<usize> {
+        (0..self.seats.len()).collect()
+    }
+
+    fn go_on(&mut self, milliseconds: u64) {
+        go_on(&mut self.loads, milliseconds);
+    }
+
+    /// Reads what the members have written since.
+    fn hear(&mut self) {
+        for seat in &mut self.seats {
+            let lines = seat.reader.more();
+            lines.iter().for_each(|line| seat.seen.note(&line.note));
+            seat.lines.extend(lines);
+        }
+    }
+
+    /// Waits until something is so, while the applications go on.
+    fn await_that(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.hear();
+            if is_so(self) {
+                return;
+            }
+            if Instant::now() >= deadline {
+                let told: Vec<String> = (self.seats.iter().enumerate())
+                    .map(|(at, seat)| format!("n{at} {:x}: {:x?}", seat.guid, seat.seen))
+                    .collect();
+                panic!("waited too long until {what}:\n{}", told.join("\n"));
+            }
+            self.go_on(2);
+        }
+    }
+
+    /// Whether the members on these nodes are in one view of just them, and all count in it.
+    fn are_in(&self, nodes: &[usize]) -> bool {
+        let first = &self.seats[nodes[0]].seen;
+        nodes.iter().all(|&at| {
+            let seen = &self.seats[at].seen;
+            let of_them = |guid: &u64| nodes.iter().any(|&at| self.seats[at].guid == *guid);
+            !seen.waits()
+                && seen.view == first.view
+                && seen.members.len() == nodes.len()
+                && seen.members.iter().all(of_them)
+                && seen.all_vote
+        })
+    }
+
+    fn await_in(&mut self, nodes: &[usize]) {
+        let what = format!("{nodes:?} are in one view");
+        self.await_that(&what, |crowd| crowd.are_in(nodes));
+    }
+
+    fn do_deed(&mut self, deed: Deed) {
+        if deed != Deed::Cut {
+            // Whoever is dead or cut off takes its vote along: one after the other.
+            self.await_in(&self.everybody());
+        }
+        match deed {
+            Deed::Cut => {
+                let cut = self.cut_some();
+                let pause = self.noise.below(200);
+                self.go_on(pause);
+                self.mend(&cut);
+            }
+            Deed::Split => self.split(),
+            Deed::KillNode | Deed::KillDaemon => {
+                let at = MORTAL[self.noise.below(MORTAL.len() as u64) as usize];
+                self.kill(at, deed);
+            }
+            Deed::KillMember => {
+                // The oldest one leads.
+                let oldest = self.seats[0].seen.members[0];
+                let oldest = self.seats.iter().position(|seat| seat.guid == oldest);
+                let any = self.noise.below(NODES as u64) as usize;
+                let leads = self.noise.below(3) == 0;
+                let at = oldest.filter(|_| leads).unwrap_or(any);
+                self.kill(at, deed);
+            }
+        }
+    }
+
+    /// Cuts one cable or two.
+    fn cut_some(&mut self) -> Vec<usize> {
+        let count = 1 + self.noise.below(2);
+        let cables = CABLES.len() as u64;
+        let cut: Vec<usize> = (0..count)
+            .map(|_| self.noise.below(cables) as usize)
+            .collect();
+        cut.iter().for_each(|&cable| self.rack.set(cable, "down"));
+        cut
+    }
+
+    fn mend(&self, cut: &[usize]) {
+        cut.iter().for_each(|&cable| self.rack.set(cable, "up"));
+    }
+
+    /// Kills what the deed says, cuts cables beside it or not, and starts it again.
+    fn kill(&mut self, at: usize, deed: Deed) {
+        let others: Vec<usize> = (0..NODES).filter(|&other| other != at).collect();
+        if deed != Deed::KillMember {
+            self.rack.kill(at);
+        }
+        if deed != Deed::KillDaemon {
+            self.kill_member(at);
+        }
+        let cuts = self.noise.below(2) == 0;
+        let cut = if cuts { self.cut_some() } else { Vec::new() };
+        let pause = self.noise.below(200);
+        self.go_on(pause);
+        self.mend(&cut);
+        // It comes again after the others have noticed, or before.
+        if self.noise.below(2) == 0 {
+            self.await_in(&others);
+        }
+        if deed != Deed::KillMember {
+            self.rack.start(at);
+        }
+        if deed != Deed::KillDaemon {
+            let seed = self.noise.next();
+            let seat = &mut self.seats[at];
+            seat.member = Some(Member::start(self.rack.socket(at), &seat.diary, seed));
+        }
+        self.await_in(&self.everybody());
+    }
+
+    fn kill_member(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        seat.member.take().expect("it lives").kill();
+        Diary::open(&seat.diary).write(Note::Died);
+    }
+
+    /// Cuts all cables between some nodes and the others. Who is left with too few waits and is told nothing; of the others all go on.
+    fn split(&mut self) {
+        let side = self.draw_side();
+        let mut graph = Graph::new(NODES, CABLES.map(|(a, b)| [a, b]).to_vec());
+        graph.divide(&side);
+        let cut: Vec<usize> = (0..CABLES.len())
+            .filter(|&cable| graph.is_cut(cable))
+            .collect();
+        cut.iter().for_each(|&cable| self.rack.set(cable, "down"));
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        for at in 0..NODES {
+            let joined = |part: &&mut Vec<usize>| graph.hops(part[0], at).is_some();
+            match parts.iter_mut().find(joined) {
+                Some(part) => part.push(at),
+                None => parts.push(vec![at]),
+            }
+        }
+        let waits =
+            |crowd: &Self, part: &[usize]| part.iter().all(|&at| crowd.seats[at].seen.waits());
+        for part in &parts {
+            let what = format!("those who cannot go on know it, and the others go on: {part:?}");
+            self.await_that(&what, |crowd| match part.len() {
+                // More than half of those who were in.
+                5.. => crowd.are_in(part),
+                // Half, with the oldest or without.
+                4 => crowd.are_in(part) || waits(crowd, part),
+                _ => waits(crowd, part),
+            });
+        }
+        let from_ns = now_ns();
+        for part in &parts {
+            if self.are_in(part) {
+                self.went_on += 1;
+                self.await_progress(part);
+            }
+        }
+        let pause = self.noise.below(200);
+        self.go_on(pause);
+        let to_ns = now_ns();
+        self.mend(&cut);
+        // Of a half it is told only by those who are in it that it was the wrong one.
+        let alone = parts.iter().filter(|part| part.len() < 4).flatten();
+        let alone = alone.map(|&node| Alone {
+            node,
+            from_ns,
+            to_ns,
+        });
+        self.alone.extend(alone);
+        self.await_in(&self.everybody());
+    }
+
+    /// Neighbours on the ring, or anybody.
+    fn draw_side(&mut self) -> Vec<u8> {
+        if self.noise.below(3) > 0 {
+            let (first, count) = (self.noise.below(8), 1 + self.noise.below(4));
+            return (0..NODES as u64)
+                .map(|at| u8::from((at + 8 - first) % 8 < count))
+                .collect();
+        }
+        (0..NODES).map(|_| self.noise.below(2) as u8).collect()
+    }
+
+    /// Waits until each of them has heard of one more own message.
+    fn await_progress(&mut self, part: &[usize]) {
+        let before: Vec<u64> = part.iter().map(|&at| self.seats[at].seen.heard).collect();
+        self.await_that("those who go on are told more", |crowd| {
+            let now = part.iter().map(|&at| crowd.seats[at].seen.heard);
+            now.zip(&before).all(|(now, before)| now > *before)
+        });
+    }
+
+    /// One dies for good, the others say no more; then what they wrote down is judged.
+    fn finish(mut self) {
+        self.await_in(&self.everybody());
+        let dead = MORTAL[self.noise.below(MORTAL.len() as u64) as usize];
+        self.rack.kill(dead);
+        self.kill_member(dead);
+        let rest: Vec<usize> = (0..NODES).filter(|&at| at != dead).collect();
+        let members = |crowd: &mut Self, order: fn(&mut Member)| {
+            let seats = crowd.seats.iter_mut();
+            seats
+                .filter_map(|seat| seat.member.as_mut())
+                .for_each(order);
+        };
+        members(&mut self, Member::say_no_more);
+        self.await_that("everything is delivered to all who live", |crowd| {
+            let first = &crowd.seats[rest[0]].seen;
+            let has_all =
+                |seen: &Seen| seen.heard == seen.asked && seen.delivered == first.delivered;
+            crowd.are_in(&rest) && rest.iter().all(|&at| has_all(&crowd.seats[at].seen))
+        });
+        members(&mut self, Member::stand_still);
+        self.await_that("they have written down what they counted", |crowd| {
+            rest.iter().all(|&at| crowd.seats[at].seen.ended)
+        });
+        let members = self.seats.iter_mut();
+        members
+            .filter_map(|seat| seat.member.take())
+            .for_each(Member::end);
+        self.rack.await_all(&[dead]);
+        let additions = finish(&self.rack, self.loads);
+        for &at in &rest {
+            assert_eq!(self.rack.status(at).verbs.in_doubt, 0, "at node {at}");
+        }
+        let diaries: Vec<Vec<Line>> = self.seats.into_iter().map(|seat| seat.lines).collect();
+        let report = judge(&diaries, &self.alone).unwrap_or_else(|why| panic!("{why}"));
+        eprintln!(
+            "{:?} of {DEEDS:?}; in {} splits somebody went on; {additions} additions; {report:?}",
+            self.done, self.went_on
+        );
+        assert!(
+            report.delivered > 0 && report.states > 0 && report.fates > 0,
+            "{report:?}"
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! Eight nodes in eight network namespaces, in a ring with two chords of virtual cables, with their daemons and controls as processes.
+//!
+//! Each test of it lasts some seconds with a fixed seed, or `SOAK_SECONDS` with a fresh one, which it prints; `COVALENT_SEED` gives one.
+
+mod additions;
+mod diary;
+mod groups;
+mod judge;
+mod member;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{Read, Write},
+    net::TcpStream,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{config::Config, status::NodeStatus};
+use covalent_verbs::{Client, Error};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::{
+    namespace::{ip, is_root},
+    nodes::{PATIENCE, eventually},
+    process::REGISTERS,
+};
+
+const NODES: usize = 8;
+
+/// The ring, and two chords.
+const CABLES: [(usize, usize); 10] = [
+    (0, 1),
+    (1, 2),
+    (2, 3),
+    (3, 4),
+    (4, 5),
+    (5, 6),
+    (6, 7),
+    (7, 0),
+    (1, 5),
+    (3, 7),
+];
+
+/// A process that is killed when this goes, also because the test failed.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The daemon and control, which are built beside the applications.
+#[derive(Clone)]
+struct Programs {
+    daemon: PathBuf,
+    control: PathBuf,
+}
+
+/// One node.
+struct Place {
+    namespace: File,
+    config: PathBuf,
+    socket: PathBuf,
+    processes: Option<[Running; 2]>,
+}
+
+struct Rack {
+    places: Vec<Place>,
+    programs: Programs,
+}
+
+/// Runs `test` with the rack's programs on a thread of its own, which may end in another namespace. Without root, or without the programs:
+/// skipped, with a word.
+fn on_a_rack(test: impl FnOnce(&Programs) + Send) {
+    if !is_root() {
+        return;
+    }
+    let beside = Path::new(REGISTERS);
+    let programs = Programs {
+        daemon: beside.with_file_name("covalentd"),
+        control: beside.with_file_name("covalent-control"),
+    };
+    for program in [&programs.daemon, &programs.control] {
+        if !program.exists() {
+            eprintln!("skipped: {} is not built", program.display());
+            return;
+        }
+    }
+    if let Err(panic) = thread::scope(|scope| scope.spawn(|| test(&programs)).join()) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Rack {
+    fn build(directory: &Path, programs: &Programs) -> Self {
+        let namespaces: Vec<File> = (0..NODES).map(|_| namespace()).collect();
+        for (cable, (near, far)) in CABLES.into_iter().enumerate() {
+            let there = format!(
+                "/proc/{}/fd/{}",
+                std::process::id(),
+                namespaces[far].as_raw_fd()
+            );
+            enter(&namespaces[near]);
+            ip(&format!("link add c{cable}a type veth peer name c{cable}b"));
+            ip(&format!("link set c{cable}b netns {there}"));
+            ip(&format!("link set c{cable}a up"));
+            enter(&namespaces[far]);
+            ip(&format!("link set c{cable}b up"));
+        }
+        let places = namespaces.into_iter().enumerate();
+        let mut rack = Self {
+            places: places
+                .map(|(at, namespace)| Place::new(directory, at, namespace))
+                .collect(),
+            programs: programs.clone(),
+        };
+        (0..NODES).for_each(|at| rack.start(at));
+        rack
+    }
+
+    /// Starts the two processes of a node.
+    fn start(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        enter(&place.namespace);
+        let start = |program: &Path| {
+            let child = Command::new(program)
+                .arg("--config")
+                .arg(&place.config)
+                .env_remove("NOTIFY_SOCKET")
+                .env_remove("RUST_LOG")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            Running(child.expect("it runs"))
+        };
+        place.processes = Some([start(&self.programs.daemon), start(&self.programs.control)]);
+    }
+
+    /// Kills them.
+    fn kill(&mut self, at: usize) {
+        self.places[at].processes = None;
+    }
+
+    fn socket(&self, at: usize) -> &Path {
+        &self.places[at].socket
+    }
+
+    /// Sets an end of a cable up or down, which the other end sees too.
+    fn set(&self, cable: usize, state: &str) {
+        enter(&self.places[CABLES[cable].0].namespace);
+        ip(&format!("link set c{cable}a {state}"));
+    }
+
+    /// A node's status; `None` while its daemon does not answer.
+    fn try_status(&self, at: usize) -> Option<NodeStatus> {
+        let asked = Client::connect(self.socket(at), "rack").and_then(|mut client| client.status());
+        match asked {
+            Ok(status) => Some(status),
+            Err(Error::DaemonGone { .. } | Error::Unreachable { .. } | Error::Deadline { .. }) => {
+                None
+            }
+            Err(error) => panic!("status of node {at}: {error}"),
+        }
+    }
+
+    fn status(&self, at: usize) -> NodeStatus {
+        self.try_status(at).expect("the daemon runs")
+    }
+
+    /// Waits until every node that lives reaches all others that do, and no other.
+    fn await_all(&self, dead: &[usize]) {
+        let living: Vec<usize> = (0..NODES).filter(|at| !dead.contains(at)).collect();
+        for &at in &living {
+            let others: BTreeSet<String> = (living.iter().filter(|&&other| other != at))
+                .map(|other| format!("n{other}"))
+                .collect();
+            eventually("all who live are reached, and nobody else", || {
+                self.reached(at).as_ref() == Some(&others)
+            });
+        }
+    }
+
+    /// Names of the nodes that a node reaches; `None` while its daemon does not answer, or lacks one.
+    fn reached(&self, at: usize) -> Option<BTreeSet<String>> {
+        let nodes = self.try_status(at)?.nodes;
+        let reached = nodes.into_iter().filter(|node| node.standing == "reached");
+        reached.map(|node| node.name).collect()
+    }
+
+    /// Whether control of a node tells that so many others are reached.
+    fn tells_of(&self, at: usize, others: usize) -> bool {
+        enter(&self.places[at].namespace);
+        let wanted = format!("covalent_tree_roots{{node=\"n{at}\"}} {others}\n");
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if scrape().is_ok_and(|text| text.contains(&wanted)) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+}
+
+impl Place {
+    fn new(directory: &Path, at: usize, namespace: File) -> Self {
+        let base = directory.join(format!("n{at}"));
+        let mut text = format!(
+            "[node]\nname = \"n{at}\"\nruntime_dir = \"{0}/run\"\nstate_dir = \"{0}/state\"\n\
+             [dataplane]\nidle = \"adaptive\"\nhuge_pages = \"never\"\n",
+            base.display()
+        );
+        for (cable, (near, far)) in CABLES.into_iter().enumerate() {
+            for (end, side) in [(near, "a"), (far, "b")] {
+                if end == at {
+                    text += &format!(
+                        "[[port]]\nname = \"c{cable}\"\nkind = \"af_xdp\"\ninterface = \"c{cable}{side}\"\nring_slots = 256\n"
+                    );
+                }
+            }
+        }
+        let config = Config::parse(&text, "test").expect("the test's configuration is valid");
+        fs::create_dir_all(&base).expect("room on the disk");
+        let path = base.join("node.toml");
+        fs::write(&path, text).expect("room on the disk");
+        Self {
+            namespace,
+            config: path,
+            socket: config.socket_path(),
+            processes: None,
+        }
+    }
+}
+
+/// What control of the namespace's node serves.
+fn scrape() -> std::io::Result<String> {
+    let mut stream = TcpStream::connect("127.0.0.1:9464")?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A new network namespace, which lives as long as the file is open. IPv6 is off, so that nobody else speaks.
+pub fn namespace() -> File {
+    let made = thread::spawn(|| {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+        fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("root");
+        ip("link set lo up");
+        File::open("/proc/thread-self/ns/net").expect("the namespace")
+    });
+    made.join().expect("it is made")
+}
+
+/// Puts the calling thread into a namespace.
+pub fn enter(namespace: &File) {
+    setns(namespace, CloneFlags::CLONE_NEWNET).expect("it is there");
+}
