@@ -224,6 +224,7 @@ impl Node {
     }
 
     /// The last fragment of a message was written.
+    #[cold]
     fn note_departed(&mut self, at: usize, attachment: Attachment, kind: Kind, number: u8) {
         let link = &mut self.links[at];
         let record = link.feedback.next_sequence().wrapping_sub(1);
