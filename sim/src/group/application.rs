@@ -14,7 +14,7 @@ pub fn write(message: u64, bytes: usize, into: &mut Vec<u8>) {
     into.extend(filler(message).take(bytes.saturating_sub(MESSAGE_BYTES_MIN)));
 }
 
-/// The number of a message, and whether its bytes are those of [`write`] for a message of that length.
+/// The number of a message, and whether its bytes are those of [`write()`] for a message of that length.
 #[must_use]
 pub fn read(data: &[u8]) -> (u64, bool) {
     let Some((number, rest)) = data.split_first_chunk() else {
