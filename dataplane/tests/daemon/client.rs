@@ -429,7 +429,7 @@ impl Verbs {
         }
     }
 
-    /// Submits one verb and waits for its end.
+    /// Submits one verb and waits for its end. On a machine that stands still its link fails now and then, and it is in doubt before.
     pub fn run(
         &mut self,
         target: u64,
@@ -442,10 +442,13 @@ impl Verbs {
             self.post(target, mode, 77, rkey, offset, verb),
             "room for one verb"
         );
-        let mut ended = self.wait();
-        assert_eq!(ended.len(), 1, "{ended:?}");
-        let (user_data, how) = ended.remove(0);
-        assert_eq!(user_data, 77);
-        how
+        loop {
+            for (user_data, how) in self.wait() {
+                assert_eq!(user_data, 77);
+                if !how.is_doubt() {
+                    return how;
+                }
+            }
+        }
     }
 }
