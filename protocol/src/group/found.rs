@@ -213,8 +213,9 @@ impl Group {
     }
 
     /// Whether it looks for others under the group's name: it has no group, or is in a view that has no quorum any more. The others may have gone
-    /// on without it, for so long that nobody is left there who knows it: then it learns of that only by asking.
-    pub(super) fn looks(&self) -> bool {
+    /// on without it, for so long that nobody is left there who knows it: then it learns of that only by asking. Whoever drives it tells it of queues under the name meanwhile: [`Group::on_contact`].
+    #[must_use]
+    pub fn looks(&self) -> bool {
         self.seeks() || self.standing() == GroupStanding::Minority
     }
 

@@ -28,11 +28,7 @@ impl Group<'_> {
             self.next_tick = now + self.options.pace;
             self.machine.on_tick();
         }
-        let looks = matches!(
-            self.machine.standing(),
-            GroupStanding::Seeking | GroupStanding::Minority
-        );
-        let looking = looks && self.look(verbs, now)?;
+        let looking = self.machine.looks() && self.look(verbs, now)?;
         let said = self.say(verbs)?;
         let watching = self.watch(verbs, now)?;
         if said || looking || watching {

@@ -19,9 +19,7 @@ use std::collections::VecDeque;
 
 use covalent_protocol::{
     Name,
-    group::{
-        Contact, Contacts, End, Group, GroupConfig, GroupStanding, Life, Members, Ticket, View,
-    },
+    group::{Contact, Contacts, End, Group, GroupConfig, Life, Members, Ticket, View},
     verb::SEND_BYTES_MAX,
 };
 use fastrand::Rng;
@@ -384,11 +382,8 @@ impl World {
     /// Who is in no view, or in one without a quorum, looks at all nodes that it reaches for members.
     fn look_up(&mut self, stay: StayId) {
         let at = self.members[stay].node;
-        let looks = self.members[stay].group.as_ref();
-        let looks = looks.is_some_and(|group| {
-            group.view().is_none() || group.standing() == GroupStanding::Minority
-        });
-        if !looks {
+        let group = self.members[stay].group.as_deref();
+        if !group.is_some_and(Group::looks) {
             return;
         }
         for node in 0..self.graph.nodes() {
