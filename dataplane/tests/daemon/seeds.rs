@@ -17,16 +17,26 @@ pub fn soak_lasts() -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The seed that `COVALENT_SEED` gives, a fresh one if this is a soak, else always the same. It is printed.
+/// What to draw from where nothing is given: a fresh seed if this is a soak, else always the same.
+pub fn usual_seed() -> u64 {
+    if soak_lasts().is_none() {
+        return 1;
+    }
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |now| now.as_nanos() as u64)
+}
+
+/// The seed that `COVALENT_SEED` gives.
+pub fn given_seed() -> Option<u64> {
+    let text = env::var("COVALENT_SEED").ok()?;
+    let digits = text.trim_start_matches("0x");
+    Some(u64::from_str_radix(digits, 16).expect("COVALENT_SEED is hexadecimal"))
+}
+
+/// The seed that is given, or else the usual one. It is printed.
 pub fn seed() -> u64 {
-    let seed = match env::var("COVALENT_SEED") {
-        Ok(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
-            .expect("COVALENT_SEED is hexadecimal"),
-        Err(_) if soak_lasts().is_some() => SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |now| now.as_nanos() as u64),
-        Err(_) => 1,
-    };
+    let seed = given_seed().unwrap_or_else(usual_seed);
     eprintln!("COVALENT_SEED={seed:#x}");
     seed
 }

@@ -10,6 +10,9 @@
 #[path = "../daemon/client.rs"]
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod client;
+#[path = "../daemon/seeds.rs"]
+#[allow(dead_code, reason = "tests with one seed use the rest")]
+mod environment;
 #[path = "../daemon/namespace.rs"]
 mod namespace;
 #[path = "../daemon/noise.rs"]
