@@ -197,8 +197,8 @@ pub enum Outcome {
     },
     /// It was not executed. After [`Refusal::NoResources`], [`Refusal::Busy`] and [`Refusal::QueueFull`] trying later helps; the other reasons stay.
     Refused(Refusal),
-    /// The other node's daemon started afresh, so its memory of this verb is lost: it was executed before,
-    /// or not at all. An ordinary region is gone; a durable one tells.
+    /// The other node's daemon lost its memory of this verb: it was executed before, or not at all. Almost always because that daemon started
+    /// afresh, and then an ordinary region is gone; a durable one tells. One that is several hops away and lives may have had to make room.
     PeerRestarted,
     /// It was not executed: no link ever led to a node with that identity.
     NoSuchPeer,

@@ -145,9 +145,11 @@ const fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Done => End::Done,
         // The queue is not there any more, or no longer the one that was meant: keys are never given twice.
-        Outcome::Refused(Refusal::UnknownRegion | Refusal::NoRight | Refusal::OutOfBounds)
-        | Outcome::PeerRestarted => End::Gone,
+        Outcome::Refused(Refusal::UnknownRegion | Refusal::NoRight | Refusal::OutOfBounds) => {
+            End::Gone
+        }
         Outcome::Refused(_) | Outcome::NoSuchPeer | Outcome::Malformed => End::NotExecuted,
+        // A daemon that forgot an envelope may have started afresh or only have made room: the refusal of the next one tells.
         _ => End::Unclear,
     }
 }
@@ -167,7 +169,7 @@ mod tests {
             let expected = if is_gone { End::Gone } else { End::NotExecuted };
             assert_eq!(end, expected, "{refusal}");
         }
-        assert_eq!(end_of(&Outcome::PeerRestarted), End::Gone);
+        assert_eq!(end_of(&Outcome::PeerRestarted), End::Unclear);
         assert_eq!(end_of(&Outcome::NoSuchPeer), End::NotExecuted);
         assert_eq!(end_of(&Outcome::Done), End::Done);
         assert_eq!(end_of(&Outcome::Forgotten), End::Unclear);
