@@ -132,6 +132,8 @@ impl Hello {
 pub(crate) struct Handshake {
     /// The peer's incarnation and proposal, as last heard.
     pub heard: Option<(u64, u32)>,
+    /// The peer's port, as last heard. Means nothing where nothing was.
+    port: u16,
     /// Who said the last handshake; 0 for nobody. Outlives the epochs.
     pub guid: u64,
     /// A handshake waits for transmission.
@@ -158,6 +160,7 @@ impl Handshake {
     pub const fn new() -> Self {
         Self {
             heard: None,
+            port: 0,
             guid: 0,
             due: false,
             failures_since_tick: 0,
@@ -173,6 +176,7 @@ impl Handshake {
     #[cfg(feature = "arbitrary-state")]
     pub(crate) fn scramble(&mut self, draw: &mut crate::node::arbitrary::Draw) {
         self.heard = draw.flag().then(|| (draw.long(), draw.sequence()));
+        self.port = draw.below(1 << 16) as u16;
         if draw.below(4) == 0 {
             self.guid = draw.long();
         }
@@ -189,6 +193,7 @@ impl Handshake {
     /// Starts over with a new proposal.
     pub const fn restart(&mut self) {
         self.heard = None;
+        self.port = 0;
         self.said = None;
         self.due = false;
         self.owed = false;
@@ -250,6 +255,11 @@ impl Handshake {
         self.heard.is_some() && self.guid != guid
     }
 
+    /// Whose handshake was heard: the node and its port.
+    pub fn heard_from(&self) -> Option<(u64, u16)> {
+        self.heard.map(|_| (self.guid, self.port))
+    }
+
     /// Notes who says the handshakes.
     pub const fn identify(&mut self, guid: u64) {
         self.changed_since_tick |= self.guid != 0 && self.guid != guid;
@@ -260,6 +270,7 @@ impl Handshake {
     pub fn hear(&mut self, hello: &Hello, epoch: u32) {
         self.outpaced = 0;
         self.heard = Some((hello.incarnation, hello.epoch));
+        self.port = hello.port;
         if self.said != Some((epoch, self.heard)) {
             self.answer();
         }

@@ -121,7 +121,9 @@ impl Node {
         };
         let is_met = known.is_some() && self.peers[peer].met;
         if !is_met || self.peers[peer].incarnation != hello.incarnation {
-            self.void_agreements(at, |guid| guid.is_none_or(|guid| guid == hello.guid));
+            self.void_agreements(at, |heard, _| {
+                heard.is_none_or(|(guid, _)| guid == hello.guid)
+            });
         }
         if !is_met {
             self.peers[peer].meet(hello.incarnation);
@@ -184,17 +186,17 @@ impl Node {
         }
     }
 
-    /// Starts the handshakes under way on the links other than `except` anew, if `concerns` accepts the GUID last heard
-    /// there. What a peer of another life, or one whose latches are about to go, says in an epoch that was agreed on
-    /// before must not find the link up afterwards.
+    /// Starts the handshakes under way on the links other than `except` anew, if `concerns` accepts the GUID and the port last heard
+    /// there, and the epoch proposed. What a peer of another life, or one whose latches are about to go, or that went on elsewhere, says in an
+    /// epoch that was agreed on before must not find the link up afterwards.
     pub(super) fn void_agreements(
         &mut self,
         except: usize,
-        concerns: impl Fn(Option<u64>) -> bool,
+        concerns: impl Fn(Option<(u64, u16)>, u32) -> bool,
     ) {
         for (at, link) in self.links.iter_mut().enumerate() {
-            let heard = link.handshake.heard.map(|_| link.handshake.guid);
-            if at != except && link.state == LinkState::Init && concerns(heard) {
+            let heard = link.handshake.heard_from();
+            if at != except && link.state == LinkState::Init && concerns(heard, link.epoch) {
                 link.epoch = link.epoch.wrapping_add(1);
                 link.handshake.restart();
             }

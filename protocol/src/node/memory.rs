@@ -70,7 +70,9 @@ impl Node {
         }
         self.peers_lost = self.peers_lost.and(lost);
         let loser = self.peers[at].guid;
-        self.void_agreements(link, |guid| guid == Some(loser));
+        self.void_agreements(link, |heard, _| {
+            heard.is_some_and(|(guid, _)| guid == loser)
+        });
         for relays in &mut self.relays {
             relays.forget_peer(at);
         }
@@ -212,6 +214,8 @@ impl Node {
         };
         self.peers[loser].lost = self.peers[loser].lost.and(lost);
         let loser = self.peers[loser].guid;
-        self.void_agreements(link, |guid| guid == Some(loser));
+        self.void_agreements(link, |heard, _| {
+            heard.is_some_and(|(guid, _)| guid == loser)
+        });
     }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Host, Name,
     event::DownReason,
-    latch::LatchSet,
+    latch::{LatchSet, is_later},
     link::{Attachment, feedback::WINDOW_RECORDS_MAX, handshake::Hello},
     peer::Peer,
     wire::frame::BROADCAST,
@@ -141,6 +141,9 @@ impl Node {
     }
 
     /// Binds the link to the peer's port that said `hello`, together with the latches of that port.
+    ///
+    /// The port has left wherever else it was about to come up in an earlier epoch, and may be told from now on that what it said there never came. So
+    /// what is still under way from there must not find a link up: it could be a request of which that was said, whose latch is used anew since.
     pub(super) fn attach(
         &mut self,
         link: usize,
@@ -154,6 +157,9 @@ impl Node {
             // A port has one cable: the one where it was before is gone.
             self.fail(other, DownReason::PeerMoved, host);
         }
+        self.void_agreements(link, |heard, epoch| {
+            heard == Some((hello.guid, hello.port)) && !is_later(epoch, hello.epoch)
+        });
         let set = known.unwrap_or_else(|| self.make_room(link, peer, hello.port));
         self.bind_set(set, link);
         let mac = source.unwrap_or(BROADCAST);

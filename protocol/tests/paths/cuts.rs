@@ -205,3 +205,47 @@ fn either_end_may_restart_at_any_point() {
         }
     }
 }
+
+/// A hop fails at the initiator alone, with what it said under way: a node between stood still. It asks over the other way what became of it, hears that
+/// it never came, and asks afresh. Then the first way goes on.
+#[test]
+fn what_a_path_held_back_is_not_executed_behind_the_word_that_it_never_came() {
+    let cables = ring(5);
+    let mut overtaken = 0;
+    for mode in [Mode::OnePhase, Mode::TwoPhase] {
+        // With ends that had more paths than those of the target, which it met before, an initiator comes up first.
+        for (earlier, warm) in [(false, false), (false, true), (true, false)] {
+            for step in 0.. {
+                let what = format!("{mode:?} {earlier} {warm} {step}");
+                let mut rack = rack(5, &cables);
+                if earlier {
+                    warm_up(&mut rack, 2, true);
+                    rack.idle();
+                    warm_up(&mut rack, 3, true);
+                }
+                warm_up(&mut rack, 2, warm);
+                rack.ask(0, 2, mode, b"once", 1);
+                if (0..step).any(|_| !rack.step()) {
+                    break;
+                }
+                rack.send();
+                let held = std::mem::take(&mut rack.cables[0].under_way[1]);
+                rack.cut(0);
+                rack.carrier_at(0, 0, false);
+                rack.settle();
+                let committed = Ended::Committed(b"once".to_vec());
+                overtaken += usize::from(rack.end(0, 1) == Some(&committed) && !held.is_empty());
+                for frame in held {
+                    rack.inject(0, 1, &frame);
+                    rack.settle();
+                }
+                rack.run(12);
+                assert_eq!(rack.end(0, 1), Some(&committed), "{what}");
+                assert_eq!(rack.times(2, b"once"), 1, "{what}");
+                rack.idle();
+                rack.assert_at_rest();
+            }
+        }
+    }
+    assert!(overtaken >= 10, "{overtaken}");
+}
