@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use covalent_sim::{
-    mesh::{self, Exhaustive, FaultClass, MeshFaults, MeshMutant, MeshOptions, Trace},
+    mesh::{self, Exhaustive, FaultClass, MeshFaults, MeshLoad, MeshMutant, MeshOptions, Trace},
     shape::Form,
 };
 
@@ -58,10 +58,45 @@ fn every_invariant_holds_under_churn_in_every_shape() {
     }
 }
 
+/// Half of the seeds have nodes with little room for paths.
+#[test]
+fn every_invariant_holds_of_verbs_over_several_hops() {
+    for (form, nodes, seeds, jitter_percent) in [
+        ("grid", 16, 0..10, 0),
+        ("random:4", 10, 58..74, 40),
+        ("random:3", 9, 0..10, 0),
+        ("line", 5, 0..10, 0),
+    ] {
+        let count = seeds.end - seeds.start;
+        let options = MeshOptions {
+            load: MeshLoad::Far,
+            jitter_percent,
+            ..options(form, nodes)
+        };
+        let report = hold(seeds, &options);
+        // So often in ten runs:
+        for (what, least) in [
+            (report.faults, 80),
+            (report.path_ups, 200),
+            (report.path_failures, 150),
+            (report.committed_far, 1000),
+            (report.doubted, 50),
+            (report.restarted, 3),
+            (report.refused, 50),
+            (report.questions, 5),
+        ] {
+            assert!(10 * what >= least * count, "{form}: {report:?}");
+        }
+    }
+}
+
 #[test]
 fn a_seed_is_one_run() {
-    for seed in 0..5 {
-        let options = options("random:4", 10);
+    for seed in 0..6 {
+        let options = MeshOptions {
+            load: [MeshLoad::Verbs, MeshLoad::Far][seed as usize % 2],
+            ..options("random:4", 10)
+        };
         let shape = mesh::shape(seed, &options).unwrap();
         let runs = [None, None, Some(Trace::default())].map(|trace| {
             let (result, trace) = mesh::run(seed, shape.clone(), &options, trace);
@@ -81,17 +116,54 @@ fn a_seed_is_one_run() {
 fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
     // Whoever sees first that a node believes what is no more, or waits for ever.
     let stale = ["convergence", "reaches", "one-parent", "repairs"];
-    for (mutant, faults, checkers) in [
-        (MeshMutant::RetriesBlindly, FaultClass::Cut, &["once"][..]),
-        (MeshMutant::GuessesInDoubt, FaultClass::Cut, &["once"]),
-        (MeshMutant::HidesRestarts, FaultClass::Crash, &["once"]),
-        (MeshMutant::TakesAnybody, FaultClass::Cut, &["acyclic"]),
-        (MeshMutant::DeafToLost, FaultClass::Crash, &stale),
-        (MeshMutant::NeverSaysAgain, FaultClass::Cut, &stale),
-        (MeshMutant::DeafToDenied, FaultClass::Cut, &stale),
+    let (near, far) = (MeshLoad::Verbs, MeshLoad::Far);
+    for (mutant, faults, load, checkers) in [
+        (
+            MeshMutant::RetriesBlindly,
+            FaultClass::Cut,
+            near,
+            &["once"][..],
+        ),
+        (MeshMutant::RetriesBlindly, FaultClass::Cut, far, &["once"]),
+        (MeshMutant::GuessesInDoubt, FaultClass::Cut, near, &["once"]),
+        (
+            MeshMutant::GuessesInDoubt,
+            FaultClass::Partition,
+            far,
+            &["once"],
+        ),
+        (
+            MeshMutant::HidesRestarts,
+            FaultClass::Crash,
+            near,
+            &["once"],
+        ),
+        (MeshMutant::HidesRestarts, FaultClass::Crash, far, &["once"]),
+        (
+            MeshMutant::LosesUpdates,
+            FaultClass::Cut,
+            far,
+            &["conservation"],
+        ),
+        (
+            MeshMutant::KeepsWords,
+            FaultClass::Cut,
+            far,
+            &["given-back"],
+        ),
+        (
+            MeshMutant::TakesAnybody,
+            FaultClass::Cut,
+            near,
+            &["acyclic"],
+        ),
+        (MeshMutant::DeafToLost, FaultClass::Crash, near, &stale),
+        (MeshMutant::NeverSaysAgain, FaultClass::Cut, near, &stale),
+        (MeshMutant::DeafToDenied, FaultClass::Cut, near, &stale),
     ] {
         let options = MeshOptions {
             faults: MeshFaults::of(&[faults]),
+            load,
             mutant: Some(mutant),
             ..MeshOptions::new()
         };
@@ -116,7 +188,7 @@ fn repairs_take_no_longer_and_nodes_say_no_more_in_a_larger_mesh() {
         let mut options = options("torus", nodes);
         options.form = Form::Torus(None);
         options.faults = MeshFaults::of(&[FaultClass::Cut]);
-        (options.churn, options.load) = (1, false);
+        (options.churn, options.load) = (1, MeshLoad::None);
         let seeds = if nodes > 100 { 1 } else { 3 };
         let report = hold(0..seeds, &options);
         assert!(report.repairs_local.count() > seeds, "{report:?}");
@@ -179,4 +251,26 @@ fn every_part_of_a_grid_fails_alone_and_in_pairs() {
         sum.add(&hold_cases(list, from..from + 60));
     }
     assert!(sum.lost > 100 && sum.found_again.count() > 100, "{sum:?}");
+}
+
+/// Some pairs of failures, with verbs between all nodes of the grid.
+#[test]
+fn verbs_survive_pairs_of_failures_of_a_grid_over_several_hops() {
+    let list = Exhaustive::Sixteen;
+    let options = MeshOptions {
+        load: MeshLoad::Far,
+        ..MeshOptions::new()
+    };
+    let mut sum = mesh::MeshReport::default();
+    for gap in 0..3 {
+        let from = list.first_cases() + gap * 780 + 250 * gap;
+        let report = mesh::run_cases(list, from..from + 40, &options, |_| {
+            ControlFlow::Continue(())
+        });
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    assert!(
+        sum.committed_far > 500 && sum.path_failures > 100,
+        "{sum:?}"
+    );
 }

@@ -8,12 +8,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     mesh::{
-        self, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshMutant, MeshOptions,
-        MeshReport, ROUND_TRIP_UNITS, Title, Trace,
+        self, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshLoad, MeshMutant,
+        MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,
     },
     shape::{Form, NODES_MAX, Shape, VALENCE_MAX},
     witness::Violation,
@@ -46,6 +46,7 @@ use crate::{
     covalent sim mesh --shape torus:25x40 --faults cut --load none   a thousand nodes, cables that are cut\n  \
     covalent sim mesh --shape rack.txt --faults crash,partition      cables of a file, these faults\n  \
     covalent sim mesh --nodes 12 --seeds 0..1000                     many runs, with seeds per second\n  \
+    covalent sim mesh --shape grid:4x4 --load far --seed 7           verbs over several hops\n  \
     covalent sim mesh --nodes 12 --trace run.html                    a page with the graph and a time-line\n  \
     covalent sim mesh --exhaustive three                             all 63 failure modes of a triangle\n  \
     covalent sim mesh --exhaustive sixteen --case 7                  one case, event by event\n  \
@@ -73,9 +74,9 @@ pub struct MeshArgs {
     /// Round trips of a link between two faults in the mean.
     #[arg(long, value_name = "RT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub every: u32,
-    /// Whether neighbours ask each other for verbs all the time.
-    #[arg(long, value_enum, default_value_t = Load::Verbs)]
-    pub load: Load,
+    /// Who asks whom for verbs all the time: none, verbs (neighbours each other), or far (everybody anybody, over paths).
+    #[arg(long, value_name = "LOAD", default_value_t = MeshLoad::Verbs)]
+    pub load: MeshLoad,
     /// By how much the delays of cables differ, in hundredths of the delay.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=90))]
     pub jitter: u32,
@@ -84,7 +85,7 @@ pub struct MeshArgs {
     pub pace: u32,
     /// Runs every case of a list instead: three (a triangle, 63 ways to fail, at every moment) or sixteen (a 4×4 grid, every cable and node, alone and
     /// in pairs).
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "seeds", "nodes", "shape", "faults", "churn", "every", "load", "jitter", "pace"])]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["seed", "seeds", "nodes", "shape", "faults", "churn", "every", "jitter", "pace"])]
     pub exhaustive: Option<Exhaustive>,
     /// One case of the list, which is printed.
     #[arg(long, value_name = "N", requires = "exhaustive")]
@@ -107,19 +108,10 @@ pub struct MeshArgs {
     /// Writes how they grow into this file.
     #[arg(long, value_name = "FILE.svg", requires = "grow")]
     pub plot: Option<PathBuf>,
-    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, takes-anybody, deaf-to-lost, never-says-again or
+    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, loses-updates, keeps-words, takes-anybody, deaf-to-lost, never-says-again or
     /// deaf-to-denied.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<MeshMutant>,
-}
-
-/// What nodes ask of each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Load {
-    /// Nothing.
-    None,
-    /// Verbs, one-phase and two-phase.
-    Verbs,
 }
 
 /// What is printed as JSON, of one run or of many.
@@ -271,7 +263,7 @@ fn options(args: &MeshArgs) -> MeshOptions {
         faults: args.faults,
         churn: args.churn,
         every_rt: args.every,
-        load: args.load == Load::Verbs,
+        load: args.load,
         jitter_percent: args.jitter,
         pace_rt: args.pace,
         mutant: args.mutant,

@@ -1,10 +1,12 @@
 //! Everything that nodes ask of each other, and what came of it.
 
+use super::errand::{Answer, Errand};
+
 /// How somebody is told that something ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// Executed, with this answer.
-    Committed(u64),
+    Committed(Answer),
     /// Not executed.
     Refused,
     /// Whoever was asked forgot everything.
@@ -18,12 +20,18 @@ pub struct Ask {
     pub from: (u16, u32),
     /// Who is asked, and the life of it that the asker knows.
     pub to: (u16, u32),
+    /// For what.
+    pub errand: Errand,
+    /// The life in which whoever is asked was then, or the one that it began next.
+    pub asked_in: u32,
     /// How often it was executed.
     pub executed: u32,
     /// The answer of the execution that came first.
-    pub reply: u64,
+    pub answer: Option<Answer>,
     /// What the asker was told.
     pub told: Option<Told>,
+    /// The life in which whoever was asked was then, or the one that it began next.
+    pub told_in: Option<u32>,
     /// The asker was told that it is in doubt.
     pub doubted: bool,
 }

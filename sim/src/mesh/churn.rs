@@ -37,7 +37,7 @@ pub fn run(
     let nodes = shape.nodes;
     let mut world = MeshWorld::new(shape, options, seed, trace);
     world.rest();
-    world.set_load(options.load);
+    world.set_load(true);
     let end = world.schedule(plan);
     world.run_until(end);
     // With what stands, and then with everything whole.

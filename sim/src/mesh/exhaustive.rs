@@ -54,6 +54,9 @@ impl Exhaustive {
     #[must_use]
     pub fn command(self, case: u64, options: &MeshOptions) -> String {
         let mut command = format!("covalent sim mesh --exhaustive {self} --case {case}");
+        if options.load != MeshOptions::new().load {
+            command += &format!(" --load {}", options.load);
+        }
         if let Some(mutant) = options.mutant {
             command += &format!(" --mutant {mutant}");
         }

@@ -2,10 +2,16 @@
 
 use covalent_protocol::{
     DownReason, NodeEvent,
+    channel::ChannelCounters,
     tree::{Label, Standing},
 };
 
-use super::{book::Told, content::Content, fault::MeshFault};
+use super::{
+    book::Told,
+    content::Content,
+    errand::{Answer, Errand},
+    fault::MeshFault,
+};
 use crate::shape::Spot;
 
 /// Something happened.
@@ -79,8 +85,10 @@ pub enum MeshFact<'a> {
         from: u16,
         /// Who is asked.
         to: u16,
-        /// The life of `to` that `from` knows.
+        /// The life of `to` that `from` knows, or the one that began last if it knows none.
         known_life: u32,
+        /// For what.
+        errand: Errand,
     },
     /// It was executed.
     Executed {
@@ -89,8 +97,33 @@ pub enum MeshFact<'a> {
         /// By whom.
         at: u16,
         /// The answer.
-        reply: u64,
+        answer: Answer,
     },
+    /// An application took a message.
+    Took {
+        /// At which node.
+        at: u16,
+        /// The message.
+        message: &'a [u8],
+    },
+    /// A path came up at one end.
+    PathUp {
+        /// The node.
+        at: u16,
+        /// The node at the other end.
+        far: u16,
+    },
+    /// A path failed at one end, or was given back.
+    PathDown {
+        /// The node.
+        at: u16,
+        /// Which of its virtual ports, counted from 0.
+        port: u16,
+        /// The evidence.
+        reason: DownReason,
+    },
+    /// Somebody looks at what a node holds.
+    Looked(&'a Counts),
     /// Somebody is told how it ended.
     Told {
         /// What was asked for.
@@ -109,8 +142,12 @@ pub enum MeshFact<'a> {
     },
     /// A fault, or its end.
     Fault(&'a MeshFault),
-    /// Everything is whole, has come to rest, and ways are shortest: until a fault or an exchange nothing happens.
-    Idle,
+    /// Everything is whole, has come to rest, ways are shortest, and paths that nobody uses had the time to be given back: until a fault or an
+    /// exchange nothing happens.
+    Idle {
+        /// What each node counted.
+        counts: &'a [Counts],
+    },
     /// Everything came to rest, or did not.
     AtRest {
         /// Paces since the last fault.
@@ -139,7 +176,7 @@ pub struct View {
     pub children: u32,
 }
 
-/// What a node counted, over all its links, since it started.
+/// What a node counted, over all its links and paths, since it started, and what it holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The node.
@@ -154,4 +191,22 @@ pub struct Counts {
     pub executed: u64,
     /// Exchanges that it started and that ended because the peer lost its memory, by its links' counters.
     pub forgotten: u64,
+    /// Paths that end at it, or that it asked for.
+    pub paths: u64,
+    /// Paths of others that lead through it, or are to.
+    pub transits: u64,
+    /// So many may.
+    pub transits_max: u64,
+    /// Channels of its links.
+    pub channels: u64,
+    /// Records of others that wait to be passed on.
+    pub waiting_records: u64,
+    /// What happened to paths.
+    pub passed: ChannelCounters,
+    /// Words that exchanges with it hold.
+    pub held_words: u64,
+    /// The counter that its applications share.
+    pub counter: u64,
+    /// The word that they share.
+    pub word: u64,
 }

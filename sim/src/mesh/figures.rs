@@ -17,7 +17,10 @@ pub(super) struct Figures {
     ups: u64,
     failures: u64,
     asked: u64,
+    path_ups: u64,
+    path_failures: u64,
     committed: u64,
+    committed_far: u64,
     refused: u64,
     restarted: u64,
     doubted: u64,
@@ -95,9 +98,16 @@ impl Figures {
             MeshFact::Lost { .. } => self.lost += 1,
             MeshFact::Up { .. } => self.ups += 1,
             MeshFact::Down { .. } => self.failures += 1,
+            MeshFact::PathUp { .. } => self.path_ups += 1,
+            MeshFact::PathDown { .. } => self.path_failures += 1,
             MeshFact::Asked { .. } => self.asked += 1,
-            MeshFact::Told { how, .. } => match how {
-                Told::Committed(_) => self.committed += 1,
+            MeshFact::Told { how, token, .. } => match how {
+                Told::Committed(_) => {
+                    self.committed += 1;
+                    let ask = scene.book.ask(token);
+                    let is_far = ask.is_some_and(|ask| !scene.are_cabled(ask.from.0, ask.to.0));
+                    self.committed_far += u64::from(is_far);
+                }
                 Told::Refused => self.refused += 1,
                 Told::Restarted => self.restarted += 1,
             },
@@ -117,7 +127,9 @@ impl Figures {
             }
             MeshFact::Executed { .. }
             | MeshFact::Tree { .. }
-            | MeshFact::Idle
+            | MeshFact::Idle { .. }
+            | MeshFact::Looked(_)
+            | MeshFact::Took { .. }
             | MeshFact::Seeks { .. }
             | MeshFact::Complained { .. } => {}
         }
@@ -158,7 +170,10 @@ impl Figures {
             stretch: self.stretch,
             waves: self.waves,
             asked: self.asked,
+            path_ups: self.path_ups,
+            path_failures: self.path_failures,
             committed: self.committed,
+            committed_far: self.committed_far,
             refused: self.refused,
             restarted: self.restarted,
             doubted: self.doubted,
@@ -230,8 +245,14 @@ pub struct MeshReport {
     pub waves: u64,
     /// Exchanges asked for.
     pub asked: u64,
+    /// Ends of paths that came up.
+    pub path_ups: u64,
+    /// Ends of paths that failed, or were given back.
+    pub path_failures: u64,
     /// Exchanges that committed.
     pub committed: u64,
+    /// Those of them with nodes that are no neighbours.
+    pub committed_far: u64,
     /// Exchanges that were refused.
     pub refused: u64,
     /// Exchanges whose peer restarted.
@@ -280,7 +301,10 @@ impl MeshReport {
             stretch: most(self.stretch, other.stretch),
             waves: self.waves.max(other.waves),
             asked: self.asked + other.asked,
+            path_ups: self.path_ups + other.path_ups,
+            path_failures: self.path_failures + other.path_failures,
             committed: self.committed + other.committed,
+            committed_far: self.committed_far + other.committed_far,
             refused: self.refused + other.refused,
             restarted: self.restarted + other.restarted,
             doubted: self.doubted + other.doubted,
@@ -350,8 +374,17 @@ impl MeshReport {
             count("frames with a handshake", self.handshakes),
             count("frames with exchanges", self.exchanges),
             count("frames with questions", self.questions),
+            count("ends of paths that came up", self.path_ups),
+            count(
+                "ends of paths that failed or were given back",
+                self.path_failures,
+            ),
             count("exchanges asked for", self.asked),
             count("exchanges committed", self.committed),
+            count(
+                "those with nodes that are no neighbours",
+                self.committed_far,
+            ),
             count("exchanges refused", self.refused),
             count("exchanges whose peer restarted", self.restarted),
             count("exchanges in doubt for a while", self.doubted),

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `options`, `plan`, `fault` | what may be chosen, what a seed makes of the rest, and what is done to a mesh |
 //! | `time`, `wire` | what happens when; cables with a delay |
-//! | `world`, `program` | nodes and what is around them, run to a time or to rest |
+//! | `world/`, `program` | nodes and what is around them, run to a time or to rest |
+//! | `load`, `errand`, `share` | who asks whom, for what, and what the applications of a node share |
+//! | `room` | how much room nodes have for paths |
 //! | `truth` | what the graph says |
 //! | `fact`, `content`, `book`, `scene`, `witness` | everything that happens, as checkers, figures and trace are shown it |
 //! | [`checkers`] | one for each invariant |
@@ -23,18 +25,22 @@ mod chart;
 pub mod checkers;
 mod churn;
 mod content;
+mod errand;
 mod exhaustive;
 mod fact;
 mod failure;
 mod fault;
 mod figures;
 mod lens;
+mod load;
 mod mutant;
 mod options;
 mod page;
 mod plan;
 mod program;
+mod room;
 mod scene;
+mod share;
 mod sixteen;
 mod spread;
 mod three;
@@ -50,11 +56,13 @@ pub use self::{
     chart::growth,
     churn::{run, run_seeds, shape},
     content::{Content, FrameKind},
+    errand::{Answer, Errand},
     exhaustive::{Exhaustive, run_case, run_cases},
     fact::{Counts, MeshFact, View},
     failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
+    load::MeshLoad,
     mutant::MeshMutant,
     options::{FaultClass, MeshFaults, MeshOptions},
     page::{Title, page},

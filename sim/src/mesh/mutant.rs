@@ -12,6 +12,10 @@ named! {
         GuessesInDoubt = "guesses-in-doubt",
         /// A node starts again and does not say so: its incarnation is that of before.
         HidesRestarts = "hides-restarts",
+        /// A node says that it did what it was asked for, and does it not, now and then.
+        LosesUpdates = "loses-updates",
+        /// A node does not let go of the words of an exchange that is reversed.
+        KeepsWords = "keeps-words",
         /// What a node hears of a tree is shown with a nearer label than it has.
         TakesAnybody = "takes-anybody",
         /// A node does not hear that there is no way to a root.

@@ -1,6 +1,6 @@
 //! What may be chosen about a run; the seed decides the rest.
 
-use super::{mutant::MeshMutant, time::ROUND_TRIP_UNITS};
+use super::{load::MeshLoad, mutant::MeshMutant, time::ROUND_TRIP_UNITS};
 use crate::{
     named::{Set, named},
     shape::{Form, VALENCE},
@@ -21,8 +21,8 @@ pub struct MeshOptions {
     pub churn: u32,
     /// Round trips of a link between two faults in the mean.
     pub every_rt: u32,
-    /// Neighbours ask each other for verbs all the time.
-    pub load: bool,
+    /// Who asks whom for verbs.
+    pub load: MeshLoad,
     /// By how much the delays of cables differ, in hundredths of the delay: 0 to 90.
     pub jitter_percent: u32,
     /// Round trips of a link in a pace.
@@ -43,7 +43,7 @@ impl MeshOptions {
             faults: MeshFaults::ALL,
             churn: 40,
             every_rt: 60,
-            load: true,
+            load: MeshLoad::Verbs,
             jitter_percent: 0,
             pace_rt: 100,
             mutant: None,
@@ -75,8 +75,8 @@ impl MeshOptions {
         say("every", self.every_rt, usual.every_rt);
         say("jitter", self.jitter_percent, usual.jitter_percent);
         say("pace", self.pace_rt, usual.pace_rt);
-        if !self.load {
-            command += " --load none";
+        if self.load != usual.load {
+            command += &format!(" --load {}", self.load);
         }
         if let Some(mutant) = self.mutant {
             command += &format!(" --mutant {mutant}");
@@ -128,7 +128,7 @@ mod tests {
             nodes: Some(100),
             faults: MeshFaults::of(&[FaultClass::Cut]),
             churn: 7,
-            load: false,
+            load: MeshLoad::None,
             ..MeshOptions::new()
         };
         assert_eq!(

@@ -1,10 +1,17 @@
-//! The program around a node of a mesh: it counts, and lets the witness see everything.
+//! The program around a node of a mesh: it has the engine do what others ask for, and lets the witness see everything.
 
 use covalent_protocol::{
     ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, PATH_PORTS, Refusal, Reply,
 };
 
-use super::{book::Told, fact::MeshFact, mutant::MeshMutant, witness::Witness};
+use super::{
+    book::Told,
+    errand::{self, Answer, Errand},
+    fact::MeshFact,
+    mutant::MeshMutant,
+    share::Share,
+    witness::Witness,
+};
 use crate::shape::Spot;
 
 /// A node's program during one call.
@@ -12,11 +19,15 @@ pub(super) struct Program<'a> {
     pub node: u16,
     /// Where the node's ports are.
     pub ports: &'a [Spot],
+    pub share: &'a mut Share,
     pub witness: &'a mut Witness,
     pub mutant: Option<MeshMutant>,
     /// What the program does when the call has returned.
     pub afterwards: &'a mut Vec<Afterwards>,
 }
+
+/// A mutant that loses some of what it is asked for loses one of so many.
+const LOST_ONE_IN: u64 = 16;
 
 /// What a program does when its node has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,54 +38,80 @@ pub(super) enum Afterwards {
     Guess(u64),
 }
 
-/// The request with a token.
-pub(super) const fn request(token: u64) -> [u8; 8] {
-    token.to_le_bytes()
-}
-
-/// The token of a request; one that nobody has if it is none.
-fn token_of(payload: &[u8]) -> u64 {
-    payload
-        .first_chunk()
-        .map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
-}
-
-/// What a node answers to a token: no other node answers the same, and none does to another token.
-const fn answer(token: u64, node: u16) -> u64 {
+/// The mark of what a node answers to a token.
+const fn mark(token: u64, node: u16) -> u64 {
     token << 16 | node as u64
 }
 
-impl Host for Program<'_> {
-    fn admit(&mut self, _id: &ExchangeId, _mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
-        if payload.len() != 8 {
-            return Err(Refusal::BadRequest);
+impl Program<'_> {
+    /// What a reply says, of which the applications remember what the word was.
+    fn learn(&mut self, token: u64, reply: &[u8]) -> Answer {
+        let answer = errand::answer_of(reply);
+        if let Some(ask) = self.witness.scene.book.ask(token)
+            && let Errand::Swap { expected, new } = ask.errand
+        {
+            let swapped = answer.found == expected;
+            self.share.seen[usize::from(ask.to.0)] = if swapped { new } else { answer.found };
         }
-        Ok(())
+        answer
     }
 
-    fn execute(&mut self, _id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
-        let token = token_of(payload);
-        let bytes = answer(token, self.node);
+    /// A path is a link too; on its cables it is a frame among others.
+    fn path_event(&mut self, event: LinkEvent) {
+        let at = self.node;
+        match event {
+            LinkEvent::Up { peer, .. } => {
+                let far = node_of(peer);
+                self.witness.see(&MeshFact::PathUp { at, far });
+            }
+            LinkEvent::Down { port, reason, .. } => {
+                let port = port - PATH_PORTS;
+                self.witness.see(&MeshFact::PathDown { at, port, reason });
+                self.link_failed();
+            }
+            LinkEvent::Refused { .. } | LinkEvent::RefusalOver { .. } => {}
+        }
+    }
+
+    fn link_failed(&mut self) {
+        if self.mutant == Some(MeshMutant::RetriesBlindly) {
+            self.afterwards.push(Afterwards::AskAgain);
+        }
+    }
+}
+
+impl Host for Program<'_> {
+    fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        self.share.admit(id, mode, payload)
+    }
+
+    fn execute(&mut self, id: &ExchangeId, payload: &[u8], reply: &mut Reply) -> Execution {
+        let token = errand::token_of(payload);
+        let mark = mark(token, self.node);
+        let loses =
+            self.mutant == Some(MeshMutant::LosesUpdates) && token.is_multiple_of(LOST_ONE_IN);
+        let [counter, _] = self.share.words();
+        let answer = self.share.execute(id, payload, mark, reply);
+        if loses {
+            self.share.set_counter(counter);
+        }
         self.witness.see(&MeshFact::Executed {
             token,
             at: self.node,
-            reply: bytes,
-        });
-        reply.write_with(|space| match space.first_chunk_mut() {
-            Some(place) => {
-                *place = bytes.to_le_bytes();
-                place.len()
-            }
-            None => 0,
+            answer,
         });
         Execution::Done
     }
 
-    fn reverse(&mut self, _id: &ExchangeId, _payload: &[u8]) {}
+    fn reverse(&mut self, id: &ExchangeId, payload: &[u8]) {
+        if self.mutant != Some(MeshMutant::KeepsWords) {
+            self.share.reverse(id, payload);
+        }
+    }
 
     fn complete(&mut self, token: u64, outcome: Outcome<'_>) {
         let how = match outcome {
-            Outcome::Committed(reply) => Told::Committed(token_of(reply)),
+            Outcome::Committed(reply) => Told::Committed(self.learn(token, reply)),
             Outcome::Refused(_) => Told::Refused,
             Outcome::PeerRestarted => Told::Restarted,
         };
@@ -94,8 +131,8 @@ impl Host for Program<'_> {
     }
 
     fn link_event(&mut self, event: LinkEvent) {
-        // A path is a link too; on its cables it is a frame among others.
         if event.port() >= PATH_PORTS {
+            self.path_event(event);
             return;
         }
         let spot = |port: u16| self.ports[usize::from(port)];
@@ -107,9 +144,7 @@ impl Host for Program<'_> {
             LinkEvent::Down { port, reason, .. } => {
                 let at = spot(port);
                 self.witness.see(&MeshFact::Down { at, reason });
-                if self.mutant == Some(MeshMutant::RetriesBlindly) {
-                    self.afterwards.push(Afterwards::AskAgain);
-                }
+                self.link_failed();
             }
             // That none is refused where every cable joins two ports is what the checkers of the small world hold.
             LinkEvent::Refused { .. } | LinkEvent::RefusalOver { .. } => {}

@@ -214,6 +214,13 @@ impl MeshScene {
         (a.is_some() && a == b).then(|| self.other(cable, node))
     }
 
+    /// Whether two nodes are neighbours, whatever their cables carry.
+    #[must_use]
+    pub fn are_cabled(&self, a: u16, b: u16) -> bool {
+        let mut cables = self.ports(a).iter().map(|spot| spot.cable);
+        cables.any(|cable| self.other(cable, a) == b)
+    }
+
     /// The fall that the last fact ended, if it did end one.
     #[must_use]
     pub const fn risen(&self) -> Option<&Fall> {
@@ -260,22 +267,24 @@ impl MeshScene {
                 from,
                 to,
                 known_life,
+                errand,
                 ..
             } => self.book.add(Ask {
                 from: (from, self.life(from)),
                 to: (to, known_life),
+                errand,
+                asked_in: self.life(to),
                 executed: 0,
-                reply: 0,
+                answer: None,
                 told: None,
+                told_in: None,
                 doubted: false,
             }),
-            MeshFact::Executed { token, at, reply } => {
+            MeshFact::Executed { token, at, answer } => {
                 self.executed[usize::from(at)] += 1;
                 self.book.change(token, |ask| {
                     ask.executed += 1;
-                    if ask.executed == 1 {
-                        ask.reply = reply;
-                    }
+                    ask.answer.get_or_insert(answer);
                 });
             }
             MeshFact::Told { token, by, how } => {
@@ -285,7 +294,11 @@ impl MeshScene {
                     Told::Restarted => told[1] += 1,
                     Told::Refused => {}
                 }
-                self.book.change(token, |ask| ask.told = Some(how));
+                let lives = &self.lives;
+                self.book.change(token, |ask| {
+                    ask.told = Some(how);
+                    ask.told_in = Some(lives[usize::from(ask.to.0)]);
+                });
                 self.changed_units = self.now_units;
             }
             MeshFact::Doubted { token, .. } => self.book.change(token, |ask| ask.doubted = true),
@@ -299,7 +312,11 @@ impl MeshScene {
             MeshFact::Sent { .. }
             | MeshFact::AtRest { .. }
             | MeshFact::Tree { .. }
-            | MeshFact::Idle
+            | MeshFact::Idle { .. }
+            | MeshFact::Looked(_)
+            | MeshFact::Took { .. }
+            | MeshFact::PathUp { .. }
+            | MeshFact::PathDown { .. }
             | MeshFact::Complained { .. } => {}
         }
     }

@@ -25,6 +25,8 @@ pub enum MarkKind {
     Hangs,
     /// A node knows no way to a root.
     Lost,
+    /// A path came up or failed at an end.
+    Path,
     /// A node was told how an exchange ended, otherwise than "committed".
     Ended,
     /// An invariant was broken.
@@ -41,6 +43,7 @@ impl MarkKind {
             Self::Down => "down",
             Self::Hangs => "hangs",
             Self::Lost => "lost",
+            Self::Path => "path",
             Self::Ended => "ended",
             Self::Violation => "violation",
         }
@@ -229,13 +232,23 @@ impl Trace {
                 let text = format!("knows no way to {}", name(root));
                 (Some(node), MarkKind::Lost, text)
             }
+            MeshFact::PathUp { at, far } => {
+                let text = format!("a path to {} is up", name(far));
+                (Some(at), MarkKind::Path, text)
+            }
+            MeshFact::PathDown { at, port, reason } => {
+                let text = format!("the path at its end {port} is over: {reason}");
+                (Some(at), MarkKind::Path, text)
+            }
             MeshFact::Complained { node, event } => {
                 (Some(node), MarkKind::Lost, format!("tells {event:?}"))
             }
             MeshFact::Asked { .. }
             | MeshFact::Executed { .. }
             | MeshFact::AtRest { .. }
-            | MeshFact::Idle
+            | MeshFact::Idle { .. }
+            | MeshFact::Looked(_)
+            | MeshFact::Took { .. }
             | MeshFact::Tree { .. } => return,
         };
         if self.keeps(at_units, self.marks.len()) {

@@ -4,7 +4,9 @@ mod acyclic;
 mod agreement;
 mod books;
 mod bounded;
+mod conservation;
 mod convergence;
+mod given_back;
 mod once;
 mod one_parent;
 mod order;
@@ -41,6 +43,8 @@ pub(super) fn all() -> Vec<Box<dyn MeshChecker>> {
         Box::new(repairs::Repairs),
         Box::<quiet::Quiet>::default(),
         Box::<once::Once>::default(),
+        Box::<conservation::Conservation>::default(),
+        Box::new(given_back::GivenBack),
         Box::new(agreement::Agreement),
         Box::new(books::Books),
         Box::new(bounded::Bounded),

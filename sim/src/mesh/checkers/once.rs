@@ -50,7 +50,7 @@ impl MeshChecker for Once {
                     return Err(format!("{by} is told of {token}, which it did not ask for"));
                 }
                 let true_word = match how {
-                    Told::Committed(reply) => ask.executed == 1 && ask.reply == reply,
+                    Told::Committed(answer) => ask.executed == 1 && ask.answer == Some(answer),
                     Told::Refused => ask.executed == 0,
                     Told::Restarted => scene.life(ask.to.0) != ask.to.1,
                 };
@@ -58,11 +58,12 @@ impl MeshChecker for Once {
                     return Ok(());
                 }
                 Err(format!(
-                    "{token} is told as {how:?}; it was executed {} times, with {:#x}, and the life of {} is {}",
+                    "{token} is told as {how:?}; it was executed {} times, with {:x?}, and the life of {} is {}, asked for in {}",
                     ask.executed,
-                    ask.reply,
+                    ask.answer,
                     ask.to.0,
-                    scene.life(ask.to.0)
+                    scene.life(ask.to.0),
+                    ask.to.1
                 ))
             }
             _ => Ok(()),

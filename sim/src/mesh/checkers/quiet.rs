@@ -17,7 +17,7 @@ impl MeshChecker for Quiet {
 
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         match fact {
-            MeshFact::Idle => self.idle = true,
+            MeshFact::Idle { .. } => self.idle = true,
             MeshFact::Fault(_) | MeshFact::Asked { .. } => self.idle = false,
             MeshFact::Sent { from, content, .. } if self.idle && content.kind > FrameKind::Ball => {
                 return Err(format!(

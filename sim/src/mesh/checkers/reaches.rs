@@ -24,7 +24,7 @@ impl MeshChecker for Reaches {
                 views,
                 at_rest: true,
             } => (root, views),
-            MeshFact::Idle => {
+            MeshFact::Idle { .. } => {
                 self.shortest = true;
                 return Ok(());
             }

@@ -190,6 +190,7 @@ fn choices(out: &mut String) {
         "down",
         "hangs",
         "lost",
+        "path",
         "ended",
     ] {
         put(

@@ -1,33 +1,37 @@
 //! Nodes, cables and time.
 
-use covalent_protocol::{
-    FRAME_BYTES_MAX, FabricConfig, LinkState, Mode, Name, Node, NodeConfig, SubmitError,
-};
+mod ask;
+mod rest;
+
+use covalent_protocol::{FRAME_BYTES_MAX, FabricConfig, Mode, Name, Node, NodeConfig};
 use fastrand::Rng;
 
 use super::{
     book::Told,
-    content::{Content, FrameKind},
+    content::Content,
+    errand::Answer,
     fact::{Counts, MeshFact, View},
     failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
     lens::Lens,
+    load::MeshLoad,
     mutant::MeshMutant,
     options::MeshOptions,
     plan,
     program::{self, Afterwards, Program, guid},
+    room::Room,
     scene::{MeshScene, Way},
-    time::{Agenda, Event, FRAME_UNITS, ROUND_TRIP_UNITS},
+    share::Share,
+    time::{Agenda, Event, ROUND_TRIP_UNITS},
     trace::Trace,
-    truth::NO_WAY,
     wire::Cable,
     witness::Witness,
 };
 use crate::shape::{Shape, Spot};
 
 /// Paces without a word after which a link is dead.
-const SILENT_PACES_MAX: u32 = 4;
+pub(super) const SILENT_PACES_MAX: u32 = 4;
 /// Round trips of other links, of all of them together, after which a link that does not answer is dead: more than eight links make
 /// while one is under way on the slowest cable.
 const EVENT_RATIO: u32 = 32;
@@ -39,22 +43,14 @@ const TRANSACTIONS_MAX: usize = 16;
 const QUIET_UNITS: u64 = ROUND_TRIP_UNITS;
 /// How often it does before a frame or a pace comes.
 const QUIET_MAX: u32 = 8;
-/// Units between two moments at which exchanges are asked for.
-const ASK_UNITS: u64 = 8;
 /// Units between two looks at the tree of a root.
 const LOOK_UNITS: u64 = ROUND_TRIP_UNITS;
-/// Paces in which everything stays as it is when everything has come to its end.
-const IDLE_PACES: u32 = 2;
-/// Of so many nodes one asks at such a moment.
-const ASKS_ONE_IN: usize = 16;
-/// Paces within which a mesh comes to rest behind the last fault: those after which a silent link is dead, and as many again
-/// in which both ends come to say so and begin anew.
-pub(super) const PACES_TO_REST: u32 = 2 * SILENT_PACES_MAX + 4;
 
 /// A node with what is around it.
 struct Station {
     /// `None` while it is off.
     node: Option<Node>,
+    share: Share,
     ports: Vec<Spot>,
     stalled_until: u64,
     heard_at: u64,
@@ -78,6 +74,7 @@ pub struct MeshWorld {
     plan: Vec<MeshFault>,
     asking: bool,
     lens: Lens,
+    room: Room,
     buffer: Box<[u8; FRAME_BYTES_MAX]>,
 }
 
@@ -86,8 +83,10 @@ impl MeshWorld {
     /// in it.
     #[must_use]
     pub fn new(shape: Shape, options: &MeshOptions, seed: u64, trace: Option<Trace>) -> Self {
+        let nodes = shape.nodes;
         let mut rng = Rng::with_seed(seed);
         let mut wires = rng.fork();
+        let room = Room::draw(options.load, nodes, &mut rng);
         let cables: Vec<Cable> = (shape.cables.iter())
             .map(|_| Cable::new(options.jitter_percent, &mut wires))
             .collect();
@@ -97,6 +96,7 @@ impl MeshWorld {
             stations: (shape.ports().into_iter())
                 .map(|ports| Station {
                     node: None,
+                    share: Share::new(nodes),
                     ports,
                     stalled_until: 0,
                     heard_at: 0,
@@ -113,6 +113,7 @@ impl MeshWorld {
             plan: Vec::new(),
             asking: false,
             lens: Lens::default(),
+            room,
             buffer: Box::new([0; FRAME_BYTES_MAX]),
         };
         for at in 0..world.stations.len() {
@@ -176,8 +177,9 @@ impl MeshWorld {
         }
     }
 
-    /// Begins to have neighbours ask each other, or ends it.
+    /// Begins to have nodes ask each other, as the options say, or ends it.
     pub fn set_load(&mut self, on: bool) {
+        let on = on && self.options.load != MeshLoad::None;
         if on && !self.asking {
             self.agenda.add(self.now_units(), Event::Ask);
         }
@@ -195,96 +197,6 @@ impl MeshWorld {
             self.agenda.add(begin + at, Event::Fault(number));
         }
         end
-    }
-
-    /// Lets nobody ask any more, waits until nobody stands still, mends cables that lose some frames, behind which nothing can rest, and waits
-    /// until everything has come to its end.
-    pub fn rest(&mut self) {
-        if self.is_broken() {
-            return;
-        }
-        self.set_load(false);
-        let stalls = self.stations.iter().map(|station| station.stalled_until);
-        let end = stalls.max().unwrap_or(0).max(self.now_units());
-        self.run_until(end);
-        for cable in 0..self.cables.len() {
-            if self.scene().is_lossy(cable) {
-                self.fault(MeshFault::Mend {
-                    cable: cable as u16,
-                });
-            }
-        }
-        let mut paces = 0;
-        let unfinished = loop {
-            self.run_until(self.now_units() + self.options.pace_units());
-            if self.is_broken() {
-                return;
-            }
-            paces += 1;
-            self.drain();
-            let unfinished = self.unfinished();
-            if unfinished.is_none() || paces == PACES_TO_REST {
-                break unfinished;
-            }
-        };
-        self.rested(paces, unfinished.as_deref());
-    }
-
-    /// Lets what is being said come to its end, for half a pace at most.
-    fn drain(&mut self) {
-        let end = self.now_units() + self.options.pace_units() / 2;
-        let is_said = |frame: &[u8]| Content::of(frame).kind > FrameKind::Ball;
-        while self.now_units() < end
-            && !self.is_broken()
-            && self.cables.iter().flat_map(Cable::under_way).any(is_said)
-        {
-            self.run_until(self.now_units() + FRAME_UNITS);
-        }
-    }
-
-    /// Waits until every way is a shortest one, which paces bring about, and then sees that nothing happens any more. Everything must be whole
-    /// and at rest.
-    pub fn shorten(&mut self) {
-        let paces_max = 2 * u32::from(self.scene().truth().diameter()) + PACES_TO_REST;
-        let mut paces = 0;
-        while !self.is_broken()
-            && let Some(longer) = self.longer_way()
-        {
-            if paces == paces_max {
-                self.rested(paces, Some(&longer));
-                return;
-            }
-            self.run_until(self.now_units() + self.options.pace_units());
-            self.drain();
-            paces += 1;
-        }
-        if !self.is_broken() {
-            // What was said last is heard.
-            self.run_until(self.now_units() + self.options.pace_units());
-            self.drain();
-            self.witness.see(&MeshFact::Idle);
-            let end = self.now_units() + u64::from(IDLE_PACES) * self.options.pace_units();
-            self.run_until(end);
-            for root in 0..self.stations.len() {
-                self.show_tree(root, true);
-            }
-        }
-    }
-
-    /// A way that is longer than need be, or that is counted wrong.
-    fn longer_way(&self) -> Option<String> {
-        let truth = self.scene().truth();
-        (0..self.stations.len()).find_map(|root| {
-            let shortest = truth.hops_to(root);
-            let views = self.views(root);
-            let mut both = views.iter().zip(shortest).enumerate();
-            both.find_map(|(node, (view, shortest))| {
-                let hops = view.as_ref()?.hops;
-                (shortest != NO_WAY && hops != shortest).then(|| {
-                    format!("{node} counts {hops} hops to {root}; the shortest way has {shortest}")
-                })
-            })
-        })
     }
 
     /// Where each node stands in the tree of a root.
@@ -314,24 +226,6 @@ impl MeshWorld {
             views: &views,
             at_rest,
         });
-    }
-
-    /// Shows that everything has come to rest, or has not.
-    fn rested(&mut self, paces: u32, unfinished: Option<&str>) {
-        let counts: Vec<Counts> = (0..self.stations.len())
-            .filter_map(|at| self.counts(at))
-            .collect();
-        self.witness.see(&MeshFact::AtRest {
-            paces,
-            paces_max: PACES_TO_REST,
-            unfinished,
-            counts: &counts,
-        });
-        if unfinished.is_none() {
-            for root in 0..self.stations.len() {
-                self.show_tree(root, true);
-            }
-        }
     }
 
     /// Makes every cable whole and starts every node.
@@ -377,6 +271,7 @@ impl MeshWorld {
             }
             MeshFault::Crash { node, noticed } => {
                 self.stations[usize::from(node)].node = None;
+                self.stations[usize::from(node)].share = Share::new(self.stations.len());
                 for spot in self.stations[usize::from(node)].ports.clone() {
                     if noticed {
                         self.set_carrier(spot.cable, usize::from(1 - spot.end), false);
@@ -396,32 +291,6 @@ impl MeshWorld {
                 self.stations[usize::from(node)].stalled_until = self.now_units() + for_units;
             }
         }
-    }
-
-    /// A node asks its neighbour at the other end of a cable. Gives the token, unless the node takes no more.
-    pub fn ask(&mut self, from: Spot) -> Option<u64> {
-        let ends = self.scene().shape.cables[usize::from(from.cable)];
-        let end = usize::from(from.end);
-        let (from, to) = (ends[end], ends[1 - end]);
-        let token = self.scene().book.next_token();
-        let mode = [Mode::OnePhase, Mode::TwoPhase][self.rng.usize(..2)];
-        let node = self.stations[usize::from(from)].node.as_mut()?;
-        let guid = guid(usize::from(to));
-        match node.submit(guid, mode, &program::request(token), token) {
-            Ok(()) => {}
-            Err(SubmitError::Full | SubmitError::NoSuchPeer) => return None,
-            Err(error) => unreachable!("eight bytes are no more than a node takes: {error}"),
-        }
-        let known = node.peers().find(|peer| peer.guid == guid);
-        let known_life = known.map_or(0, |peer| (peer.incarnation >> 32) as u32);
-        self.witness.see(&MeshFact::Asked {
-            token,
-            from,
-            to,
-            known_life,
-        });
-        self.flush(usize::from(from));
-        Some(token)
     }
 
     /// What came of it, with the trace.
@@ -454,26 +323,21 @@ impl MeshWorld {
                 if self.stations[at].stalled_until <= self.now_units() {
                     self.stations[at].quiet_told = 0;
                     self.with(at, |node, program| node.on_tick(program));
+                    self.take_messages(at);
                     self.expect_quiet(at);
                 }
             }
             Event::Look => {
                 let root = self.rng.usize(..self.stations.len());
                 self.show_tree(root, false);
+                if let Some(counts) = self.counts(root) {
+                    self.witness.see(&MeshFact::Looked(&counts));
+                }
                 self.agenda.add(self.now_units() + LOOK_UNITS, event);
             }
             Event::Quiet { node } => self.quiet(usize::from(node)),
             Event::Fault(number) => self.fault(self.plan[number as usize]),
-            Event::Ask => {
-                if self.asking {
-                    for _ in 0..self.stations.len().div_ceil(ASKS_ONE_IN) {
-                        let cable = self.rng.usize(..self.cables.len()) as u16;
-                        let end = self.rng.u8(..2);
-                        self.ask(Spot { cable, end });
-                    }
-                    self.agenda.add(self.now_units() + ASK_UNITS, event);
-                }
-            }
+            Event::Ask => self.ask_around(event),
         }
     }
 
@@ -574,12 +438,12 @@ impl MeshWorld {
             silent_paces_max: SILENT_PACES_MAX,
             transactions_max: TRANSACTIONS_MAX,
             event_ratio: EVENT_RATIO,
-            message_bytes_max: 64,
+            message_bytes_max: self.room.message_bytes,
             fabric: Some(FabricConfig {
                 roots: true,
                 roots_max: self.stations.len() as u16,
-                paths: 0,
-                transits: 0,
+                paths: self.room.paths,
+                transits: self.room.transits,
             }),
             ..NodeConfig::new(guid(at), u64::from(life) << 32 | 1, name)
         });
@@ -615,6 +479,7 @@ impl MeshWorld {
         let mut program = Program {
             node: at as u16,
             ports: &station.ports,
+            share: &mut station.share,
             witness: &mut self.witness,
             mutant: self.options.mutant,
             afterwards: &mut afterwards,
@@ -630,16 +495,17 @@ impl MeshWorld {
         let by = at as u16;
         match afterwards {
             Afterwards::Guess(token) => {
-                let how = Told::Committed(self.scene().book.ask(token).map_or(0, |ask| ask.reply));
+                let answer = self.scene().book.ask(token).and_then(|ask| ask.answer);
+                let how = Told::Committed(answer.unwrap_or(Answer { mark: 0, found: 0 }));
                 self.witness.see(&MeshFact::Told { token, by, how });
             }
             Afterwards::AskAgain => {
                 let open: Vec<_> = self.scene().book.open().collect();
                 let mine = open.iter().filter(|(_, ask)| ask.from.0 == by);
-                let mine: Vec<_> = mine.map(|(token, ask)| (*token, ask.to.0)).collect();
+                let mine: Vec<_> = mine.map(|(token, ask)| (*token, **ask)).collect();
                 if let Some(node) = &mut self.stations[at].node {
-                    for (token, to) in mine {
-                        let request = program::request(token);
+                    for (token, ask) in mine {
+                        let (to, request) = (ask.to.0, ask.errand.request(token));
                         // One that finds no room is one mistake less.
                         let _ = node.submit(guid(usize::from(to)), Mode::OnePhase, &request, token);
                     }
@@ -686,86 +552,27 @@ impl MeshWorld {
     /// What a node's links counted, if it is on.
     fn counts(&self, at: usize) -> Option<Counts> {
         let node = self.stations[at].node.as_ref()?;
+        let [counter, word] = self.stations[at].share.words();
         let mut counts = Counts {
             node: at as u16,
             tree_entries: (node.trees().count() * (1 + self.stations[at].ports.len())) as u64,
             tree_bytes: node.tree_state_bytes() as u64,
+            paths: node.paths().count() as u64,
+            transits: node.transits() as u64,
+            transits_max: u64::from(self.room.transits),
+            channels: node.channels() as u64,
+            waiting_records: node.waiting_records() as u64,
+            passed: node.channel_counters(),
+            held_words: self.stations[at].share.held_words() as u64,
+            counter,
+            word,
             ..Counts::default()
         };
-        for link in node.links() {
+        for link in node.links().chain(node.path_links()) {
             counts.committed += link.counters.committed;
             counts.executed += link.counters.executed;
             counts.forgotten += link.counters.forgotten;
         }
         Some(counts)
-    }
-
-    /// What has not come to its end.
-    fn unfinished(&self) -> Option<String> {
-        let scene = self.scene();
-        let name = |node: u16| scene.shape.node_name(usize::from(node));
-        for (cable, ends) in scene.shape.cables.iter().enumerate() {
-            let [a, b] = ends.map(name);
-            let ended = match scene.link(cable) {
-                [Some(a), Some(b)] => scene.carries(cable) && a == b,
-                [None, None] => !scene.carries(cable),
-                _ => false,
-            };
-            if !ended {
-                let link = scene.link(cable);
-                return Some(format!("the link {a}-{b} is not settled: {link:?}"));
-            }
-        }
-        let neighbours = |a: u16, b: u16| {
-            let cables = scene.shape.cables.iter().enumerate();
-            cables.filter(move |(_, ends)| **ends == [a, b] || **ends == [b, a])
-        };
-        for (token, ask) in scene.book.open() {
-            let (from, to) = (ask.from.0, ask.to.0);
-            if neighbours(from, to).any(|(cable, _)| scene.carries(cable)) {
-                let [from, to] = [from, to].map(name);
-                return Some(format!("exchange {token} of {from} with {to} is open"));
-            }
-        }
-        if let Some((root, node)) = self.unsettled_way() {
-            let way = scene.way(root, node);
-            let [root, node] = [root, node].map(name);
-            return Some(format!("{node} in the tree of {root}: {way:?}"));
-        }
-        for (at, station) in self.stations.iter().enumerate() {
-            let Some(node) = &station.node else { continue };
-            let busy = node
-                .links()
-                .find(|link| link.state == LinkState::Up && node.has_work(link.port));
-            if let Some(link) = busy {
-                let port = link.port;
-                return Some(format!(
-                    "{} has something to say at port {port}",
-                    name(at as u16)
-                ));
-            }
-        }
-        None
-    }
-
-    /// A root and a node that does not hang in its tree though it is connected, or that is cut off and does not know.
-    fn unsettled_way(&self) -> Option<(u16, u16)> {
-        let scene = self.scene();
-        let truth = scene.truth();
-        (0..self.stations.len()).find_map(|at| {
-            let root = at as u16;
-            let hops = truth.hops_to(at);
-            let mut nodes = (0..).zip(hops);
-            let unsettled = nodes.find(|&(node, hops)| {
-                node != root
-                    && scene.is_on(usize::from(node))
-                    && match scene.way(root, node) {
-                        Way::Over(_) => hops == NO_WAY || scene.live_parent(root, node).is_none(),
-                        Way::Fallen => true,
-                        Way::Lost | Way::Unknown => hops != NO_WAY,
-                    }
-            });
-            unsettled.map(|(node, _)| (root, node))
-        })
     }
 }

@@ -1,0 +1,143 @@
+//! What was done is there, and nothing else.
+
+use std::collections::VecDeque;
+
+use super::{MeshChecker, Verdict};
+use crate::mesh::{
+    book::{Ask, Told},
+    errand::{self, Errand},
+    fact::{Counts, MeshFact},
+    fault::MeshFault,
+    scene::MeshScene,
+};
+
+/// Each verb answers and leaves behind what those that the node executed before, one after the other, and this one make of a counter, a word
+/// and a queue; each message is taken once, in the order of execution, byte for byte. At rest all of it is in the node's memory, and each counter is the
+/// sum of what was added by those who were told "committed", and of no more than what was asked for by those who were not told how it ended, or who died.
+#[derive(Debug, Default)]
+pub(super) struct Conservation {
+    /// What the memory of each node should be.
+    models: Vec<Model>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Model {
+    counter: u64,
+    word: u64,
+    /// Messages that were not taken, by their tokens and lengths.
+    inbox: VecDeque<(u64, u16)>,
+}
+
+impl MeshChecker for Conservation {
+    fn name(&self) -> &'static str {
+        "conservation"
+    }
+
+    fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
+        self.models.resize(scene.shape.nodes, Model::default());
+        match *fact {
+            MeshFact::Executed { token, at, answer } => {
+                let Some(ask) = scene.book.ask(token) else {
+                    return Ok(());
+                };
+                let found = self.models[usize::from(at)].execute(token, ask.errand);
+                if found != answer.found {
+                    return Err(format!(
+                        "{token} ({}) finds {:#x} at {}; {found:#x} is what those before it left",
+                        ask.errand,
+                        answer.found,
+                        scene.shape.node_name(usize::from(at))
+                    ));
+                }
+            }
+            MeshFact::Took { at, message } => {
+                let next = self.models[usize::from(at)].inbox.pop_front();
+                let expected = next.map(|(token, bytes)| errand::message(token, bytes.into()));
+                if expected.as_deref() != Some(message) {
+                    return Err(format!(
+                        "{} takes the message of {} in {} bytes; {next:?} is the next, with its bytes",
+                        scene.shape.node_name(usize::from(at)),
+                        errand::token_of(message),
+                        message.len()
+                    ));
+                }
+            }
+            MeshFact::Fault(MeshFault::Crash { node, .. }) => {
+                self.models[usize::from(*node)] = Model::default();
+            }
+            MeshFact::AtRest { counts, .. } => {
+                for counts in counts {
+                    self.at_rest(counts, scene)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Conservation {
+    fn at_rest(&self, counts: &Counts, scene: &MeshScene) -> Verdict {
+        let name = scene.shape.node_name(usize::from(counts.node));
+        let model = &self.models[usize::from(counts.node)];
+        if (model.counter, model.word) != (counts.counter, counts.word) || !model.inbox.is_empty() {
+            return Err(format!(
+                "at rest {name} has {:#x} and {:#x} in its memory, and {model:x?} is what was executed",
+                counts.counter, counts.word
+            ));
+        }
+        let [least, most] = told(counts.node, scene);
+        if (least..=most).contains(&counts.counter) {
+            return Ok(());
+        }
+        Err(format!(
+            "at rest the counter of {name} is {}; those who were told that they added to it added {least}, and nobody knows of {} more",
+            counts.counter,
+            most - least
+        ))
+    }
+}
+
+/// What was added to the counter of a node in its present life, as far as those who asked were told: at least, and at most.
+fn told(node: u16, scene: &MeshScene) -> [u64; 2] {
+    let life = Some(scene.life(node));
+    let mut sums = [0; 2];
+    for ask in scene.book.asks().iter().filter(|ask| ask.to.0 == node) {
+        let Errand::Add { delta } = ask.errand else {
+            continue;
+        };
+        let surely = Some(ask.asked_in) == life && matches!(ask.told, Some(Told::Committed(_)));
+        sums[0] += if surely { delta } else { 0 };
+        sums[1] += if may_be_there(ask, life) { delta } else { 0 };
+    }
+    sums
+}
+
+/// Whether what was asked for may have been done in this life of whoever was asked. Who was told before that life began was told of another one.
+fn may_be_there(ask: &Ask, life: Option<u32>) -> bool {
+    ask.told != Some(Told::Refused) && (ask.told.is_none() || ask.told_in == life)
+}
+
+impl Model {
+    /// Executes an errand; gives what it finds.
+    fn execute(&mut self, token: u64, errand: Errand) -> u64 {
+        match errand {
+            Errand::Add { delta } => {
+                let found = self.counter;
+                self.counter += delta;
+                found
+            }
+            Errand::Swap { expected, new } => {
+                let found = self.word;
+                if found == expected {
+                    self.word = new;
+                }
+                found
+            }
+            Errand::Send { bytes } => {
+                self.inbox.push_back((token, bytes));
+                0
+            }
+        }
+    }
+}

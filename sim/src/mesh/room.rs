@@ -1,0 +1,47 @@
+//! How much room nodes have for paths.
+
+use covalent_protocol::FabricConfig;
+use fastrand::Rng;
+
+use super::{load::MeshLoad, world::SILENT_PACES_MAX};
+
+/// Room of each node of a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Paths that end at a node.
+    pub paths: u16,
+    /// Paths of others that lead through it.
+    pub transits: u16,
+    /// Longest request, in bytes.
+    pub message_bytes: u16,
+    /// Paces within which a mesh comes to rest behind the last fault.
+    pub paces_to_rest: u32,
+}
+
+/// Paces within which a mesh comes to rest where nobody waits for room: those after which a silent link is dead, and as many again in which both
+/// ends come to say so and begin anew.
+const PACES_TO_REST: u32 = 2 * SILENT_PACES_MAX + 4;
+/// Paces for each node more where everybody waits for the room of others: as many take their turns at each end of a path, and who is done keeps it for
+/// two paces.
+const PACES_PER_NODE: u32 = 3;
+
+impl Room {
+    /// In a mesh of so many nodes. Where everybody asks anybody, half of the worlds have as much as a daemon, and half so little that nodes have to give paths back for each
+    /// other; elsewhere there are no paths.
+    pub fn draw(load: MeshLoad, nodes: usize, rng: &mut Rng) -> Self {
+        let usual = FabricConfig::default();
+        let scarce = load == MeshLoad::Far && rng.bool();
+        let (paths, transits, message_bytes) = match load {
+            MeshLoad::None | MeshLoad::Verbs => (0, 0, 64),
+            // A message may take two frames.
+            MeshLoad::Far if scarce => (4, 8, 1600),
+            MeshLoad::Far => (usual.paths, usual.transits, 1600),
+        };
+        Self {
+            paths,
+            transits,
+            message_bytes,
+            paces_to_rest: PACES_TO_REST + u32::from(scarce) * PACES_PER_NODE * nodes as u32,
+        }
+    }
+}

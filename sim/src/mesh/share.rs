@@ -1,0 +1,175 @@
+//! What the applications of a node share: the production verb engine on a counter, a word to swap, and a receive queue.
+
+use std::{cell::RefCell, rc::Rc};
+
+use covalent_protocol::{
+    ExchangeId, Mode, Refusal, Reply,
+    region::{
+        Engine, Memory, Registration, Rights, Words,
+        queue::{HEAD_AT, Receiver},
+    },
+    verb::SEND_BYTES_MAX,
+};
+
+use super::errand::{self, Answer};
+
+/// Key of the region with the counter and the word.
+pub(super) const RKEY: u32 = 7;
+/// Key of the receive queue.
+pub(super) const QUEUE_RKEY: u32 = 8;
+/// Where the counter lies.
+pub(super) const COUNTER_AT: u64 = 0;
+/// Where the word lies.
+pub(super) const WORD_AT: u64 = 8;
+/// Words of the receive queue: one that fills up between two paces now and then.
+const QUEUE_WORDS: usize = 512;
+
+/// What they share, and what they know of others.
+#[derive(Debug)]
+pub(super) struct Share {
+    engine: Engine<Shared>,
+    bank: Shared,
+    inbox: Shared,
+    receiver: Receiver,
+    /// What was seen last in the word of each node.
+    pub seen: Vec<u64>,
+}
+
+impl Share {
+    /// Of a node that has just started, in a mesh of so many.
+    pub fn new(nodes: usize) -> Self {
+        let mut engine = Engine::new();
+        let bank = Shared::new(2);
+        let inbox = Shared::new(QUEUE_WORDS);
+        let receiver = Receiver::new(inbox.size_bytes());
+        for (rkey, name, rights, memory) in [
+            (RKEY, "bank", Rights::ALL, bank.clone()),
+            (QUEUE_RKEY, "inbox", Rights::SEND, inbox.clone()),
+        ] {
+            let registered = engine.register(Registration {
+                owner: 1,
+                name: name.into(),
+                rkey,
+                rights,
+                memory,
+            });
+            debug_assert!(registered.is_ok());
+        }
+        Self {
+            engine,
+            bank,
+            inbox,
+            receiver: receiver.unwrap_or_else(|| unreachable!("there is room for messages")),
+            seen: vec![0; nodes],
+        }
+    }
+
+    pub fn admit(&mut self, id: &ExchangeId, mode: Mode, request: &[u8]) -> Result<(), Refusal> {
+        self.engine.admit(id, mode, errand::verb_of(request))
+    }
+
+    /// Executes a request, and answers with a mark.
+    pub fn execute(
+        &mut self,
+        id: &ExchangeId,
+        request: &[u8],
+        mark: u64,
+        reply: &mut Reply,
+    ) -> Answer {
+        self.engine.execute(id, errand::verb_of(request), reply);
+        self.engine.take_delivered();
+        let bytes = errand::reply(mark, reply.as_bytes());
+        let fits = reply.set(&bytes);
+        debug_assert!(fits);
+        errand::answer_of(&bytes)
+    }
+
+    pub fn reverse(&mut self, id: &ExchangeId, request: &[u8]) {
+        self.engine.reverse(id, errand::verb_of(request));
+    }
+
+    /// The oldest message that was not taken, which is taken.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        let mut data = [0; SEND_BYTES_MAX];
+        let Self {
+            inbox, receiver, ..
+        } = self;
+        let taken = receiver.take(|at, bytes| inbox.read(at, bytes), &mut data);
+        let received = taken.unwrap_or_else(|broken| unreachable!("{broken}"))?;
+        inbox.swap(HEAD_AT, receiver.head());
+        Some(data[..received.len].to_vec())
+    }
+
+    /// Words that open exchanges hold.
+    pub const fn held_words(&self) -> usize {
+        self.engine.reserved_words()
+    }
+
+    /// The counter and the word.
+    pub fn words(&self) -> [u64; 2] {
+        [COUNTER_AT, WORD_AT].map(|at| self.bank.load(at).unwrap_or(0))
+    }
+
+    /// Makes the counter what it was. For mutants alone.
+    pub fn set_counter(&mut self, value: u64) {
+        self.bank.swap(COUNTER_AT, value);
+    }
+}
+
+/// Memory that a lane and an application share.
+#[derive(Debug, Clone)]
+struct Shared(Rc<RefCell<Words>>);
+
+impl Shared {
+    fn new(words: usize) -> Self {
+        Self(Rc::new(RefCell::new(Words::new(words))))
+    }
+}
+
+impl Memory for Shared {
+    fn size_bytes(&self) -> u64 {
+        self.0.borrow().size_bytes()
+    }
+
+    fn load(&self, offset: u64) -> Option<u64> {
+        self.0.borrow().load(offset)
+    }
+
+    fn swap(&mut self, offset: u64, value: u64) -> Option<u64> {
+        self.0.borrow_mut().swap(offset, value)
+    }
+
+    fn compare_exchange(
+        &mut self,
+        offset: u64,
+        expected: u64,
+        new: u64,
+    ) -> Option<Result<u64, u64>> {
+        let mut words = self.0.borrow_mut();
+        words.compare_exchange(offset, expected, new)
+    }
+
+    fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64> {
+        self.0.borrow_mut().fetch_add(offset, delta)
+    }
+
+    fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.borrow_mut().fetch_and(offset, mask)
+    }
+
+    fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.borrow_mut().fetch_or(offset, mask)
+    }
+
+    fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64> {
+        self.0.borrow_mut().fetch_xor(offset, mask)
+    }
+
+    fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
+        self.0.borrow().read(offset, target)
+    }
+
+    fn write(&mut self, offset: u64, source: &[u8]) -> Option<()> {
+        self.0.borrow_mut().write(offset, source)
+    }
+}
