@@ -218,7 +218,7 @@ impl Server {
                 });
                 Next::Nothing
             }
-            GroupEvent::State { data, last } => {
+            GroupEvent::State { data, last, .. } => {
                 self.getting.extend_from_slice(data);
                 if !last {
                     return (Next::Nothing, None);

@@ -134,6 +134,8 @@ pub enum Event<'a> {
         data: &'a [u8],
         /// Whether it is the last one.
         last: bool,
+        /// Own messages up to this number were delivered before this member had the state: they are in it, and nothing more is told of them.
+        delivered_to: u64,
     },
     /// Forget the pieces that came: they come anew.
     StateVoid,

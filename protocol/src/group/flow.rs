@@ -126,7 +126,12 @@ impl Group {
             }
             if let Some(at) = self.show_state() {
                 let (_, last, data) = self.transfer.piece(at);
-                return Some(Event::State { data, last });
+                let delivered_to = self.flow.delivered[self.me];
+                return Some(Event::State {
+                    data,
+                    last,
+                    delivered_to,
+                });
             }
             if let Some(why) = self.notices.stopped.take() {
                 let undelivered = self.flow.delivered[self.me] + 1;

@@ -228,7 +228,7 @@ fn state_is_given_in_pieces_and_its_room_is_bounded() {
     let mut pieces = 0u8;
     let mut bytes = 0;
     for told in &rack.told[1] {
-        if let Told::State(data, last) = told {
+        if let Told::State(data, last, _) = told {
             bytes += data.len();
             assert_eq!(*last, bytes == given && data.is_empty());
             assert!(data.iter().all(|byte| *byte == pieces));
@@ -268,6 +268,35 @@ fn a_view_that_ends_before_the_state_was_there_begins_it_anew() {
     assert_eq!(rack.states[3], rack.states[1]);
     let view = rack.groups[3].view().unwrap();
     assert_eq!((view.members.len(), view.voters.len()), (3, 3));
+}
+
+#[test]
+fn what_was_delivered_before_its_sender_had_the_state_is_told_with_it() {
+    let mut rack = Rack::founding(4, 3);
+    rack.introduce_some(&[0, 1, 2]);
+    rack.settle();
+    rack.gives_by_hand = true;
+    rack.meet(3, 0);
+    rack.settle();
+    for _ in 0..3 {
+        rack.groups[3].multicast(b"early").unwrap();
+        rack.settle();
+    }
+    let own = rack.life(3);
+    let is_own = |told: &&Told| matches!(told, Told::Delivered { sender, .. } if *sender == own);
+    assert_eq!(rack.told[1].iter().filter(is_own).count(), 3);
+    rack.kill(0);
+    rack.gives_by_hand = false;
+    rack.settle();
+    rack.groups[3].multicast(b"late").unwrap();
+    rack.settle();
+    rack.assert_sound();
+    let within = rack.told[3].iter().filter_map(|told| match told {
+        Told::State(_, true, delivered_to) => Some(*delivered_to),
+        _ => None,
+    });
+    assert_eq!(within.collect::<Vec<_>>(), [3]);
+    assert_eq!(rack.told[3].iter().filter(is_own).count(), 1);
 }
 
 #[test]

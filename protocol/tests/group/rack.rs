@@ -38,7 +38,8 @@ pub enum Told {
         data: Vec<u8>,
     },
     Stable(u64, u64),
-    State(Vec<u8>, bool),
+    /// Bytes, whether they are the last ones, and own messages in them.
+    State(Vec<u8>, bool, u64),
     Other(String),
 }
 
@@ -237,7 +238,11 @@ impl Rack {
                     self.gives[index].push((to.life, bytes));
                     Told::Other("StateWanted".into())
                 }
-                Event::State { data, last } => {
+                Event::State {
+                    data,
+                    last,
+                    delivered_to,
+                } => {
                     self.comes[index].extend(data);
                     let came = &self.comes[index];
                     if let (true, Some(count), Some(hash)) =
@@ -247,7 +252,7 @@ impl Rack {
                         self.states[index] =
                             (u64::from_le_bytes(*count), u64::from_le_bytes(*hash));
                     }
-                    Told::State(data.to_vec(), last)
+                    Told::State(data.to_vec(), last, delivered_to)
                 }
                 Event::StateVoid => {
                     self.comes[index].clear();
@@ -543,7 +548,7 @@ impl Rack {
                         has_state = false;
                         without.insert((group, last));
                     }
-                    Told::State(_, true) => {
+                    Told::State(_, true, _) => {
                         has_state = true;
                         without.remove(&(group, last));
                     }

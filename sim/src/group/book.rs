@@ -170,6 +170,22 @@ impl Book {
         self.orders.get(&self.stays[stay].view?)
     }
 
+    /// How many messages of a stay belong to the views before the one that it installed last.
+    #[must_use]
+    pub fn delivered_before(&self, stay: StayId) -> u64 {
+        let Some((group, number)) = self.stays[stay].view else {
+            return 0;
+        };
+        let own = self.stays[stay].contact.life;
+        let before = self.orders.range((group, 0)..(group, number));
+        let counts = before.map(|(_, order)| {
+            let closed = order.closed.unwrap_or(order.messages.len());
+            let messages = order.messages.iter().take(closed);
+            messages.filter(|placed| placed.sender == own).count() as u64
+        });
+        counts.sum()
+    }
+
     /// The last view of a stay's group that somebody who lives installed.
     #[must_use]
     pub fn newest(&self) -> Option<&Order> {

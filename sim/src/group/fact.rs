@@ -149,6 +149,8 @@ pub enum Fact<'a> {
         last: bool,
         /// What it has from it, if it was the last one: `None` for what is no state.
         digest: Option<Digest>,
+        /// Own messages that are in it.
+        delivered_to: u64,
     },
     /// What came of the state is void.
     StateVoid {
@@ -336,9 +338,17 @@ impl fmt::Display for Fact<'_> {
             Self::StateWanted { by, to } => {
                 write!(f, "s{by} is told: {} wants the state", life(to))
             }
-            Self::State { by, last, .. } => {
+            Self::State {
+                by,
+                last,
+                delivered_to,
+                ..
+            } => {
                 let word = if *last { "the last part" } else { "a part" };
-                write!(f, "s{by} is told: {word} of the state")
+                write!(
+                    f,
+                    "s{by} is told: {word} of the state, with {delivered_to} of its own"
+                )
             }
             Self::StateVoid { by } => write!(f, "s{by} is told: the state is void"),
             Self::Stopped {

@@ -324,7 +324,7 @@ enum covalent_group_event_kind
     COVALENT_GROUP_STABLE = 3,
     // The member `sender_life` needs the state as it is now, from its beginning: covalent_group_give_state.
     COVALENT_GROUP_STATE_WANTED = 4,
-    // A piece of the state: `data`, which may be empty, and whether it is the `last`.
+    // A piece of the state: `data`, which may be empty, and whether it is the `last`. Own multicasts up to number `sequence` are in it and are not delivered here.
     COVALENT_GROUP_STATE = 5,
     // Forget the pieces that came: they come anew.
     COVALENT_GROUP_STATE_VOID = 6,
@@ -727,7 +727,7 @@ typedef struct covalent_received {
 
 // How a group is joined. Zeroed memory joins a group of up to 8 members that have state, with a pace of 20 ms.
 typedef struct covalent_group_options {
-    // With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it, more than half of all of
+    // With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it: that of all of
     // them.
     uint8_t founders;
     // For how many members there is room, 2 to COVALENT_GROUP_MEMBERS_MAX, the same at all; 0 is 8.

@@ -47,7 +47,7 @@ pub struct covalent_group {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct covalent_group_options {
-    /// With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it, more than half of all of
+    /// With how many members the group is founded if there is none; 0 waits for one to join. The same number at all who may found it: that of all of
     /// them.
     pub founders: u8,
     /// For how many members there is room, 2 to COVALENT_GROUP_MEMBERS_MAX, the same at all; 0 is 8.
@@ -90,7 +90,7 @@ pub enum covalent_group_event_kind {
     COVALENT_GROUP_STABLE = 3,
     /// The member `sender_life` needs the state as it is now, from its beginning: covalent_group_give_state.
     COVALENT_GROUP_STATE_WANTED = 4,
-    /// A piece of the state: `data`, which may be empty, and whether it is the `last`.
+    /// A piece of the state: `data`, which may be empty, and whether it is the `last`. Own multicasts up to number `sequence` are in it and are not delivered here.
     COVALENT_GROUP_STATE = 5,
     /// Forget the pieces that came: they come anew.
     COVALENT_GROUP_STATE_VOID = 6,
@@ -207,8 +207,13 @@ impl From<GroupEvent<'_>> for covalent_group_event {
                 sender_life: to.life.0,
                 ..Self::of(COVALENT_GROUP_STATE_WANTED)
             },
-            GroupEvent::State { data, last } => Self {
+            GroupEvent::State {
+                data,
+                last,
+                delivered_to,
+            } => Self {
                 last: u8::from(last),
+                sequence: delivered_to,
                 ..Self::of(COVALENT_GROUP_STATE)
             }
             .with_data(data),

@@ -26,6 +26,7 @@ enum Kind {
     State {
         len: usize,
         last: bool,
+        delivered_to: u64,
     },
     StateVoid,
     Stopped {
@@ -84,9 +85,14 @@ impl Told {
             },
             Some(Event::Stable { view, position }) => Kind::Stable { view, position },
             Some(Event::StateWanted { to }) => Kind::StateWanted { to },
-            Some(Event::State { data, last }) => Kind::State {
+            Some(Event::State {
+                data,
+                last,
+                delivered_to,
+            }) => Kind::State {
                 len: keep(data),
                 last,
+                delivered_to,
             },
             Some(Event::StateVoid) => Kind::StateVoid,
             Some(Event::Stopped { why, undelivered }) => Kind::Stopped { why, undelivered },
@@ -121,9 +127,14 @@ impl Told {
             },
             Kind::Stable { view, position } => Event::Stable { view, position },
             Kind::StateWanted { to } => Event::StateWanted { to },
-            Kind::State { len, last } => Event::State {
+            Kind::State {
+                len,
+                last,
+                delivered_to,
+            } => Event::State {
                 data: &self.data[..len],
                 last,
+                delivered_to,
             },
             Kind::StateVoid => Event::StateVoid,
             Kind::Stopped { why, undelivered } => Event::Stopped { why, undelivered },

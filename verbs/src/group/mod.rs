@@ -48,7 +48,8 @@ pub const GROUPS_MAX: usize = 7;
 /// # The application's state
 /// Who joins has none. The oldest member is told so, [`GroupEvent::StateWanted`], before the first message of that view: it
 /// gives its state of this very moment in pieces ([`Group::give_state`]), and may go on taking events between them. The other gets them as [`GroupEvent::State`], then
-/// every message from the beginning of that view on. What it multicasts before is delivered like everything else.
+/// every message from the beginning of that view on. What it multicasts before is delivered like everything else; if the view ends before it has the state, some of
+/// that is in the state already, and is not delivered here: the pieces say up to which number.
 /// [`GroupEvent::StateVoid`] voids the pieces that came: they come anew. A group whose members all have nothing to give is [`GroupOptions::stateless`].
 ///
 /// # Threads

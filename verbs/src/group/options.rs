@@ -49,7 +49,8 @@ impl GroupOptions {
     }
 
     /// With how many members the group is founded if there is none: 1 to [`GroupOptions::members_max()`], or 0 to wait for one to join. All who may found
-    /// it give the same number, and it is more than half of all who ever give one: else two groups of one name can come to be, which never merge.
+    /// it give the same number, and it is the number of all of them: they found it once all know each other, and more than half of them are enough from then on. Where more
+    /// than that ever give one, two groups of one name can come to be, which never merge.
     ///
     /// Who gave a number and was left out, or comes late, joins the group that there is. When all members have died, so has their state: so many
     /// members found it anew.

@@ -72,6 +72,8 @@ pub enum Note {
         last: bool,
         /// What came, at the last piece.
         made: Option<Made>,
+        /// Own messages that are in it.
+        delivered_to: u64,
     },
     StateVoid,
     Stopped {

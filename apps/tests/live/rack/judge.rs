@@ -166,12 +166,21 @@ impl Court {
                 self.states.insert(made, self.digests[by]);
                 Ok(())
             }
-            Note::State { last, made } => {
+            Note::State {
+                last,
+                made,
+                delivered_to,
+            } => {
                 let digest = made.and_then(|made| self.states.get(&made).copied());
                 if let Some(digest) = digest.filter(|_| last) {
                     self.digests[by] = digest;
                 }
-                self.see(&Fact::State { by, last, digest })
+                self.see(&Fact::State {
+                    by,
+                    last,
+                    digest,
+                    delivered_to,
+                })
             }
             Note::StateVoid => self.see(&Fact::StateVoid { by }),
             Note::Stopped { why, undelivered } => self.see(&Fact::Stopped {
@@ -379,6 +388,7 @@ mod tests {
                 Note::State {
                     last: true,
                     made: Some(given),
+                    delivered_to: 0,
                 },
             ),
             (0, asked(102, 2)),
@@ -407,7 +417,7 @@ mod tests {
 
     #[test]
     fn whatever_is_wrong_is_found() {
-        let wrong: [(&str, Wrong); 13] = [
+        let wrong: [(&str, Wrong); 14] = [
             ("view-agreement", |all| {
                 all[1][5].note = view(2, &[2, 1, 3], 0b11)
             }),
@@ -439,7 +449,14 @@ mod tests {
                 all[2][2].note = Note::State {
                     last: true,
                     made: Some(made(&[101])),
+                    delivered_to: 0,
                 };
+            }),
+            // None of its own are in it.
+            ("state", |all| {
+                if let Note::State { delivered_to, .. } = &mut all[2][2].note {
+                    *delivered_to = 1;
+                }
             }),
             // It votes and has nothing.
             ("state", |all| all[0][6].note = view(2, &[1, 2, 3], 0b111)),

@@ -31,8 +31,8 @@ const SEED: &str = "COVALENT_TEST_SEED";
 
 const GROUP: &str = "rack";
 
-/// More than half of all nodes.
-const FOUNDERS: u8 = 5;
+/// All: where fewer found, two groups can come to be.
+const FOUNDERS: u8 = super::NODES as u8;
 
 const MESSAGE_BYTES: usize = 64;
 
@@ -151,7 +151,7 @@ struct Living {
 struct Stay {
     application: Application,
     asked: u64,
-    /// Own messages that were delivered.
+    /// Own messages that were delivered, here or to those who gave the state.
     heard: u64,
     /// It was left out, or met another group.
     is_over: bool,
@@ -309,12 +309,19 @@ impl Living {
                     made: made(application.digest),
                 }
             }
-            GroupEvent::State { data, last } => {
+            GroupEvent::State {
+                data,
+                last,
+                delivered_to,
+            } => {
                 application.getting.extend_from_slice(data);
                 let digest = last.then(|| application.take_over()).flatten();
+                // What is in the state is not delivered here any more.
+                stay.heard = stay.heard.max(delivered_to);
                 Note::State {
                     last,
                     made: digest.map(made),
+                    delivered_to,
                 }
             }
             GroupEvent::StateVoid => {

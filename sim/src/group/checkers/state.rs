@@ -19,7 +19,15 @@ impl Checker for State {
                 by,
                 last: true,
                 digest,
+                delivered_to,
             } => {
+                let own = scene.book.stays[*by].contact.life;
+                let within = scene.book.delivered_before(*by);
+                forbid(*delivered_to != within, || {
+                    format!(
+                        "s{by} was told that {delivered_to} of its messages are in the state; {within} of {own:?} are"
+                    )
+                })?;
                 let order = scene.book.order_of(*by);
                 let begun = order.and_then(|order| order.begun);
                 forbid(begun.is_none() || begun != *digest, || {

@@ -214,10 +214,22 @@ impl World {
                     let state = application.state(more);
                     application.giving.push((to.life, state));
                 }
-                Told::State { data, last } => {
+                Told::State {
+                    data,
+                    last,
+                    delivered_to,
+                } => {
                     application.getting.extend(data);
                     let digest = last.then(|| application.take_over()).flatten();
-                    witness.see(&Fact::State { by, last, digest }, graph);
+                    witness.see(
+                        &Fact::State {
+                            by,
+                            last,
+                            digest,
+                            delivered_to,
+                        },
+                        graph,
+                    );
                 }
                 Told::StateVoid => {
                     application.getting.clear();
