@@ -75,9 +75,11 @@ impl Member {
         }
     }
 
-    /// Kills it.
+    /// Kills it, before it can take the end of its orders for the last of them.
     pub fn kill(self) {
-        drop(self);
+        let Self { orders, process } = self;
+        drop(process);
+        drop(orders);
     }
 
     /// It multicasts nothing more.
