@@ -116,7 +116,7 @@ pub enum DownReason {
     PeerReinitialised,
     /// The peer lost its memory.
     PeerRestarted,
-    /// The peer's port was moved to another cable.
+    /// The peer's port was moved to another cable, or who is at the other end is not who the handshake said.
     PeerMoved,
     /// The peer says that it owes nothing, but an exchange is unanswered.
     Unanswered,

@@ -41,6 +41,11 @@ impl Name {
         })
     }
 
+    /// What tells the name from others where there is no room for it: one in 65,536 has the same.
+    pub(crate) fn mark(&self) -> u16 {
+        crate::wire::crc::of(self.as_bytes()) as u16
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

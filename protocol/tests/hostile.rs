@@ -39,10 +39,13 @@ fn say(bench: &mut Bench, payload: &[u8], change: impl FnOnce(&mut Header)) {
 
 /// A ball as B says it.
 fn ball(owes: bool) -> Vec<u8> {
-    let mut bytes = vec![u8::from(owes), 4, 0, 0];
-    bytes.extend(0xbu64.to_le_bytes());
-    bytes.extend(101u64.to_le_bytes());
-    bytes.extend(0u32.to_le_bytes());
+    let mut bench = Bench::up(1);
+    bench.tick();
+    bench.send(B);
+    let frame = bench.cables[0][A].pop_front().unwrap();
+    assert_eq!(kinds(&frame), [Kind::Ball]);
+    let mut bytes = frame[14 + 28..14 + 56].to_vec();
+    bytes[0] = u8::from(owes);
     bytes
 }
 
@@ -662,6 +665,64 @@ fn epochs_that_lie_opposite_find_together() {
             assert_eq!(bench.link(A, 0).epoch, bench.link(B, 0).epoch);
             assert_reconverges(&mut bench);
         }
+    }
+}
+
+/// A handshake that B never sent comes before its own, and all that it would have to know fits: A is up with B in the epoch that B holds too. What it made up
+/// of B is over with B's first ball.
+#[test]
+fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
+    type Lie = (&'static str, fn(&mut [u8; 64]), fn(&mut [u8; 64]), bool);
+    let lies: [Lie; 5] = [
+        ("the truth", |_| {}, |_| {}, false),
+        ("a name", |_| {}, |rest| rest[20] = b'n', true),
+        (
+            "fewer slots",
+            |_| {},
+            |rest| (rest[10], rest[14]) = (3, 3),
+            true,
+        ),
+        ("more slots", |_| {}, |rest| rest[10] = 200, true),
+        ("a window", |_| {}, |rest| rest[12] = 250, false),
+    ];
+    for (what, first, second, fails) in lies {
+        let mut bench = Bench::with_slots(1, 60);
+        bench.sides[B].node.set_window(0, 32);
+        bench.carrier(0, true);
+        bench.send(A);
+        bench.send(B);
+        while bench.deliver(B, 0) {}
+        while bench.deliver(A, 0) {}
+        bench.send(A);
+        bench.send(B);
+        // It echoes what A proposed.
+        let mut lie = bench.cables[0][A].back().unwrap().clone();
+        assert_eq!(bench.link(A, 0).state, LinkState::Init);
+        forge(&mut lie, 0, first);
+        forge(&mut lie, 1, second);
+        bench.inject(A, 0, &lie);
+        assert_eq!(bench.link(A, 0).state, LinkState::Up, "{what}");
+        bench.settle();
+        let epochs = [A, B].map(|side| bench.link(side, 0).epoch);
+        assert_eq!(epochs[A], epochs[B], "{what}");
+        assert_eq!(bench.sides[A].host.downs(), [], "{what}");
+        // An idle link says a ball in each pace.
+        bench.run(2);
+        let expected: &[DownReason] = if fails { &[DownReason::PeerMoved] } else { &[] };
+        assert_eq!(bench.sides[A].host.downs(), expected, "{what}");
+        assert_eq!(bench.link(A, 0).peer_name.unwrap().as_str(), "b");
+        bench.sides[A].host.events.clear();
+        for token in 0..100 {
+            bench.submit(A, Mode::OnePhase, b"x", token);
+            bench.send(A);
+        }
+        // A window of 32 leaves 24 to messages, and the last ball may be one of them.
+        let under_way = bench.records_under_way(B, 0);
+        assert!(matches!(under_way, 23 | 24), "{what}: {under_way}");
+        bench.settle();
+        bench.run(2);
+        assert_eq!(bench.sides[A].host.completed.len(), 100, "{what}");
+        assert_eq!(bench.sides[A].host.downs(), [], "{what}");
     }
 }
 

@@ -79,6 +79,11 @@ impl Feedback {
         }
     }
 
+    /// The receiver has room for `window_records` from now on.
+    pub const fn set_window(&mut self, window_records: u16) {
+        self.window_records = window_records;
+    }
+
     /// Sequence of the next record to say.
     #[inline]
     pub const fn next_sequence(&self) -> u32 {

@@ -96,11 +96,16 @@ impl Node {
         let ball = Ball::read(payload).ok_or(DownReason::Violation)?;
         let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
-        if (ball.guid, ball.port) != (peer.guid, attachment.port) {
+        // What the handshake said of it, if it was its own.
+        if (ball.guid, ball.port, ball.slots, ball.name)
+            != (
+                peer.guid,
+                attachment.port,
+                attachment.slots,
+                peer.name.mark(),
+            )
+        {
             return Err(DownReason::PeerMoved);
-        }
-        if ball.grant > attachment.slots {
-            return Err(DownReason::Violation);
         }
         if ball.incarnation != peer.incarnation {
             return Err(DownReason::PeerRestarted);
@@ -108,6 +113,7 @@ impl Node {
         if ball.grant != attachment.granted {
             self.on_grant(at, attachment.peer, ball.grant);
         }
+        self.on_window(at, ball.window_records.into());
         let link = &mut self.links[at];
         link.era_heard = ball.era;
         if ball.asks {

@@ -1,6 +1,6 @@
 //! What this node lets its neighbours have under way, and what they let it.
 
-use super::{LinkState, Node};
+use super::{LinkState, Node, far::PATH_WINDOW_RECORDS};
 use crate::link::feedback::{WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN};
 
 impl Node {
@@ -21,8 +21,8 @@ impl Node {
     }
 
     /// Tells the node that the receive ring of `port` has room for `records` frames of its link; each holds one record at
-    /// least. A peer is told in the next handshake, and has no more under way. At most 250, which it is at first, and
-    /// 32 at least.
+    /// least. A peer is told in the next handshake or ball, and has no more under way from then on. At most 250, which it is at
+    /// first, and 32 at least.
     pub fn set_window(&mut self, port: u16, records: u16) {
         if let Some(at) = self.link_of(port) {
             self.links[at].window_records = records.clamp(WINDOW_RECORDS_MIN, WINDOW_RECORDS_MAX);
@@ -47,6 +47,25 @@ impl Node {
         if self.is_path(at) {
             self.rest_paths(peer);
         }
+    }
+
+    /// The peer has room for so many records, whatever was heard of that before.
+    pub(super) fn on_window(&mut self, at: usize, window_records: u16) {
+        let window_records = self.window_to(at, window_records);
+        let link = &mut self.links[at];
+        if let Some(attachment) = &mut link.attachment {
+            attachment.window_records = window_records;
+        }
+        link.feedback.set_window(window_records);
+    }
+
+    /// How many of the records that a peer has room for may be under way on a link. What a path has room for is the same all along it.
+    pub(super) fn window_to(&self, at: usize, window_records: u16) -> u16 {
+        window_records.min(if self.is_path(at) {
+            PATH_WINDOW_RECORDS
+        } else {
+            WINDOW_RECORDS_MAX
+        })
     }
 
     /// The slots of unresolved exchanges with this very peer stay unused.

@@ -2,15 +2,12 @@
 
 use core::ops::Range;
 
-use super::{
-    Node, PEERS_PER_LINK,
-    far::{PATH_PORTS, PATH_WINDOW_RECORDS},
-};
+use super::{Node, PEERS_PER_LINK, far::PATH_PORTS};
 use crate::{
     Host, Name,
     event::DownReason,
     latch::{LatchSet, is_later},
-    link::{Attachment, feedback::WINDOW_RECORDS_MAX, handshake::Hello},
+    link::{Attachment, handshake::Hello},
     peer::Peer,
     wire::frame::BROADCAST,
 };
@@ -163,12 +160,6 @@ impl Node {
         let set = known.unwrap_or_else(|| self.make_room(link, peer, hello.port));
         self.bind_set(set, link);
         let mac = source.unwrap_or(BROADCAST);
-        // What a path has room for is the same all along it.
-        let window_records_max = if self.is_path(link) {
-            PATH_WINDOW_RECORDS
-        } else {
-            WINDOW_RECORDS_MAX
-        };
         self.links[link].attachment = Some(Attachment {
             peer,
             set,
@@ -176,7 +167,7 @@ impl Node {
             mac,
             slots: hello.slots,
             granted: hello.grant,
-            window_records: hello.window_records.min(window_records_max),
+            window_records: self.window_to(link, hello.window_records),
         });
     }
 }

@@ -524,6 +524,9 @@ impl Node {
             guid: self.config.guid,
             incarnation: self.config.incarnation,
             era,
+            window_records: link.window_records as u8,
+            slots: link.slots(),
+            name: self.config.name.mark(),
         };
         let payload = ball.to_bytes();
         let sequence = link.write(

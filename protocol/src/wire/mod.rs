@@ -58,7 +58,7 @@ pub const MESSAGE_PAYLOAD_BYTES_MAX: usize = FRAGMENTS_MAX * FRAME_PAYLOAD_BYTES
 /// EtherType of link frames unless configured otherwise: IEEE Std 802 Local Experimental EtherType 1.
 pub const DEFAULT_ETHERTYPE: u16 = 0x88b5;
 /// Version of the records in this module.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// One record as it lies in a frame.
 pub type RecordBytes = [u8; RECORD_BYTES];

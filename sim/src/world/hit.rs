@@ -9,6 +9,9 @@ const PLANTED_MAX: usize = 5;
 const UNSETTLED_EVENTS_MAX: u32 = 300;
 /// Paces to come to an end behind arbitrary registers, on top of those after which a silent link is dead.
 const PACES_TO_CONVERGE: u32 = 6;
+/// Paces at which everything must be at rest behind arbitrary registers: at the second in which a link is idle its ball goes, which shows what a handshake
+/// that nobody sent left.
+const CALM_PACES: u32 = 3;
 
 impl World {
     /// The world begins from arbitrary registers: its nodes know each other, and have asked for something.
@@ -62,7 +65,9 @@ impl World {
         let at = self.place(cable, to);
         let End { node: far, .. } = self.cables[cable].ends[1 - to];
         let lives = u64::from(self.witness.book.life(far).number);
-        let incarnations: Vec<u64> = (0..=lives + 1).map(|life| life << 32 | 1).collect();
+        // And of one that nobody lives: that of the next is a random number, which nobody says before.
+        let lives = (0..=lives).chain([u64::from(u32::MAX)]);
+        let incarnations: Vec<u64> = lives.map(|life| life << 32 | 1).collect();
         for _ in 0..self.rng.usize(..=PLANTED_MAX) {
             let exchanges = self.witness.book.exchanges().iter();
             let recent = exchanges
@@ -89,7 +94,7 @@ impl World {
         self.unsettled_until = None;
         let often = self.plan.frames.clone();
         self.repair();
-        let (paces, unfinished) = self.settle();
+        let (paces, unfinished) = self.settle(CALM_PACES);
         if self.witness.violation().is_some() {
             return;
         }

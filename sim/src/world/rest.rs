@@ -20,7 +20,7 @@ impl World {
         self.repair();
         for _ in 0..rounds {
             self.work();
-            let (paces, unfinished) = self.settle();
+            let (paces, unfinished) = self.settle(1);
             if self.witness.violation().is_some() {
                 return;
             }
@@ -66,24 +66,22 @@ impl World {
         }
     }
 
-    /// Lets paces pass until everything is at rest. Gives how many it took, and what has not come to its end.
-    pub(super) fn settle(&mut self) -> (u32, Option<String>) {
+    /// Lets paces pass until everything is at rest at so many of them, one behind the other. Gives how many it took until it was, and
+    /// what has not come to its end.
+    pub(super) fn settle(&mut self, calm_paces: u32) -> (u32, Option<String>) {
         let mut paces = 0;
+        let mut calm = 0;
         loop {
             for node in 0..self.nodes.len() {
                 self.tick(node);
             }
             paces += 1;
             let talks = self.carry_everything();
-            match talks.or_else(|| self.unfinished()) {
-                unfinished
-                    if unfinished.is_none()
-                        || paces == PACES_MAX
-                        || self.witness.violation().is_some() =>
-                {
-                    return (paces, unfinished);
-                }
-                _ => {}
+            let unfinished = talks.or_else(|| self.unfinished());
+            calm = if unfinished.is_none() { calm + 1 } else { 0 };
+            let is_over = paces == PACES_MAX || self.witness.violation().is_some();
+            if calm == calm_paces || is_over {
+                return (paces - calm.saturating_sub(1), unfinished);
             }
         }
     }
