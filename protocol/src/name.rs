@@ -9,6 +9,7 @@ use core::fmt;
 pub struct Name {
     bytes: [u8; Name::BYTES_MAX],
     len: u8,
+    mark: u16,
 }
 
 /// The text is not a name: empty, longer than [`Name::BYTES_MAX`] bytes, or with a byte that names do not have.
@@ -38,12 +39,13 @@ impl Name {
         Ok(Self {
             bytes,
             len: u8::try_from(text.len()).map_err(|_| BadName)?,
+            mark: crate::wire::crc::of(text) as u16,
         })
     }
 
     /// What tells the name from others where there is no room for it: one in 65,536 has the same.
-    pub(crate) fn mark(&self) -> u16 {
-        crate::wire::crc::of(self.as_bytes()) as u16
+    pub(crate) const fn mark(&self) -> u16 {
+        self.mark
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

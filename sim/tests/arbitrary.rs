@@ -9,7 +9,7 @@ use covalent_sim::{
 };
 
 /// Seeds with each set of faults.
-const SEEDS: u64 = 80;
+const SEEDS: u64 = 300;
 
 fn run(faults: Faults) -> Report {
     let options = Options {

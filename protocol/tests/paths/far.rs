@@ -50,6 +50,11 @@ impl Rack {
             .unwrap();
     }
 
+    /// A pace of one node passes.
+    pub fn tick(&mut self, at: usize) {
+        self.nodes[at].on_tick(&mut self.hosts[at]);
+    }
+
     /// How the exchange with a token ended at a node. It ends once.
     pub fn end(&self, at: usize, token: u64) -> Option<&Ended> {
         let mut ends = self.hosts[at].ended.iter().filter(|(of, _)| *of == token);

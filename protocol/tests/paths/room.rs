@@ -3,7 +3,7 @@
 use covalent_protocol::{FabricConfig, Mode, NodeConfig, SubmitError};
 
 use crate::{
-    far::{LINE_OF_4, far_config, rack, rack_of},
+    far::{LINE_OF_4, far_config, rack, rack_of, ring},
     rack::{Rack, guid},
 };
 
@@ -202,6 +202,61 @@ fn one_end_is_asked_by_many() {
     }
     rack.idle();
     rack.assert_at_rest();
+}
+
+/// Two nodes with one end each ask each other over one that has room for one path, and their paces pass at the same distance each time: whoever is heard first in the
+/// middle has it, and is not refused at the other end for what that one asks for in vain.
+#[test]
+fn two_that_ask_each_other_with_one_end_each_do_not_refuse_each_other() {
+    for (one, middle, other) in [
+        (0, 1, 2),
+        (2, 1, 0),
+        (0, 2, 1),
+        (1, 2, 0),
+        (1, 0, 2),
+        (2, 0, 1),
+    ] {
+        for distance in 0..4 {
+            let mut rack = rack_of(3, &[(one, middle), (middle, other)], with_room(1, 1));
+            let case = format!("{one} {middle} {other} {distance}");
+            let fly = |rack: &mut Rack| (0..distance).for_each(|_| drop(rack.fly()));
+            rack.ask(one, other, Mode::TwoPhase, b"there", 1);
+            fly(&mut rack);
+            rack.ask(other, one, Mode::TwoPhase, b"back", 1);
+            rack.settle();
+            for _ in 0..4 {
+                rack.tick(one);
+                fly(&mut rack);
+                rack.tick(middle);
+                rack.tick(other);
+                rack.settle();
+            }
+            assert_eq!(rack.times(other, b"there"), 1, "{case}");
+            assert_eq!(rack.times(one, b"back"), 1, "{case}");
+            rack.idle();
+            rack.assert_at_rest();
+        }
+    }
+}
+
+/// Nodes with one end each ask one another at the same time around a circle.
+#[test]
+fn a_circle_of_nodes_with_one_end_each_does_not_stand_still() {
+    for around in [[0, 2, 4], [4, 2, 0]] {
+        let mut rack = rack_of(6, &ring(6), with_room(1, 4));
+        for (place, &from) in around.iter().enumerate() {
+            let to = around[(place + 1) % 3];
+            rack.ask(from, to, Mode::TwoPhase, &[from as u8], 1);
+        }
+        rack.run(20);
+        for (place, &from) in around.iter().enumerate() {
+            let to = around[(place + 1) % 3];
+            assert_eq!(rack.times(to, &[from as u8]), 1, "{around:?}: {from}");
+            assert_eq!(rack.hosts[from].completed, 1, "{around:?}: {from}");
+        }
+        rack.idle();
+        rack.assert_at_rest();
+    }
 }
 
 #[test]

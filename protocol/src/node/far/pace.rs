@@ -33,6 +33,7 @@ impl Node {
             self.pace_path(at, host);
         }
         self.stir(host);
+        self.decide_again(host);
         self.spare_peer(host);
         self.want_paths(host);
         for peer in 0..self.peers.len() {
@@ -144,9 +145,10 @@ impl Node {
                 peer.path_held = false;
                 peer.paths_in_vain = 0;
             }
-            self.decide_again(host);
         }
         if turned || freed {
+            // Who waits for an end comes before what this node would ask for with it.
+            self.decide_again(host);
             self.want_paths(host);
         }
         if turned {
@@ -155,7 +157,7 @@ impl Node {
         }
     }
 
-    /// Looks again at the paths that were asked for while the way was not known.
+    /// Looks again at the paths that were asked for while the way was not known, or while an end was being asked for with.
     fn decide_again(&mut self, host: &mut impl Host) {
         let mut last = None;
         while let Some((spot, open)) = self

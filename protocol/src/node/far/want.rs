@@ -182,11 +182,25 @@ impl Node {
         }
     }
 
+    /// A node asks for a path that ends here, and there is no end for it: whether that waits until it is known what becomes of a path that this node asked
+    /// for. Those who ask each other at the same time, around a circle or over a node that has room for one of them, would otherwise refuse
+    /// each other with every pace. Only who has a higher GUID waits, so somebody on each circle does, and nobody for himself.
+    fn is_worth_waiting(&self, origin: u64) -> bool {
+        let ends = self.fabric.iter().flat_map(|fabric| &fabric.ends);
+        origin > self.config.guid
+            && ends.zip(&self.links).enumerate().any(|(at, (end, link))| {
+                end.far != 0 && link.state != LinkState::Up && self.opened(at)
+            })
+    }
+
     /// A path is asked for that ends here, or leads on from here, or does not.
     pub(super) fn decide(&mut self, spot: Spot, open: Open, host: &mut impl Host) {
         if open.target == self.config.guid {
             self.yield_to(open.origin, host);
             let end = self.free_end(open.origin, host);
+            if end.is_none() && self.is_worth_waiting(open.origin) {
+                return;
+            }
             let Some(fabric) = &mut self.fabric else {
                 return;
             };
