@@ -149,7 +149,19 @@ impl World {
             book.is_waited_for(exchange)
                 && Self::cabled(&self.cables, exchange.from.node, exchange.to.node)
         });
-        waits.map(|token| format!("exchange {token} has not ended"))
+        if let Some(token) = waits {
+            return Some(format!("exchange {token} has not ended"));
+        }
+        // Who asked for one that ended without a word to anybody is told at the next pace.
+        let asks = book.questions().iter().position(|question| {
+            let asked = book.exchange(question.token);
+            question.is_open
+                && book.lives(question.by)
+                && asked.is_some_and(|exchange| {
+                    Self::cabled(&self.cables, exchange.from.node, exchange.to.node)
+                })
+        });
+        asks.map(|number| format!("question {number} is not answered"))
     }
 
     /// Nothing is left at a node but what waits for peers to which no cable leads any more.
