@@ -284,6 +284,12 @@ pub struct LinkStatus {
     pub ups: u64,
     /// Times that it failed, by cause.
     pub failures: Causes,
+    /// Frames that it gave to its port, of every kind: exchanges, what trees and paths say, balls, handshakes. 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub tx_frames: u64,
+    /// Frames of every kind that came whole. 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub rx_frames: u64,
     /// Records sent.
     pub tx_records: u64,
     /// Records accepted.

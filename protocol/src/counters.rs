@@ -15,7 +15,7 @@ pub struct LinkCounters {
     pub tx_frames: u64,
     /// Records written.
     pub tx_records: u64,
-    /// Frames accepted wholly.
+    /// Frames that came whole, whatever their records were good for.
     pub rx_frames: u64,
     /// Records accepted.
     pub rx_records: u64,

@@ -148,6 +148,8 @@ pub fn status() -> NodeStatus {
             open_transactions: 1,
             ups: 2,
             failures: causes(),
+            tx_frames: 13,
+            rx_frames: 14,
             tx_records: 3,
             rx_records: 4,
             drops: causes(),

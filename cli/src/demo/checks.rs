@@ -493,12 +493,12 @@ mod tests {
                 bytes: 640,
             },
         };
-        // Three link records each way lie between the ten frames.
+        // Three frames of links each way lie between the ten of applications.
         let node = NodeFigures {
             rx_packets: 13,
-            rx_records: 3,
+            rx_link_frames: 3,
             tx_packets: 13,
-            tx_records: 3,
+            tx_link_frames: 3,
             ..NodeFigures::default()
         };
         let before = figures(NodeFigures::default(), NodeFigures::default());
@@ -525,6 +525,7 @@ mod tests {
         assert_eq!(streamed(|run, _| run.replay.reordered_packets = 1), [BYTES]);
         assert_eq!(streamed(|run, _| run.echo.packets += 1), [COUNTS]);
         assert_eq!(streamed(|_, after| after.a.rx_packets -= 1), [COUNTS]);
+        assert_eq!(streamed(|_, after| after.b.tx_link_frames -= 1), [COUNTS]);
         let nothing = streamed(|run, after| {
             *run = Streams {
                 replay: Replay {

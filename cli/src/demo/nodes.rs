@@ -563,12 +563,7 @@ fn configuration(
         port: PORTS.into_iter().zip(interfaces).map(port).collect(),
         dpdk: DpdkConfig::default(),
         link: patient_link(),
-        // Two neighbours need no ways to others, and the check of what telemetry counts wants each record of a link in a frame of its own: notes
-        // about trees share one with the ball.
-        fabric: FabricConfig {
-            enabled: false,
-            ..FabricConfig::default()
-        },
+        fabric: FabricConfig::default(),
         journal: JournalConfig::default(),
         // The rule is about a kernel below the port; shared memory has none.
         steer: kernel

@@ -31,10 +31,10 @@ pub struct NodeFigures {
     pub tx_bytes: u64,
     /// Frames that the XDP program passed to the kernel.
     pub kernel_packets: u64,
-    /// Link records received.
-    pub rx_records: u64,
-    /// Link records sent.
-    pub tx_records: u64,
+    /// Of the frames received, those of links.
+    pub rx_link_frames: u64,
+    /// Of the frames sent, those of links.
+    pub tx_link_frames: u64,
     /// Frames dropped at each port, by name.
     pub port_drops: BTreeMap<String, Causes>,
     /// Frames dropped at pipes.
@@ -160,8 +160,8 @@ impl NodeFigures {
             tx_packets: count("covalent_port_tx_packets_total")?,
             tx_bytes: count("covalent_port_tx_bytes_total")?,
             kernel_packets: count("covalent_port_passed_to_kernel_packets_total")?,
-            rx_records: count("covalent_link_rx_records_total")?,
-            tx_records: count("covalent_link_tx_records_total")?,
+            rx_link_frames: count("covalent_link_rx_frames_total")?,
+            tx_link_frames: count("covalent_link_tx_frames_total")?,
             port_drops: PORTS
                 .iter()
                 .map(|port| {
@@ -191,15 +191,14 @@ impl NodeFigures {
         })
     }
 
-    /// Frames sent that carried no link records: those of applications. While no verbs are under way each record has a frame
-    /// of its own.
+    /// Frames sent that are of no link: those of applications.
     pub fn application_tx_packets(&self) -> u64 {
-        self.tx_packets.saturating_sub(self.tx_records)
+        self.tx_packets.saturating_sub(self.tx_link_frames)
     }
 
     /// The same of frames received.
     pub fn application_rx_packets(&self) -> u64 {
-        self.rx_packets.saturating_sub(self.rx_records)
+        self.rx_packets.saturating_sub(self.rx_link_frames)
     }
 }
 

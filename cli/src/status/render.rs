@@ -63,6 +63,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
             );
         }
     }
+    section(&mut text, "frames of links", frames(theme, &status.links));
     if let Some(fabric) = &status.fabric {
         let _ = writeln!(text, "\nfabric: {}", nodes::summary(fabric));
     }
@@ -268,6 +269,21 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
             number(link.relays_passed),
             number(link.executed),
             Cell::new(or_dash(link.last_failover_ns.map(duration))),
+        ]);
+    }
+    table
+}
+
+/// What links sent and received, of the packets that the ports count.
+fn frames(theme: Theme, links: &[LinkStatus]) -> Table {
+    let mut table = theme.table(&["port", "rx frames", "tx frames", "rx records", "tx records"]);
+    for link in links {
+        table.add_row([
+            Cell::new(&link.port),
+            number(link.rx_frames),
+            number(link.tx_frames),
+            number(link.rx_records),
+            number(link.tx_records),
         ]);
     }
     table
@@ -521,6 +537,8 @@ pub(super) mod tests {
                 open_transactions: 0,
                 ups: 2,
                 failures: causes(&[("carrier_lost", 1)]),
+                tx_frames: 27_182,
+                rx_frames: 28_459,
                 tx_records: 0,
                 rx_records: 0,
                 drops: causes(&[("stale_epoch", 2)]),
@@ -656,6 +674,8 @@ pub(super) mod tests {
             "3 141",
             "5 926",
             "5 358",
+            "27 182",
+            "28 459",
         ] {
             assert!(text.contains(wanted), "`{wanted}` is missing in:\n{text}");
         }

@@ -68,6 +68,16 @@ pub(super) const LINK: Object<LinkStatus> = Object {
             "Times that the link failed, by cause.",
             |it| &it.failures,
         ),
+        Series::count(
+            "covalent_link_tx_frames_total",
+            "Frames that the link gave to its port, of every kind.",
+            |it| it.tx_frames,
+        ),
+        Series::count(
+            "covalent_link_rx_frames_total",
+            "Frames of every kind that came whole.",
+            |it| it.rx_frames,
+        ),
         Series::count("covalent_link_tx_records_total", "Records sent.", |it| {
             it.tx_records
         }),

@@ -131,7 +131,14 @@ fn the_page_names_the_unit_that_the_name_carries_and_says_when_to_worry() {
     let (_, advice) = page();
     for (name, Advice { unit, worry }) in &advice {
         let stem = name.trim_end_matches("_total");
-        for base in ["seconds", "bytes", "packets", "records", "transactions"] {
+        for base in [
+            "seconds",
+            "bytes",
+            "packets",
+            "frames",
+            "records",
+            "transactions",
+        ] {
             assert_eq!(
                 stem.ends_with(&format!("_{base}")),
                 unit == base,

@@ -174,6 +174,8 @@ impl Lane {
             open_transactions: link.open_transactions,
             ups: counters.ups,
             failures: causes(counters.failures.iter()),
+            tx_frames: counters.tx_frames,
+            rx_frames: counters.rx_frames,
             tx_records: counters.tx_records,
             rx_records: counters.rx_records,
             drops: causes(counters.drops.iter()),

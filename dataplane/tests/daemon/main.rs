@@ -17,6 +17,7 @@ mod command;
 mod contention;
 mod crowd;
 mod durable;
+mod frames;
 mod handover;
 mod healing;
 mod idle;
