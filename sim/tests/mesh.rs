@@ -61,15 +61,25 @@ fn every_invariant_holds_under_churn_in_every_shape() {
 /// Half of the seeds have nodes with little room for paths.
 #[test]
 fn every_invariant_holds_of_verbs_over_several_hops() {
-    for (form, nodes, seeds, jitter_percent) in [
-        ("grid", 16, 0..10, 0),
-        ("random:4", 10, 58..74, 40),
-        ("random:3", 9, 0..10, 0),
-        ("line", 5, 0..10, 0),
+    let all = MeshFaults::ALL;
+    let abrupt = [
+        FaultClass::Cut,
+        FaultClass::Flap,
+        FaultClass::Crash,
+        FaultClass::Stall,
+    ];
+    for (form, nodes, faults, seeds, jitter_percent) in [
+        ("grid", 16, all, 0..10, 0),
+        ("random:4", 10, all, 58..74, 40),
+        // Among them one in which a request comes behind the word that it never came.
+        ("random:4", 10, MeshFaults::of(&abrupt), 12..28, 40),
+        ("random:3", 9, all, 0..10, 0),
+        ("line", 5, all, 0..10, 0),
     ] {
         let count = seeds.end - seeds.start;
         let options = MeshOptions {
             load: MeshLoad::Far,
+            faults,
             jitter_percent,
             ..options(form, nodes)
         };
@@ -83,10 +93,16 @@ fn every_invariant_holds_of_verbs_over_several_hops() {
             (report.doubted, 50),
             (report.restarted, 3),
             (report.refused, 50),
+            (report.not_executed, 5),
             (report.questions, 5),
         ] {
             assert!(10 * what >= least * count, "{form}: {report:?}");
         }
+        // A node that lives forgets hardly ever.
+        assert!(
+            1000 * report.forgotten <= report.committed_far,
+            "{form}: {report:?}"
+        );
     }
 }
 

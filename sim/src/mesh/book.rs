@@ -7,8 +7,10 @@ use super::errand::{Answer, Errand};
 pub enum Told {
     /// Executed, with this answer.
     Committed(Answer),
-    /// Not executed.
+    /// Not executed, for the peer refused it.
     Refused,
+    /// Not executed: who asked by name what became of it is told that it is not, and never will be.
+    NotExecuted,
     /// Whoever was asked forgot everything.
     Restarted,
 }
@@ -34,6 +36,8 @@ pub struct Ask {
     pub told_in: Option<u32>,
     /// The asker was told that it is in doubt.
     pub doubted: bool,
+    /// Then it asked by name what became of it, and wants it no more if it was not executed.
+    pub given_up: bool,
 }
 
 /// All of them, by their tokens.

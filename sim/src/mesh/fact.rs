@@ -140,6 +140,11 @@ pub enum MeshFact<'a> {
         /// By whom it was asked for.
         by: u16,
     },
+    /// Somebody who was told so asks by name what became of it, and wants it no more if it was not executed.
+    GaveUp {
+        /// What was asked for.
+        token: u64,
+    },
     /// A fault, or its end.
     Fault(&'a MeshFault),
     /// Everything is whole, has come to rest, ways are shortest, and paths that nobody uses had the time to be given back: until a fault or an

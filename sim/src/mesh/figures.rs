@@ -22,7 +22,9 @@ pub(super) struct Figures {
     committed: u64,
     committed_far: u64,
     refused: u64,
+    not_executed: u64,
     restarted: u64,
+    forgotten: u64,
     doubted: u64,
     faults: u64,
     /// Paces of the rest that took most of them.
@@ -109,7 +111,13 @@ impl Figures {
                     self.committed_far += u64::from(is_far);
                 }
                 Told::Refused => self.refused += 1,
-                Told::Restarted => self.restarted += 1,
+                Told::NotExecuted => self.not_executed += 1,
+                Told::Restarted => {
+                    self.restarted += 1;
+                    let ask = scene.book.ask(token);
+                    let lives = ask.is_some_and(|ask| scene.life(ask.to.0) == ask.to.1);
+                    self.forgotten += u64::from(lives);
+                }
             },
             MeshFact::Doubted { .. } => self.doubted += 1,
             MeshFact::Fault(MeshFault::Mend { .. } | MeshFault::Start { .. }) => {}
@@ -126,6 +134,7 @@ impl Figures {
                 });
             }
             MeshFact::Executed { .. }
+            | MeshFact::GaveUp { .. }
             | MeshFact::Tree { .. }
             | MeshFact::Idle { .. }
             | MeshFact::Looked(_)
@@ -175,7 +184,9 @@ impl Figures {
             committed: self.committed,
             committed_far: self.committed_far,
             refused: self.refused,
+            not_executed: self.not_executed,
             restarted: self.restarted,
+            forgotten: self.forgotten,
             doubted: self.doubted,
             fingerprint,
         }
@@ -255,8 +266,12 @@ pub struct MeshReport {
     pub committed_far: u64,
     /// Exchanges that were refused.
     pub refused: u64,
+    /// Exchanges of which somebody who asked by name was told that they were not executed.
+    pub not_executed: u64,
     /// Exchanges whose peer restarted.
     pub restarted: u64,
+    /// Those of them whose peer lived all the time, and had forgotten them.
+    pub forgotten: u64,
     /// Exchanges of which somebody was told that they are in doubt.
     pub doubted: u64,
     /// A 64-bit mix of everything that happened.
@@ -306,7 +321,9 @@ impl MeshReport {
             committed: self.committed + other.committed,
             committed_far: self.committed_far + other.committed_far,
             refused: self.refused + other.refused,
+            not_executed: self.not_executed + other.not_executed,
             restarted: self.restarted + other.restarted,
+            forgotten: self.forgotten + other.forgotten,
             doubted: self.doubted + other.doubted,
             // Whatever the order in which runs end.
             fingerprint: self.fingerprint ^ other.fingerprint,
@@ -386,7 +403,12 @@ impl MeshReport {
                 self.committed_far,
             ),
             count("exchanges refused", self.refused),
+            count(
+                "exchanges asked about by name that were not executed",
+                self.not_executed,
+            ),
             count("exchanges whose peer restarted", self.restarted),
+            count("those whose peer lived and had forgotten", self.forgotten),
             count("exchanges in doubt for a while", self.doubted),
         ]
     }

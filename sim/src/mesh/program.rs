@@ -1,7 +1,8 @@
 //! The program around a node of a mesh: it has the engine do what others ask for, and lets the witness see everything.
 
 use covalent_protocol::{
-    ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome, PATH_PORTS, Refusal, Reply,
+    Answer as NamedAnswer, ExchangeId, Execution, Host, LinkEvent, Mode, NodeEvent, Outcome,
+    PATH_PORTS, Refusal, Reply,
 };
 
 use super::{
@@ -36,6 +37,8 @@ pub(super) enum Afterwards {
     AskAgain,
     /// It takes what is in doubt for done.
     Guess(u64),
+    /// It may give up what is in doubt, and ask by name what became of it.
+    Doubt(u64, ExchangeId),
 }
 
 /// The mark of what a node answers to a token.
@@ -122,11 +125,25 @@ impl Host for Program<'_> {
         });
     }
 
-    fn in_doubt(&mut self, token: u64, _id: &ExchangeId) {
+    fn answered(&mut self, token: u64, answer: NamedAnswer<'_>) {
+        let how = match answer {
+            NamedAnswer::Committed(reply) => Told::Committed(self.learn(token, reply)),
+            NamedAnswer::Refused(_) => Told::Refused,
+            NamedAnswer::Undone | NamedAnswer::NeverSeen => Told::NotExecuted,
+            // There are fewer names than are kept, so it is not the name that was forgotten.
+            NamedAnswer::Forgotten => Told::Restarted,
+        };
+        let by = self.node;
+        self.witness.see(&MeshFact::Told { token, by, how });
+    }
+
+    fn in_doubt(&mut self, token: u64, id: &ExchangeId) {
         let by = self.node;
         self.witness.see(&MeshFact::Doubted { token, by });
         if self.mutant == Some(MeshMutant::GuessesInDoubt) {
             self.afterwards.push(Afterwards::Guess(token));
+        } else {
+            self.afterwards.push(Afterwards::Doubt(token, *id));
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Fall {
 pub struct MeshScene {
     /// What is cabled to what.
     pub shape: Shape,
+    /// Whether nodes reach others over paths.
+    pub has_paths: bool,
     /// Units of a round trip of the slowest link.
     pub slowest_rt_units: u64,
     /// Units since the beginning.
@@ -98,11 +100,12 @@ enum Clean {
 }
 
 impl MeshScene {
-    pub(super) fn new(shape: Shape, slowest_rt_units: u64) -> Self {
+    pub(super) fn new(shape: Shape, has_paths: bool, slowest_rt_units: u64) -> Self {
         let (nodes, cables) = (shape.nodes, shape.cables.len());
         Self {
             ports: shape.ports(),
             shape,
+            has_paths,
             slowest_rt_units,
             now_units: 0,
             book: Book::default(),
@@ -279,6 +282,7 @@ impl MeshScene {
                 told: None,
                 told_in: None,
                 doubted: false,
+                given_up: false,
             }),
             MeshFact::Executed { token, at, answer } => {
                 self.executed[usize::from(at)] += 1;
@@ -292,7 +296,7 @@ impl MeshScene {
                 match how {
                     Told::Committed(_) => told[0] += 1,
                     Told::Restarted => told[1] += 1,
-                    Told::Refused => {}
+                    Told::Refused | Told::NotExecuted => {}
                 }
                 let lives = &self.lives;
                 self.book.change(token, |ask| {
@@ -302,6 +306,7 @@ impl MeshScene {
                 self.changed_units = self.now_units;
             }
             MeshFact::Doubted { token, .. } => self.book.change(token, |ask| ask.doubted = true),
+            MeshFact::GaveUp { token } => self.book.change(token, |ask| ask.given_up = true),
             MeshFact::Fault(fault) => self.note_fault(fault),
             MeshFact::AtRest {
                 unfinished: None, ..

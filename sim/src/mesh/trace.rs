@@ -181,6 +181,10 @@ impl Trace {
                     let text = format!("exchange {token} is refused");
                     (Some(by), MarkKind::Ended, text)
                 }
+                Told::NotExecuted => {
+                    let text = format!("exchange {token} was not executed, and never will be");
+                    (Some(by), MarkKind::Ended, text)
+                }
                 Told::Restarted => {
                     let text = format!("exchange {token} ended: its peer restarted");
                     (Some(by), MarkKind::Ended, text)
@@ -244,6 +248,7 @@ impl Trace {
                 (Some(node), MarkKind::Lost, format!("tells {event:?}"))
             }
             MeshFact::Asked { .. }
+            | MeshFact::GaveUp { .. }
             | MeshFact::Executed { .. }
             | MeshFact::AtRest { .. }
             | MeshFact::Idle { .. }

@@ -22,11 +22,11 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    pub fn new(shape: Shape, slowest_rt_units: u64, trace: Option<Trace>) -> Self {
+    pub fn new(shape: Shape, has_paths: bool, slowest_rt_units: u64, trace: Option<Trace>) -> Self {
         Self {
             figures: Figures::default(),
             trace,
-            scene: MeshScene::new(shape, slowest_rt_units),
+            scene: MeshScene::new(shape, has_paths, slowest_rt_units),
             checkers: checkers::all(),
             violation: None,
             facts: 0,

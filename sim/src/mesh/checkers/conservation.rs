@@ -115,7 +115,8 @@ fn told(node: u16, scene: &MeshScene) -> [u64; 2] {
 
 /// Whether what was asked for may have been done in this life of whoever was asked. Who was told before that life began was told of another one.
 fn may_be_there(ask: &Ask, life: Option<u32>) -> bool {
-    ask.told != Some(Told::Refused) && (ask.told.is_none() || ask.told_in == life)
+    let is_denied = matches!(ask.told, Some(Told::Refused | Told::NotExecuted));
+    !is_denied && (ask.told.is_none() || ask.told_in == life)
 }
 
 impl Model {

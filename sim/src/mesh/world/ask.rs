@@ -1,6 +1,6 @@
 //! Nodes ask each other for verbs.
 
-use covalent_protocol::{Mode, SubmitError};
+use covalent_protocol::{ExchangeId, Mode, SubmitError};
 
 use super::{Event, MeshWorld};
 use crate::{
@@ -12,6 +12,8 @@ use crate::{
 const ASK_UNITS: u64 = 8;
 /// Of so many nodes one asks at such a moment.
 const ASKS_ONE_IN: usize = 16;
+/// Exchanges that a node has given up and not heard of at most: fewer than it keeps names.
+const GIVEN_UP_MAX: usize = 3;
 
 impl MeshWorld {
     /// A moment at which nodes ask each other.
@@ -75,6 +77,24 @@ impl MeshWorld {
         });
         self.flush(usize::from(from));
         Some(token)
+    }
+
+    /// What a node asked for is in doubt: it may give it up, and ask what became of it.
+    pub(super) fn give_up(&mut self, at: usize, token: u64, name: &ExchangeId) {
+        let open = self.scene().book.open();
+        let waits = open.filter(|(_, ask)| usize::from(ask.from.0) == at && ask.given_up);
+        let ask = self.scene().book.ask(token);
+        let waits = waits.count();
+        let is_open = ask.is_some_and(|ask| ask.told.is_none() && !ask.given_up);
+        if !is_open || waits == GIVEN_UP_MAX || self.rng.bool() {
+            return;
+        }
+        self.witness.see(&MeshFact::GaveUp { token });
+        self.with(at, |node, program| {
+            node.cancel_interest(|asked| asked == token);
+            let asked = node.ask(name, token, program);
+            debug_assert_eq!(asked, Ok(()));
+        });
     }
 
     /// The applications of a node take the messages that wait.

@@ -104,7 +104,12 @@ impl MeshWorld {
                     quiet_told: 0,
                 })
                 .collect(),
-            witness: Witness::new(shape, slowest.unwrap_or(ROUND_TRIP_UNITS), trace),
+            witness: Witness::new(
+                shape,
+                room.paths > 0,
+                slowest.unwrap_or(ROUND_TRIP_UNITS),
+                trace,
+            ),
             options: options.clone(),
             replay: options.command(seed),
             seed,
@@ -499,6 +504,7 @@ impl MeshWorld {
                 let how = Told::Committed(answer.unwrap_or(Answer { mark: 0, found: 0 }));
                 self.witness.see(&MeshFact::Told { token, by, how });
             }
+            Afterwards::Doubt(token, name) => self.give_up(at, token, &name),
             Afterwards::AskAgain => {
                 let open: Vec<_> = self.scene().book.open().collect();
                 let mine = open.iter().filter(|(_, ask)| ask.from.0 == by);
