@@ -255,6 +255,12 @@ impl<'d> Crowd<'d> {
                 let told: Vec<String> = (self.seats.iter().enumerate())
                     .map(|(at, seat)| format!("n{at} {:x}: {:x?}", seat.guid, seat.seen))
                     .collect();
+                for at in 0..NODES {
+                    if let Some(status) = self.rack.try_status(at) {
+                        let status = serde_json::to_string(&status).expect("plain data");
+                        eprintln!("n{at}: {status}");
+                    }
+                }
                 panic!("waited too long until {what}:\n{}", told.join("\n"));
             }
             self.go_on(2);
