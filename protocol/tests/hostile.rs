@@ -726,6 +726,32 @@ fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
     }
 }
 
+#[test]
+fn a_handshake_that_nobody_sent_fails_its_own_cable_alone() {
+    let mut bench = Bench::with_slots(2, 60);
+    bench.carrier(0, true);
+    bench.settle();
+    let epoch = bench.link(A, 0).epoch;
+    bench.carrier(1, true);
+    bench.send(A);
+    bench.send(B);
+    while bench.deliver(B, 1) {}
+    while bench.deliver(A, 1) {}
+    bench.send(A);
+    bench.send(B);
+    let mut lie = bench.cables[1][A].back().unwrap().clone();
+    assert_eq!(bench.link(A, 1).state, LinkState::Init);
+    forge(&mut lie, 1, |rest| rest[20] = b'n');
+    bench.inject(A, 1, &lie);
+    assert_eq!(bench.link(A, 1).state, LinkState::Up);
+    bench.settle();
+    bench.run(3);
+    assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerMoved]);
+    assert_eq!(bench.link(A, 0).epoch, epoch, "the other cable");
+    assert_eq!(bench.link(A, 1).state, LinkState::Up);
+    assert_eq!(bench.link(A, 0).peer_name.unwrap().as_str(), "b");
+}
+
 /// A stranger on one cable shows up under many names. The peer on the other is not forgotten.
 #[test]
 fn a_stranger_takes_no_memory_from_others() {

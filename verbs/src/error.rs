@@ -93,9 +93,9 @@ pub enum Error {
     /// A verb was not executed.
     #[error("the verb was not executed: {0}")]
     VerbRefused(Refusal),
-    /// A verb's other node started afresh, so nobody remembers whether the verb was executed.
+    /// A verb's other node lost its memory of it, almost always because it started afresh: nobody knows whether the verb was executed. One several hops away that lives may have had to make room.
     #[error(
-        "the other node's daemon restarted while the verb was under way: whether it was executed is unknown; an ordinary region is gone, a durable one is there again once its owner has registered it"
+        "the other node's daemon lost its memory of the verb, almost always because it restarted: whether it was executed is unknown; after a restart an ordinary region is gone, a durable one is there again once its owner has registered it"
     )]
     PeerRestarted,
     /// More bytes were asked for than the pipe ever holds at a time.

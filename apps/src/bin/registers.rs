@@ -67,12 +67,12 @@ struct GroupArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example, on three nodes that are cabled to each other:\n\n  covalent-registers serve --founders 3\n\n\
-    The first three found the group. A server that is started later, with or without --founders, joins it and gets the registers."
+    The three found the group. A server that is started later, without --founders, joins it and gets the registers."
 )]
 struct ServeArgs {
     #[command(flatten)]
     group: GroupArgs,
-    /// How many servers found the group, if there is none: the same number at all of them, more than half of all that there will be. 0: only joins
+    /// How many servers found the group, if there is none: the number of all that are given it. 0: only joins
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MEMBERS_MAX as i64))]
     founders: u8,
     /// Room for so many servers: the same at all

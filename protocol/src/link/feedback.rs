@@ -2,7 +2,7 @@
 //! was said.
 //!
 //! The reflection also is the credit of the cable: at most so many records are under way unreflected as the receiver issued
-//! in its handshake, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
+//! in its handshake, and again in each ball, so what is under way has room in its ring, and never so many that the eight bits of the liveness byte
 //! could name two records.
 
 use core::hash::{Hash, Hasher};

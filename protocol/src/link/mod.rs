@@ -72,6 +72,8 @@ pub(crate) struct Attachment {
     /// The peer's index of its port.
     pub port: u16,
     pub mac: [u8; 6],
+    /// What tells the name that the peer said here from others.
+    pub name: u16,
     /// Slots that the peer has.
     pub slots: u8,
     /// Slots that the peer lets this side use now.

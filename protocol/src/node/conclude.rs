@@ -102,7 +102,7 @@ impl Node {
                 peer.guid,
                 attachment.port,
                 attachment.slots,
-                peer.name.mark(),
+                attachment.name,
             )
         {
             return Err(DownReason::PeerMoved);

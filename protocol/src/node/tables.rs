@@ -165,6 +165,7 @@ impl Node {
             set,
             port: hello.port,
             mac,
+            name: hello.name.mark(),
             slots: hello.slots,
             granted: hello.grant,
             window_records: self.window_to(link, hello.window_records),

@@ -244,7 +244,7 @@ enum covalent_outcome
     COVALENT_OUTCOME_MISMATCH = 3,
     // It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
-    // The other node started afresh; whether it was executed before is unknown.
+    // The other node lost its memory of it, almost always because it started afresh; whether it was executed is unknown.
     COVALENT_OUTCOME_PEER_RESTARTED = 5,
     // It was not executed: no such node.
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
@@ -400,7 +400,7 @@ enum covalent_status
     COVALENT_RUNT = -10,
     // The verb was not executed; the error text says why.
     COVALENT_VERB_REFUSED = -11,
-    // The other node started afresh; whether the verb was executed before is unknown.
+    // The other node lost its memory of the verb, almost always because it started afresh; whether it was executed is unknown.
     COVALENT_PEER_RESTARTED = -12,
     // No such node is known.
     COVALENT_NO_SUCH_NODE = -13,

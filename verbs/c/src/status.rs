@@ -39,7 +39,7 @@ pub enum covalent_status {
     COVALENT_RUNT = -10,
     /// The verb was not executed; the error text says why.
     COVALENT_VERB_REFUSED = -11,
-    /// The other node started afresh; whether the verb was executed before is unknown.
+    /// The other node lost its memory of the verb, almost always because it started afresh; whether it was executed is unknown.
     COVALENT_PEER_RESTARTED = -12,
     /// No such node is known.
     COVALENT_NO_SUCH_NODE = -13,

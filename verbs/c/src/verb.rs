@@ -140,7 +140,7 @@ pub enum covalent_outcome {
     COVALENT_OUTCOME_MISMATCH = 3,
     /// It was not executed, for the reason in `refusal`.
     COVALENT_OUTCOME_REFUSED = 4,
-    /// The other node started afresh; whether it was executed before is unknown.
+    /// The other node lost its memory of it, almost always because it started afresh; whether it was executed is unknown.
     COVALENT_OUTCOME_PEER_RESTARTED = 5,
     /// It was not executed: no such node.
     COVALENT_OUTCOME_NO_SUCH_NODE = 6,
