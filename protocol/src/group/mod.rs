@@ -178,9 +178,13 @@ impl Group {
 
     /// A pace went by: something is said to the next member if nothing was since the last one. Decides nothing else.
     pub fn on_tick(&mut self) {
-        if let Some(next) = self.next_in_ring() {
-            let pair = &mut self.pairs[next];
-            pair.ball_is_due |= pair.quiet;
+        // Of those who are not left out the word counts, so each of them is asked after by one of them too.
+        let left = self.view.everybody().without(self.trying.suspects);
+        for ring in [self.view.everybody(), left] {
+            if let Some(next) = self.next_in_ring(ring) {
+                let pair = &mut self.pairs[next];
+                pair.ball_is_due |= pair.quiet;
+            }
         }
         for pair in &mut self.pairs {
             pair.quiet = true;
@@ -190,10 +194,11 @@ impl Group {
         self.settle();
     }
 
-    /// The pair of the member that comes after this one by rank and can be reached.
-    fn next_in_ring(&self) -> Option<usize> {
+    /// The pair of the one of `ring` that comes after this one by rank and can be reached.
+    fn next_in_ring(&self, ring: Members) -> Option<usize> {
         let n = self.view.members.len();
         let ranks = (1..n).map(|step| (self.me + step) % n);
+        let ranks = ranks.filter(|&rank| ring.contains(rank));
         ranks
             .filter_map(|rank| self.pairs.iter().position(|pair| pair.rank == Some(rank)))
             .find(|&pair| self.pairs[pair].is_reached())

@@ -222,6 +222,11 @@ impl Pair {
         self.next - 1 - self.settled < WINDOW as u64
     }
 
+    /// Whether there is room for a row, beside which a change still finds some.
+    pub const fn has_row_room(&self) -> bool {
+        self.next - 1 - self.settled < WINDOW as u64 - 1
+    }
+
     /// Whether there is room for one that does.
     pub fn has_bulk_room(&self) -> bool {
         let bulk = |sent: &&Sent| matches!(sent.what, What::Batch(_) | What::State(_));

@@ -92,7 +92,7 @@ impl Group {
                 return Some(Say::Close);
             }
         }
-        let told = pair.row_is_news && pair.has_room() && !pair.has_row_under_way();
+        let told = pair.row_is_news && pair.has_row_room() && !pair.has_row_under_way();
         told.then_some(Say::New(What::Row))
     }
 

@@ -1,6 +1,6 @@
 //! The end of a view: members that die, paths that break, and who goes on.
 
-use covalent_protocol::group::{Group, GroupStanding};
+use covalent_protocol::group::{End, Group, GroupStanding, WINDOW};
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::rack::{Rack, Told, contact};
@@ -21,6 +21,50 @@ fn busy(n: usize, turns: usize) -> Rack {
         rack.take_events(turn % n);
     }
     rack
+}
+
+/// The victim stands still, and its queue takes all that fits, before it goes. Then nobody has more to say to it but a ball, and who says that is
+/// left out for what another one says of it.
+#[test]
+fn who_is_gone_is_noticed_though_the_one_before_it_is_left_out() {
+    let (accuser, before, victim) = (0, 2, 3);
+    let mut rack = Rack::of(5);
+    rack.rest();
+    let mut kept = 0;
+    for _ in 0..20 {
+        for member in (0..5).filter(|&member| member != victim) {
+            let _ = rack.multicast(member);
+        }
+        rack.gather();
+        let under_way = std::mem::take(&mut rack.under_way);
+        let (to_it, others): (Vec<_>, Vec<_>) = under_way
+            .into_iter()
+            .partition(|posted| posted.to == victim);
+        rack.under_way = others;
+        for posted in to_it {
+            kept += 1;
+            rack.groups[posted.from].on_end(posted.ticket, End::Done);
+        }
+        rack.deliver_all();
+    }
+    assert!(kept >= 4 * (WINDOW - 1), "their windows are full: {kept}");
+    rack.kill(victim);
+    rack.cut(accuser, before);
+    for member in [accuser, before] {
+        rack.notice(member);
+    }
+    rack.rest();
+    rack.mend(accuser, before);
+    for member in [accuser, before] {
+        rack.notice(member);
+    }
+    rack.settle();
+    rack.assert_sound();
+    rack.assert_converged();
+    for member in [0, 1, 4] {
+        let members = rack.groups[member].view().unwrap().members.len();
+        assert_eq!(members, 3, "{member}");
+    }
 }
 
 #[test]
