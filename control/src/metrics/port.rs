@@ -83,7 +83,7 @@ pub(super) const PORT: Object<PortStatus> = Object {
         ),
         Series::causes(
             "covalent_port_refused_packets_total",
-            "Frames refused at a TX pipe, by cause; their application was told.",
+            "Frames refused at a TX pipe, by cause, whose application was told; and frames of links that the port refused.",
             |it| &it.refusals,
         ),
         Series::causes(
