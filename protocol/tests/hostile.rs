@@ -668,6 +668,25 @@ fn epochs_that_lie_opposite_find_together() {
     }
 }
 
+/// A is up with B on `cable` by a handshake that B never sent, which echoes what A proposed: B's own one, forged in its two records.
+fn come_up_by_a_lie(bench: &mut Bench, cable: usize, forged: [fn(&mut [u8; 64]); 2], what: &str) {
+    bench.carrier(cable, true);
+    bench.send(A);
+    bench.send(B);
+    while bench.deliver(B, cable) {}
+    while bench.deliver(A, cable) {}
+    bench.send(A);
+    bench.send(B);
+    let mut lie = bench.cables[cable][A].back().unwrap().clone();
+    assert_eq!(bench.link(A, cable).state, LinkState::Init);
+    for (record, change) in forged.into_iter().enumerate() {
+        forge(&mut lie, record, change);
+    }
+    bench.inject(A, cable, &lie);
+    assert_eq!(bench.link(A, cable).state, LinkState::Up, "{what}");
+    bench.settle();
+}
+
 /// A handshake that B never sent comes before its own, and all that it would have to know fits: A is up with B in the epoch that B holds too. What it made up
 /// of B is over with B's first ball.
 #[test]
@@ -688,21 +707,7 @@ fn a_handshake_that_nobody_sent_leaves_nothing_where_it_fits() {
     for (what, first, second, fails) in lies {
         let mut bench = Bench::with_slots(1, 60);
         bench.sides[B].node.set_window(0, 32);
-        bench.carrier(0, true);
-        bench.send(A);
-        bench.send(B);
-        while bench.deliver(B, 0) {}
-        while bench.deliver(A, 0) {}
-        bench.send(A);
-        bench.send(B);
-        // It echoes what A proposed.
-        let mut lie = bench.cables[0][A].back().unwrap().clone();
-        assert_eq!(bench.link(A, 0).state, LinkState::Init);
-        forge(&mut lie, 0, first);
-        forge(&mut lie, 1, second);
-        bench.inject(A, 0, &lie);
-        assert_eq!(bench.link(A, 0).state, LinkState::Up, "{what}");
-        bench.settle();
+        come_up_by_a_lie(&mut bench, 0, [first, second], what);
         let epochs = [A, B].map(|side| bench.link(side, 0).epoch);
         assert_eq!(epochs[A], epochs[B], "{what}");
         assert_eq!(bench.sides[A].host.downs(), [], "{what}");
@@ -732,19 +737,7 @@ fn a_handshake_that_nobody_sent_fails_its_own_cable_alone() {
     bench.carrier(0, true);
     bench.settle();
     let epoch = bench.link(A, 0).epoch;
-    bench.carrier(1, true);
-    bench.send(A);
-    bench.send(B);
-    while bench.deliver(B, 1) {}
-    while bench.deliver(A, 1) {}
-    bench.send(A);
-    bench.send(B);
-    let mut lie = bench.cables[1][A].back().unwrap().clone();
-    assert_eq!(bench.link(A, 1).state, LinkState::Init);
-    forge(&mut lie, 1, |rest| rest[20] = b'n');
-    bench.inject(A, 1, &lie);
-    assert_eq!(bench.link(A, 1).state, LinkState::Up);
-    bench.settle();
+    come_up_by_a_lie(&mut bench, 1, [|_| {}, |rest| rest[20] = b'n'], "a name");
     bench.run(3);
     assert_eq!(bench.sides[A].host.downs(), [DownReason::PeerMoved]);
     assert_eq!(bench.link(A, 0).epoch, epoch, "the other cable");

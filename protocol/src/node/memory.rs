@@ -69,10 +69,7 @@ impl Node {
             }
         }
         self.peers_lost = self.peers_lost.and(lost);
-        let loser = self.peers[at].guid;
-        self.void_agreements(link, |heard, _| {
-            heard.is_some_and(|(guid, _)| guid == loser)
-        });
+        self.void_agreements_with(self.peers[at].guid, link);
         for relays in &mut self.relays {
             relays.forget_peer(at);
         }
@@ -213,9 +210,13 @@ impl Node {
             }
         };
         self.peers[loser].lost = self.peers[loser].lost.and(lost);
-        let loser = self.peers[loser].guid;
-        self.void_agreements(link, |heard, _| {
-            heard.is_some_and(|(guid, _)| guid == loser)
+        self.void_agreements_with(self.peers[loser].guid, link);
+    }
+
+    /// Nothing that a node of which something is forgotten agreed on elsewhere comes up: see [`Node::void_agreements`].
+    fn void_agreements_with(&mut self, guid: u64, except: usize) {
+        self.void_agreements(except, |heard, _| {
+            heard.is_some_and(|(other, _)| other == guid)
         });
     }
 }

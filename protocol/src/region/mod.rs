@@ -26,6 +26,7 @@ mod memory;
 pub mod queue;
 mod reserve;
 mod rights;
+mod shared_words;
 mod table;
 mod task;
 
@@ -33,5 +34,6 @@ pub use self::{
     engine::Engine,
     memory::{Memory, Words},
     rights::Rights,
+    shared_words::SharedWords,
     table::{RegisterError, Registration},
 };

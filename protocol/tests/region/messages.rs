@@ -1,11 +1,9 @@
 //! Receive queues: what is appended when, what is refused, and what an owner can do to its own memory.
 
-use std::{cell::RefCell, rc::Rc};
-
 use covalent_protocol::{
     ExchangeId, Mode, Moment, Refusal, Reply,
     region::{
-        Engine, Memory, RegisterError, Registration, Rights, Words,
+        Engine, Memory, RegisterError, Registration, Rights, SharedWords,
         queue::{HEAD_AT, QUEUE_BYTES_MIN, QueueBroken, RING_AT, Receiver, footprint_bytes},
     },
     verb::{SEND_BYTES_MAX, Status, Verb, VerbKind},
@@ -13,48 +11,6 @@ use covalent_protocol::{
 use proptest::{collection::vec, prelude::*};
 
 use super::{Answer, RKEY, encode, exchange};
-
-/// Memory that the test, as its owner, has too.
-#[derive(Debug, Clone)]
-struct Shared(Rc<RefCell<Words>>);
-
-impl Memory for Shared {
-    fn size_bytes(&self) -> u64 {
-        self.0.borrow().size_bytes()
-    }
-    fn load(&self, offset: u64) -> Option<u64> {
-        self.0.borrow().load(offset)
-    }
-    fn swap(&mut self, offset: u64, value: u64) -> Option<u64> {
-        self.0.borrow_mut().swap(offset, value)
-    }
-    fn compare_exchange(
-        &mut self,
-        offset: u64,
-        expected: u64,
-        new: u64,
-    ) -> Option<Result<u64, u64>> {
-        self.0.borrow_mut().compare_exchange(offset, expected, new)
-    }
-    fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_add(offset, delta)
-    }
-    fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_and(offset, mask)
-    }
-    fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_or(offset, mask)
-    }
-    fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_xor(offset, mask)
-    }
-    fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
-        self.0.borrow().read(offset, target)
-    }
-    fn write(&mut self, offset: u64, source: &[u8]) -> Option<()> {
-        self.0.borrow_mut().write(offset, source)
-    }
-}
 
 /// A message as its receiver has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +21,8 @@ struct Message {
 
 /// A lane with one receive queue, and its owner.
 struct Bench {
-    engine: Engine<Shared>,
-    memory: Shared,
+    engine: Engine<SharedWords>,
+    memory: SharedWords,
     receiver: Receiver,
     reply: Reply,
 }
@@ -74,7 +30,7 @@ struct Bench {
 impl Bench {
     fn new(ring_bytes: u64) -> Self {
         let size_bytes = RING_AT + ring_bytes;
-        let memory = Shared(Rc::new(RefCell::new(Words::new(size_bytes as usize / 8))));
+        let memory = SharedWords::new(size_bytes as usize / 8);
         let mut engine = Engine::new();
         engine
             .register(registration(Rights::SEND, memory.clone()))
@@ -117,7 +73,7 @@ impl Bench {
     }
 }
 
-fn registration(rights: Rights, memory: Shared) -> Registration<Shared> {
+fn registration(rights: Rights, memory: SharedWords) -> Registration<SharedWords> {
     Registration {
         owner: 1,
         name: "queue".into(),
@@ -237,7 +193,7 @@ fn what_the_queue_can_never_hold_is_out_of_bounds() {
 fn a_receive_queue_grants_nothing_else_and_has_room_for_a_message() {
     let mut engine = Engine::new();
     let mut register = |rights, words| {
-        let memory = Shared(Rc::new(RefCell::new(Words::new(words))));
+        let memory = SharedWords::new(words);
         engine.register(registration(rights, memory))
     };
     let words_min = QUEUE_BYTES_MIN as usize / 8;

@@ -1,11 +1,9 @@
 //! What the applications of a node share: the production verb engine on a counter, a word to swap, and a receive queue.
 
-use std::{cell::RefCell, rc::Rc};
-
 use covalent_protocol::{
     ExchangeId, Mode, Refusal, Reply,
     region::{
-        Engine, Memory, Registration, Rights, Words,
+        Engine, Memory, Registration, Rights, SharedWords,
         queue::{HEAD_AT, Receiver},
     },
     verb::SEND_BYTES_MAX,
@@ -27,9 +25,9 @@ const QUEUE_WORDS: usize = 512;
 /// What they share, and what they know of others.
 #[derive(Debug)]
 pub(super) struct Share {
-    engine: Engine<Shared>,
-    bank: Shared,
-    inbox: Shared,
+    engine: Engine<SharedWords>,
+    bank: SharedWords,
+    inbox: SharedWords,
     receiver: Receiver,
     /// What was seen last in the word of each node.
     pub seen: Vec<u64>,
@@ -39,8 +37,8 @@ impl Share {
     /// Of a node that has just started, in a mesh of so many.
     pub fn new(nodes: usize) -> Self {
         let mut engine = Engine::new();
-        let bank = Shared::new(2);
-        let inbox = Shared::new(QUEUE_WORDS);
+        let bank = SharedWords::new(2);
+        let inbox = SharedWords::new(QUEUE_WORDS);
         let receiver = Receiver::new(inbox.size_bytes());
         for (rkey, name, rights, memory) in [
             (RKEY, "bank", Rights::ALL, bank.clone()),
@@ -113,63 +111,5 @@ impl Share {
     /// Makes the counter what it was. For mutants alone.
     pub fn set_counter(&mut self, value: u64) {
         self.bank.swap(COUNTER_AT, value);
-    }
-}
-
-/// Memory that a lane and an application share.
-#[derive(Debug, Clone)]
-struct Shared(Rc<RefCell<Words>>);
-
-impl Shared {
-    fn new(words: usize) -> Self {
-        Self(Rc::new(RefCell::new(Words::new(words))))
-    }
-}
-
-impl Memory for Shared {
-    fn size_bytes(&self) -> u64 {
-        self.0.borrow().size_bytes()
-    }
-
-    fn load(&self, offset: u64) -> Option<u64> {
-        self.0.borrow().load(offset)
-    }
-
-    fn swap(&mut self, offset: u64, value: u64) -> Option<u64> {
-        self.0.borrow_mut().swap(offset, value)
-    }
-
-    fn compare_exchange(
-        &mut self,
-        offset: u64,
-        expected: u64,
-        new: u64,
-    ) -> Option<Result<u64, u64>> {
-        let mut words = self.0.borrow_mut();
-        words.compare_exchange(offset, expected, new)
-    }
-
-    fn fetch_add(&mut self, offset: u64, delta: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_add(offset, delta)
-    }
-
-    fn fetch_and(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_and(offset, mask)
-    }
-
-    fn fetch_or(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_or(offset, mask)
-    }
-
-    fn fetch_xor(&mut self, offset: u64, mask: u64) -> Option<u64> {
-        self.0.borrow_mut().fetch_xor(offset, mask)
-    }
-
-    fn read(&self, offset: u64, target: &mut [u8]) -> Option<()> {
-        self.0.borrow().read(offset, target)
-    }
-
-    fn write(&mut self, offset: u64, source: &[u8]) -> Option<()> {
-        self.0.borrow_mut().write(offset, source)
     }
 }
