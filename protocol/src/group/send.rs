@@ -58,26 +58,37 @@ impl Group {
         if let Some(number) = pair.again() {
             return Some(Say::Again(number));
         }
-        if pair.owes_welcome {
+        let news = if pair.owes_welcome {
             // It can take nothing else before.
-            return pair.has_room().then_some(Say::New(What::Welcome));
-        }
-        if pair.owes_end {
+            pair.has_room().then_some(Say::New(What::Welcome))
+        } else if pair.owes_end {
             // Nothing of a view comes before the end of the one before it.
-            return pair.has_room().then_some(Say::New(What::End));
-        }
+            pair.has_room().then_some(Say::New(What::End))
+        } else {
+            self.news_for(pair)
+        };
+        // Two who owe each other something behind full windows have room for it once each tells what it took.
+        news.or_else(|| (self.tells_taken(pair) && pair.has_ball()).then_some(Say::Ball))
+    }
+
+    /// What there is to say to a member of the view that owes it nothing.
+    fn news_for(&self, pair: &Pair) -> Option<Say> {
         let rank = pair.rank?;
-        let news = match self.phase {
+        match self.phase {
             Phase::Flowing => self.news_of_flow(pair, rank),
             Phase::Wedged => {
                 // To those who are left out too: they would wait for who does not wait for them.
                 let told = pair.change_is_news && pair.has_room();
                 told.then_some(Say::New(What::Change))
             }
-            Phase::Ending => None,
-            Phase::Seeking | Phase::Stopped | Phase::Left => return None,
-        };
-        news.or_else(|| pair.has_ball().then_some(Say::Ball))
+            Phase::Ending | Phase::Seeking | Phase::Stopped | Phase::Left => None,
+        }
+    }
+
+    /// Whether it is told what was taken of it: a member, or who did not stay and may have to say how its last view ended.
+    const fn tells_taken(&self, pair: &Pair) -> bool {
+        matches!(self.phase, Phase::Flowing | Phase::Wedged | Phase::Ending)
+            && (pair.rank.is_some() || pair.leftover)
     }
 
     fn news_of_flow(&self, pair: &Pair, rank: usize) -> Option<Say> {

@@ -67,6 +67,76 @@ fn who_is_gone_is_noticed_though_the_one_before_it_is_left_out() {
     }
 }
 
+/// Four members, of which 1 and 2 find all that they may say to each other still waiting in their queues when the view has ended: they hear of that from
+/// the others. `says` tells who has something to multicast, `why` gives them a reason to end the view. What waits is then taken.
+fn behind_full_windows(says: &[usize], why: impl Fn(&mut Rack)) -> Rack {
+    let between = [1, 2];
+    let mut rack = Rack::of(4);
+    rack.rest();
+    let mut kept = Vec::new();
+    let mut pass = |rack: &mut Rack| {
+        rack.gather();
+        for posted in std::mem::take(&mut rack.under_way) {
+            if between.contains(&posted.from) && between.contains(&posted.to) {
+                rack.groups[posted.from].on_end(posted.ticket, End::Done);
+                kept.push(posted);
+            } else {
+                rack.under_way.push(posted);
+            }
+        }
+        rack.deliver_all();
+    };
+    for _ in 0..20 {
+        for &member in says {
+            let _ = rack.multicast(member);
+        }
+        pass(&mut rack);
+    }
+    why(&mut rack);
+    for _ in 0..10 {
+        pass(&mut rack);
+        (0..4).for_each(|member| rack.take_events(member));
+    }
+    for member in between {
+        let said = kept.iter().filter(|posted| posted.from == member);
+        assert_eq!(said.count(), WINDOW, "the window of {member} is full");
+    }
+    for posted in kept {
+        let guid = contact(posted.from).guid;
+        let taken = rack.groups[posted.to].on_envelope(guid, &posted.bytes);
+        taken.unwrap();
+    }
+    rack
+}
+
+/// Each owes the other the end, and has no room for it before it hears what the other one took.
+#[test]
+fn two_behind_full_windows_tell_each_other_how_the_view_ended() {
+    let mut rack = behind_full_windows(&[0, 1, 2, 3], |rack| {
+        rack.kill(3);
+        rack.groups[0].suspect(contact(3).life);
+    });
+    for member in 0..3 {
+        assert_eq!(rack.views(member).len(), 2, "{member} knows the end");
+    }
+    rack.settle();
+    rack.assert_sound();
+    rack.assert_converged();
+}
+
+/// Whoever left stays until all have heard of the end.
+#[test]
+fn who_leaves_behind_a_full_window_says_goodbye() {
+    let mut rack = behind_full_windows(&[0, 1, 3], |rack| rack.groups[2].leave());
+    assert_eq!(rack.groups[2].standing(), GroupStanding::Left);
+    let goodbye = Told::Other("Left".to_owned());
+    assert!(!rack.told[2].contains(&goodbye), "one has still to hear");
+    rack.settle();
+    assert!(rack.told[2].contains(&goodbye));
+    rack.assert_sound();
+    rack.assert_converged();
+}
+
 #[test]
 fn who_is_gone_is_left_out_in_two_round_trips() {
     for n in 2..=8 {

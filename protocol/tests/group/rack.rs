@@ -186,8 +186,12 @@ impl Rack {
 
     fn reach(&mut self, posted: &Posted) -> End {
         let to = posted.to;
-        let standing = self.groups[to].standing();
-        let over = matches!(standing, GroupStanding::Stopped | GroupStanding::Left);
+        // As the library keeps a stay's queue.
+        let over = match self.groups[to].standing() {
+            GroupStanding::Stopped => !self.groups[to].has_news(),
+            GroupStanding::Left => self.told[to].contains(&Told::Other("Left".to_owned())),
+            _ => false,
+        };
         if self.dead[to] || over || self.contacts[to].rkey != posted.rkey {
             return End::Gone;
         }
@@ -643,6 +647,25 @@ impl Rack {
         };
         for index in &members {
             assert_eq!(last(index), last(&members[0]), "all is delivered to all");
+        }
+        for &index in &members {
+            let life = self.life(index);
+            let has_state = view
+                .rank_of(life)
+                .is_some_and(|rank| view.voters.contains(rank));
+            let own = |told: &Told| match told {
+                Told::Delivered {
+                    sender, sequence, ..
+                } if *sender == life => Some(*sequence),
+                Told::State(_, _, own) => Some(*own),
+                _ => None,
+            };
+            let last = self.told[index].iter().filter_map(own).max().unwrap_or(0);
+            let asked = self.groups[index].counters().multicasts;
+            assert!(
+                !has_state || last >= asked,
+                "{index} hears of {last} of its {asked}"
+            );
         }
     }
 }
