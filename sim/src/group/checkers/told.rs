@@ -1,11 +1,20 @@
 //! What becomes of what was asked.
 
+use covalent_protocol::group::Life;
+
 use super::{Checker, Fact, Scene, Verdict, forbid};
 
 /// What a survivor asked for is delivered; of one who was stopped it is delivered or was called in doubt; and who
 /// asks in the next stay hears how many were.
-#[derive(Debug)]
-pub struct Told;
+///
+/// Whoever has no state yet counts what the others are sure to deliver before they do, so what was told is held against what came of it in the end.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Who was stopped, and which of its messages was the first one in doubt.
+    stopped: Vec<(usize, u64)>,
+    /// Who asked about which former stay, and how many of its messages it was told were delivered.
+    fates: Vec<(usize, Life, u64)>,
+}
 
 impl Checker for Told {
     fn name(&self) -> &'static str {
@@ -26,24 +35,32 @@ impl Checker for Told {
             Fact::Stopped {
                 by, undelivered, ..
             } => {
-                let life = scene.book.stays[*by].contact.life;
-                let told = scene.book.last.get(&life).copied().unwrap_or(0);
-                forbid(*undelivered > told + 1, || {
-                    format!(
-                        "s{by} was stopped and told that its messages below {undelivered} are delivered; {told} are"
-                    )
-                })
+                self.stopped.push((*by, *undelivered));
+                Ok(())
             }
             Fact::Fate { by, delivered_to } => {
                 let former = scene.book.stays[*by].former.unwrap_or_default();
-                let told = scene.book.last.get(&former).copied().unwrap_or(0);
-                forbid(*delivered_to != told, || {
-                    format!(
-                        "s{by} was told that {delivered_to} messages of its former stay were delivered; {told} were"
-                    )
-                })
+                self.fates.push((*by, former, *delivered_to));
+                Ok(())
             }
             Fact::Over => {
+                let delivered = |life: &Life| scene.book.last.get(life).copied().unwrap_or(0);
+                for (by, undelivered) in &self.stopped {
+                    let told = delivered(&scene.book.stays[*by].contact.life);
+                    forbid(*undelivered > told + 1, || {
+                        format!(
+                            "s{by} was stopped and told that its messages below {undelivered} are delivered; {told} are"
+                        )
+                    })?;
+                }
+                for (by, former, delivered_to) in &self.fates {
+                    let told = delivered(former);
+                    forbid(*delivered_to != told, || {
+                        format!(
+                            "s{by} was told that {delivered_to} messages of its former stay were delivered; {told} were"
+                        )
+                    })?;
+                }
                 let newest = scene.book.newest_of_each();
                 let newest: Vec<_> = (newest.iter())
                     .map(|order| (order.view.group, order.view.number))
@@ -52,12 +69,7 @@ impl Checker for Told {
                 for (by, stay) in
                     members.filter(|(_, stay)| stay.view.is_some_and(|view| newest.contains(&view)))
                 {
-                    let told = scene
-                        .book
-                        .last
-                        .get(&stay.contact.life)
-                        .copied()
-                        .unwrap_or(0);
+                    let told = delivered(&stay.contact.life);
                     let stopped = stay.stopped.is_some();
                     forbid(
                         !stay.is_over() && !stopped && told != stay.asked.len() as u64,
