@@ -8,8 +8,12 @@ DEMO_FLAGS ?=
 # The configuration is in /etc whatever PREFIX is, because the programs look for it there.
 PREFIX ?= /usr
 DESTDIR ?=
+# Where the programs were built.
+BUILT ?= target/release
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
+# Those with manual pages and completions, which the first of them makes.
+DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.service covalent-control.service
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
@@ -18,6 +22,13 @@ LIB_DIR = $(DESTDIR)$(PREFIX)/lib
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 SHARE_DIR = $(DESTDIR)$(PREFIX)/share/covalent
+MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
+BASH_DIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_DIR = $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions
+FISH_DIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+COMPLETIONS = $(DESCRIBED:%=$(BASH_DIR)/%) $(DESCRIBED:%=$(ZSH_DIR)/_%) $(DESCRIBED:%=$(FISH_DIR)/%.fish)
+# One for each command of `covalent`.
+MAN_PAGES = $(MAN_DIR)/man1/covalent.1 $(MAN_DIR)/man1/covalent-*.1 $(MAN_DIR)/man8/covalentd.8 $(MAN_DIR)/man8/covalent-control.8
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
 # Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
@@ -41,18 +52,24 @@ build:           ## Builds everything in release
 # Does not build: that would be done as root.
 install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as root)
 	@for file in $(PROGRAMS) $(LIBRARIES); do \
-		[ -e target/release/$$file ] || { echo "install: target/release/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
+		[ -e $(BUILT)/$$file ] || { echo "install: $(BUILT)/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
 	done
-	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SHARE_DIR) $(CONFIG_DIR)
-	@install -m 755 $(PROGRAMS:%=target/release/%) $(BIN_DIR)
-	@install -m 755 target/release/libcovalent.so $(LIB_DIR)
-	@install -m 644 target/release/libcovalent.a $(LIB_DIR)
+	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SHARE_DIR) $(CONFIG_DIR) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
+	@install -m 755 $(PROGRAMS:%=$(BUILT)/%) $(BIN_DIR)
+	@install -m 755 $(BUILT)/libcovalent.so $(LIB_DIR)
+	@install -m 644 $(BUILT)/libcovalent.a $(LIB_DIR)
 	@install -m 644 verbs/c/include/covalent.h $(INCLUDE_DIR)
 	@for unit in $(UNITS); do \
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
 	@install -m 644 $(DROP_INS:%=configs/%) $(SHARE_DIR)
+	@umask 022 && $(BUILT)/covalent man $(MAN_DIR) >/dev/null && \
+	for program in $(DESCRIBED); do \
+		$(BUILT)/covalent completions bash $$program >$(BASH_DIR)/$$program && \
+		$(BUILT)/covalent completions zsh $$program >$(ZSH_DIR)/_$$program && \
+		$(BUILT)/covalent completions fish $$program >$(FISH_DIR)/$$program.fish || exit 1; \
+	done
 	@if [ -e $(CONFIG_DIR)/covalent.toml ]; then \
 		echo "kept: $(CONFIG_DIR)/covalent.toml"; \
 	else \
@@ -65,7 +82,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%)
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES)
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"

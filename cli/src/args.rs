@@ -2,11 +2,13 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::BoolishValueParser};
 use covalent_sim::{
     Mutant,
     options::{Faults, Topology},
 };
+
+use crate::definitions::Program;
 
 /// A userspace network dataplane: poll-mode lanes, pipes in shared memory, exactly-once links and atomic verbs.
 #[derive(Debug, Parser)]
@@ -64,6 +66,42 @@ pub enum Command {
     Bench(BenchArgs),
     /// Runs the link, node and verb code on simulated cables that fail, and prints what happened.
     Sim(SimArgs),
+    /// Prints what a shell needs to complete the options and commands of a program.
+    Completions(CompletionsArgs),
+    /// Writes the manual pages of all programs of a node.
+    Man(ManArgs),
+}
+
+/// `covalent completions`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`make install` puts them where bash, zsh and fish look for them.\n\n\
+    Examples:\n  \
+    source <(covalent completions bash)                                       in this shell\n  \
+    covalent completions zsh >~/.zfunc/_covalent                              a directory in $fpath\n  \
+    covalent completions fish covalentd >~/.config/fish/completions/covalentd.fish"
+)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+    /// Which program's.
+    #[arg(value_enum, value_name = "PROGRAM", default_value_t = Program::Covalent)]
+    pub program: Program,
+}
+
+/// `covalent man`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`make install` puts them where man looks for them. Each command has a page of its own: `man covalent-status`.\n\n\
+    Examples:\n  \
+    covalent man /tmp/man && man -l /tmp/man/man1/covalent.1\n  \
+    covalent man /usr/local/share/man"
+)]
+pub struct ManArgs {
+    /// The directory; `man1` and `man8` are made in it.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 /// `covalent bench`
@@ -173,14 +211,24 @@ pub struct UpArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Name of a node that has no configuration yet; the host's, if it is left out.
-    #[arg(long, requires = "interfaces", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "COVALENT_NAME",
+        requires = "interfaces",
+        value_name = "NAME"
+    )]
     pub name: Option<String>,
     /// Its interfaces, whose cables lead to its neighbours. Both are written to the configuration file, if it is not there or is the
     /// installed example.
-    #[arg(long, value_delimiter = ',', value_name = "INTERFACE,…")]
+    #[arg(
+        long,
+        env = "COVALENT_INTERFACES",
+        value_delimiter = ',',
+        value_name = "INTERFACE,…"
+    )]
     pub interfaces: Vec<String>,
     /// Stays in the foreground: the processes end with this command.
-    #[arg(long)]
+    #[arg(long, env = "COVALENT_FOREGROUND", value_parser = BoolishValueParser::new())]
     pub foreground: bool,
 }
 
@@ -199,7 +247,7 @@ pub struct ReloadArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Control's socket, instead of the one that the configuration names.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, env = "COVALENT_CONTROL_SOCKET", value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
 
@@ -383,7 +431,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 12);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 14);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 mod args;
 mod bench;
 mod client;
+mod completions;
 mod config_command;
 mod cores;
+mod definitions;
 mod demo;
 mod doctor;
 mod identity;
 mod interrupt;
+mod manual;
 mod netlink;
 mod node;
 mod output;
@@ -64,5 +67,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Config(command) => config_command::run(command),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args, &interrupt),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => manual::run(args),
     }
 }

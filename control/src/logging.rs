@@ -2,17 +2,8 @@
 
 use std::io::IsTerminal;
 
-use clap::ValueEnum;
+use covalent_api::arguments::LogFormat;
 use tracing_subscriber::{EnvFilter, util::SubscriberInitExt};
-
-/// How a log line looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
 
 /// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -1,56 +1,17 @@
 //! `covalent-control --config FILE`: the control process of one node.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use covalent_api::config::Config;
-use covalent_control::{
-    agreement::Agreement,
-    control::Control,
-    logging::{self, LogFormat},
-};
+use covalent_api::{arguments::ControlArguments, config::Config};
+use covalent_control::{agreement::Agreement, control::Control, logging};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-/// Brings links up, keeps the neighbour table, serves /metrics and answers the CLI.
-#[derive(Debug, Parser)]
-#[command(
-    version,
-    after_help = "Example: covalent-control --config /etc/covalent/covalent.toml\n\n\
-    `covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration.\n\
-    `covalent reload`, or SIGHUP, has the file read again and puts it in force, whole or not at all."
-)]
-struct Arguments {
-    /// The node's configuration
-    #[arg(
-        long,
-        env = "COVALENT_CONFIG",
-        value_name = "FILE",
-        default_value = "/etc/covalent/covalent.toml"
-    )]
-    config: PathBuf,
-
-    /// How log lines on standard error look
-    #[arg(long, env = "COVALENT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
-
-    /// Least important lines to write: error, warn, info, debug or trace
-    #[arg(
-        long,
-        env = "COVALENT_LOG_LEVEL",
-        value_name = "LEVEL",
-        default_value = "info"
-    )]
-    log_level: String,
-}
-
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    match run(&ControlArguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             // Logging may not have started, and a person may be waiting.
@@ -60,7 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn run(arguments: &ControlArguments) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config)?;
     logging::start(arguments.log_format, &arguments.log_level)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,10 +1,13 @@
 //! `covalentd`: the dataplane daemon.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal, process::ExitCode};
 
 use anyhow::Context;
-use clap::{Parser, ValueEnum};
-use covalent_api::config::Config;
+use clap::Parser;
+use covalent_api::{
+    arguments::{DataplaneArguments, LogFormat},
+    config::Config,
+};
 use covalent_dataplane::{
     Daemon, FaultInjection, daemon,
     privilege::{self, Privileges},
@@ -14,51 +17,8 @@ use sd_notify::NotifyState;
 use tracing::{error, info};
 use tracing_subscriber::EnvFilter;
 
-/// Moves packets between ports and the pipes of applications, and executes verbs on their regions.
-///
-/// One daemon is one node. It reads one TOML file (`covalent config print-default` prints it with every key explained), opens
-/// the ports, and serves applications on `covalentd.sock` in the node's runtime directory. It runs in the foreground and
-/// ends cleanly on SIGTERM or SIGINT, leaving no socket, program or memory behind.
-///
-/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK; cable and pcap ports need nothing.
-#[derive(Debug, Parser)]
-#[command(
-    name = "covalentd",
-    version,
-    after_help = "Examples:\n  covalentd --config /etc/covalent/covalent.toml --check   say what is wrong with the file, change nothing\n  \
-                  covalentd --config node.toml                             run\n  \
-                  RUST_LOG=debug covalentd --config node.toml              run and tell more"
-)]
-struct Arguments {
-    /// The node's configuration.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "COVALENT_CONFIG",
-        default_value = "/etc/covalent/covalent.toml"
-    )]
-    config: PathBuf,
-    /// Only say whether the configuration could be used on this host. Needs no privilege and changes nothing.
-    #[arg(long)]
-    check: bool,
-    /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
-    #[arg(long)]
-    allow_faults: bool,
-    /// How log lines on stderr look. RUST_LOG chooses which (default: info).
-    #[arg(long, value_enum, default_value = "text", env = "COVALENT_LOG_FORMAT")]
-    log_format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum LogFormat {
-    /// One line for people.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = DataplaneArguments::parse();
     log_to_stderr(arguments.log_format);
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config)?;
     let faults = if arguments.allow_faults {
         FaultInjection::Allowed

@@ -40,11 +40,13 @@ pub fn covalent(temporary: &Path) -> Command {
         );
     }
     let mut command = Command::new(program);
-    command
-        .env("TMPDIR", temporary)
-        .env_remove("COVALENT_CONFIG")
-        .env_remove("COVALENT_SOCKET")
-        .stdin(Stdio::null());
+    command.env("TMPDIR", temporary).stdin(Stdio::null());
+    // What the environment says to a node is not said to those of the tests.
+    for (name, _) in env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"COVALENT_") {
+            command.env_remove(name);
+        }
+    }
     // A shell's job in the background, as a test runner may be, ignores SIGINT and passes that on: a signal that comes before the
     // command takes its signals over would then be lost.
     //

@@ -1,0 +1,38 @@
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::LogFormat;
+
+/// Brings links up, keeps the neighbour table, serves /metrics and answers the CLI.
+#[derive(Debug, Parser)]
+#[command(
+    name = "covalent-control",
+    version,
+    after_help = "`covalent up` starts it together with covalentd; by itself it waits for the daemon of that configuration. \
+    `covalent reload`, or SIGHUP, has the file read again and puts it in force, whole or not at all.\n\n\
+    Examples:\n  covalent-control --config /etc/covalent/covalent.toml"
+)]
+pub struct ControlArguments {
+    /// The node's configuration
+    #[arg(
+        long,
+        env = "COVALENT_CONFIG",
+        value_name = "FILE",
+        default_value = "/etc/covalent/covalent.toml"
+    )]
+    pub config: PathBuf,
+
+    /// How log lines on standard error look
+    #[arg(long, env = "COVALENT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// Least important lines to write: error, warn, info, debug or trace
+    #[arg(
+        long,
+        env = "COVALENT_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
+    pub log_level: String,
+}

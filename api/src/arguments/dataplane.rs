@@ -1,0 +1,40 @@
+use std::path::PathBuf;
+
+use clap::{Parser, builder::BoolishValueParser};
+
+use super::LogFormat;
+
+/// Moves packets between ports and the pipes of applications, and executes verbs on their regions.
+///
+/// One daemon is one node. It reads one TOML file (`covalent config print-default` prints it with every key explained), opens
+/// the ports, and serves applications on `covalentd.sock` in the node's runtime directory. It runs in the foreground and
+/// ends cleanly on SIGTERM or SIGINT, leaving no socket, program or memory behind.
+///
+/// AF_XDP ports need CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON and CAP_IPC_LOCK; cable and pcap ports need nothing.
+#[derive(Debug, Parser)]
+#[command(
+    name = "covalentd",
+    version,
+    after_help = "Examples:\n  covalentd --config /etc/covalent/covalent.toml --check   say what is wrong with the file, change nothing\n  \
+                  covalentd --config node.toml                             run\n  \
+                  RUST_LOG=debug covalentd --config node.toml              run and tell more"
+)]
+pub struct DataplaneArguments {
+    /// The node's configuration.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "COVALENT_CONFIG",
+        default_value = "/etc/covalent/covalent.toml"
+    )]
+    pub config: PathBuf,
+    /// Only say whether the configuration could be used on this host. Needs no privilege and changes nothing.
+    #[arg(long)]
+    pub check: bool,
+    /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
+    #[arg(long, env = "COVALENT_ALLOW_FAULTS", value_parser = BoolishValueParser::new())]
+    pub allow_faults: bool,
+    /// How log lines on stderr look. RUST_LOG chooses which (default: info).
+    #[arg(long, value_enum, default_value = "text", env = "COVALENT_LOG_FORMAT")]
+    pub log_format: LogFormat,
+}

@@ -1,0 +1,98 @@
+//! `covalent man`: manual pages, from the definitions that the programs read their arguments with.
+
+use std::{fs, io, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
+
+use crate::{args::ManArgs, definitions::Program, output};
+
+/// What other pages say more.
+const SEE_ALSO: &str = "covalent(1), covalentd(8), covalent-control(8)";
+
+/// Runs `covalent man`.
+///
+/// # Errors
+/// When a page cannot be written.
+pub fn run(args: &ManArgs) -> Result<ExitCode> {
+    let mut pages = 0_u32;
+    for program in Program::ALL {
+        let section = program.section();
+        let directory = args.directory.join(format!("man{section}"));
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        // Every command's options name its own page, and `help` needs none.
+        let mut definition = program.definition().disable_help_subcommand(true);
+        definition.build();
+        pages += write_pages(&definition, section, &directory)?;
+    }
+    output::line(&format!("{pages} pages in {}", args.directory.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of `command` and those of the commands below it. Returns how many.
+fn write_pages(command: &Command, section: &str, directory: &Path) -> Result<u32> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    let path = directory.join(format!("{name}.{section}"));
+    let page = page(command, name, section).context("a manual page")?;
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut pages = 1;
+    for below in command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+    {
+        pages += write_pages(below, section, directory)?;
+    }
+    Ok(pages)
+}
+
+fn page(command: &Command, name: &str, section: &str) -> io::Result<Vec<u8>> {
+    let after = command.get_after_help().map(ToString::to_string);
+    // Its examples are lines, which a paragraph would fill up.
+    let without = command.clone().after_help(None::<&str>);
+    let mut page = Vec::new();
+    Man::new(without)
+        .title(name)
+        .section(section)
+        .source(concat!("covalent ", env!("CARGO_PKG_VERSION")))
+        .manual("Covalent")
+        // None, in a way that is a word of its own: an empty one would leave its place to the next.
+        .date(" ")
+        .render(&mut page)?;
+    let mut rest = Roff::new();
+    after_help(&mut rest, after.as_deref().unwrap_or_default());
+    rest.control("SH", ["SEE ALSO"]).text([roman(SEE_ALSO)]);
+    page.extend(rest.to_roff().into_bytes());
+    Ok(page)
+}
+
+/// What stands below a command's help: paragraphs become notes, and a line that ends in a colon heads indented lines, which stay as they are.
+fn after_help(roff: &mut Roff, text: &str) {
+    let mut notes = false;
+    for block in text.split("\n\n") {
+        match block.split_once(":\n  ") {
+            Some((heading, lines)) => {
+                roff.control("SH", [heading.to_uppercase().as_str()]);
+                roff.control("nf", []);
+                for line in lines.lines() {
+                    roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+                }
+                roff.control("fi", []);
+                notes = false;
+            }
+            None if block.is_empty() => {}
+            None => {
+                if !std::mem::replace(&mut notes, true) {
+                    roff.control("SH", ["NOTES"]);
+                } else {
+                    roff.control("PP", []);
+                }
+                roff.text([roman(block)]);
+            }
+        }
+    }
+}
