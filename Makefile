@@ -14,7 +14,7 @@ PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay cov
 LIBRARIES = libcovalent.so libcovalent.a
 # Those with manual pages and completions, which the first of them makes.
 DESCRIBED = covalent covalentd covalent-control
-UNITS = covalentd.service covalent-control.service
+UNITS = covalentd.service covalent-control.service covalent.target
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
@@ -102,7 +102,7 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 
 # All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
 unit:            ## Every test; those of the command line drive the binaries built here
-	@scripts/install-packages build
+	@scripts/install-packages build units
 	@$(CARGO) build --workspace --all-targets --locked
 	@scripts/test
 

@@ -1,13 +1,16 @@
 //! `covalent-control --config FILE`: the control process of one node.
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::Parser;
 use covalent_api::{arguments::ControlArguments, config::Config};
 use covalent_control::{agreement::Agreement, control::Control, logging};
 use sd_notify::NotifyState;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::MissedTickBehavior,
+};
 use tracing::{info, warn};
 
 fn main() -> ExitCode {
@@ -41,6 +44,9 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
         tokio::spawn(reload_at(hangup, agreement));
     }
     notify(&[NotifyState::Ready]);
+    if let Some(every) = sd_notify::watchdog_enabled() {
+        tokio::spawn(tell_watchdog(every));
+    }
     control
         .run(async {
             let name = tokio::select! {
@@ -58,6 +64,17 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
 async fn reload_at(mut hangup: Signal, agreement: Agreement) {
     while hangup.recv().await.is_some() {
         agreement.reload().await;
+    }
+}
+
+/// Tells the service manager that control lives, well before each `every` is over. This is one task among those of the one thread: it is not
+/// served when they are not.
+async fn tell_watchdog(every: Duration) {
+    let mut due = tokio::time::interval(every / 4);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        notify(&[NotifyState::Watchdog]);
     }
 }
 

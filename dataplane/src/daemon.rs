@@ -28,6 +28,7 @@ use crate::{
     mailbox::Mailbox,
     port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
     privilege::{self, PrivilegeError, Privileges},
+    progress::{Beat, Progress},
     server::{
         Agreements, Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX,
         Opener, PortTable, REPORTS_MAX, Server, ServerParts,
@@ -42,6 +43,8 @@ pub struct Daemon {
     stop: Arc<Mailbox<()>>,
     host: Option<JoinHandle<io::Result<()>>>,
     lanes: Vec<LaneThread>,
+    beats: Vec<Arc<Beat>>,
+    asked: Arc<Mailbox<()>>,
     /// Held as long as the daemon lives: nobody else may have this identity.
     _identity: Arc<Identity>,
 }
@@ -213,11 +216,14 @@ impl Daemon {
 
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
+        let asked = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
         let mut daemon = Self {
             guid: identity.guid,
             stop: stop.clone(),
             host: None,
             lanes: Vec::new(),
+            beats: lanes.iter().map(Lane::beat).collect(),
+            asked: asked.clone(),
             _identity: identity,
         };
         // On failure the daemon is dropped, and with it what has started ends.
@@ -235,6 +241,7 @@ impl Daemon {
             carriers,
             journals,
             stop,
+            asked,
         };
         daemon.spawn(lanes, parts, host).map_err(no_thread)?;
         Ok(daemon)
@@ -268,6 +275,12 @@ impl Daemon {
     #[must_use]
     pub const fn guid(&self) -> Guid {
         self.guid
+    }
+
+    /// Watches from now on whether its threads move. For one watcher at a time.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress::new(self.beats.iter().cloned(), self.asked.clone())
     }
 
     /// Stops: clients are disconnected, lanes end after their round, ports are closed, the socket is unlinked.

@@ -25,6 +25,7 @@
 //! | [`session`] | what an application has and may have: pipes, regions, bindings, memory and mappings of it |
 //! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
+//! | [`progress`] | whether the threads move, for a service manager |
 
 pub mod carrier;
 pub mod daemon;
@@ -35,6 +36,7 @@ pub mod lane;
 pub mod mailbox;
 pub mod port;
 pub mod privilege;
+pub mod progress;
 pub mod server;
 pub mod session;
 mod slots;

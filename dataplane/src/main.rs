@@ -1,8 +1,11 @@
 //! `covalentd`: the dataplane daemon.
 
+mod attendance;
+
 use std::{io::IsTerminal, process::ExitCode};
 
 use anyhow::Context;
+use attendance::notify;
 use clap::Parser;
 use covalent_api::{
     arguments::{DataplaneArguments, LogFormat},
@@ -57,18 +60,12 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     let daemon = Daemon::start_with(config, Privileges::Drop, faults)?;
     info!(node, guid = %daemon.guid(), socket = %socket.display(), "ready");
     notify(NotifyState::Ready);
-    let signal = signals.wait().context("cannot wait for signals")?;
+    let signal =
+        attendance::until_signal(&signals, daemon.progress()).context("cannot wait for signals")?;
     info!(%signal, "stopping");
     notify(NotifyState::Stopping);
     daemon.stop();
     Ok(())
-}
-
-/// Tells the service manager, where there is one. Where there is none this does nothing.
-fn notify(state: NotifyState<'_>) {
-    if let Err(problem) = sd_notify::notify(&[state]) {
-        error!(%problem, "the service manager could not be told");
-    }
 }
 
 fn log_to_stderr(format: LogFormat) {

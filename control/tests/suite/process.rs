@@ -265,3 +265,16 @@ fn log_lines_are_json_if_wanted() {
         );
     }
 }
+
+#[test]
+fn it_tells_its_service_manager_that_it_lives() {
+    let (directory, file) = node(PCAP_PORT);
+    let mut command = program(&file);
+    command.env("WATCHDOG_USEC", "200000");
+    let running = Running::ready(directory.path(), &mut command);
+    for _ in 0..3 {
+        assert_eq!(running.told(), "WATCHDOG=1");
+    }
+    running.signal(Signal::SIGTERM);
+    while running.told() != "STOPPING=1" {}
+}

@@ -13,6 +13,8 @@ fn shipped(name: &str) -> String {
 
 const UNITS: [&str; 2] = ["covalentd.service", "covalent-control.service"];
 
+const TARGET: &str = "covalent.target";
+
 /// The units in a directory of the test, with programs that exist. `None` where there is no systemd.
 fn installed() -> Option<tempfile::TempDir> {
     if Command::new("systemd-analyze")
@@ -24,7 +26,7 @@ fn installed() -> Option<tempfile::TempDir> {
         return None;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    for unit in UNITS {
+    for unit in UNITS.into_iter().chain([TARGET]) {
         let text = shipped(unit)
             .replace("/usr/bin/covalentd ", "/bin/true ")
             .replace("/usr/bin/covalent-control ", "/bin/true ")
@@ -45,10 +47,10 @@ fn skip(reason: &str) {
 #[test]
 fn systemd_finds_nothing_to_complain_about() {
     let Some(directory) = installed() else { return };
-    let units = UNITS.map(|unit| directory.path().join(unit));
+    let units = UNITS.into_iter().chain([TARGET]);
     let output = Command::new("systemd-analyze")
         .arg("verify")
-        .args(units)
+        .args(units.map(|unit| directory.path().join(unit)))
         .output()
         .expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -90,6 +92,8 @@ fn the_units_start_what_is_installed_and_wait_for_readiness() {
             format!("ExecStart=/usr/bin/{program} --config /etc/covalent/covalent.toml"),
             "Restart=on-failure".to_owned(),
             "RuntimeDirectoryPreserve=yes".to_owned(),
+            "PartOf=covalent.target".to_owned(),
+            "WantedBy=covalent.target".to_owned(),
         ] {
             assert!(
                 text.lines().any(|it| it == line),
@@ -98,6 +102,7 @@ fn the_units_start_what_is_installed_and_wait_for_readiness() {
         }
         for key in [
             "LimitMEMLOCK=",
+            "WatchdogSec=",
             "CapabilityBoundingSet=",
             "NoNewPrivileges=",
             "SystemCallFilter=",
@@ -108,6 +113,13 @@ fn the_units_start_what_is_installed_and_wait_for_readiness() {
             );
         }
     }
+}
+
+#[test]
+fn the_target_wants_both() {
+    let text = shipped(TARGET);
+    let line = format!("Wants={}", UNITS.join(" "));
+    assert!(text.lines().any(|it| it == line), "no `{line}` in\n{text}");
 }
 
 #[test]

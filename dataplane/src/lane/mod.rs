@@ -84,6 +84,7 @@ use crate::{
     journal::{Journal, Recovered},
     mailbox::Mailbox,
     port::PortError,
+    progress::Beat,
     slots::Slots,
     verb::VerbEngine,
 };
@@ -140,6 +141,8 @@ pub struct Lane {
     /// Whose link is asked first.
     turns: Turns,
     next_tick: Instant,
+    /// The paces that passed.
+    beat: Arc<Beat>,
     loops: u64,
     busy_loops: u64,
     sleeps: u64,
@@ -240,6 +243,7 @@ impl Lane {
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
             turns: Turns::default(),
             next_tick: now + settings.pace,
+            beat: Arc::default(),
             settings,
             ports: slots,
             node,
@@ -355,6 +359,12 @@ impl Lane {
         1
     }
 
+    /// What tells that it goes round.
+    #[must_use]
+    pub fn beat(&self) -> Arc<Beat> {
+        self.beat.clone()
+    }
+
     /// The durable regions of this lane: names, users and sizes in bytes.
     pub fn durable_regions(&self) -> impl Iterator<Item = (&str, u32, u64)> {
         self.core.durable.iter().flat_map(Durable::regions)
@@ -367,6 +377,7 @@ impl Lane {
             return 0;
         }
         self.next_tick = self.core.now + self.settings.pace;
+        self.beat.beat();
         self.node.on_tick(&mut self.core);
         0
     }

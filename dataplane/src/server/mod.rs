@@ -120,6 +120,8 @@ pub struct ServerParts {
     pub journals: Option<JournalWatch>,
     /// Rings when the daemon is to stop.
     pub stop: Arc<Mailbox<()>>,
+    /// Filled by whoever wants to know whether this thread moves, and emptied by it.
+    pub asked: Arc<Mailbox<()>>,
 }
 
 /// The host thread's state.
@@ -135,6 +137,7 @@ pub struct Server {
     carriers: Option<CarrierWatch>,
     journals: Option<JournalWatch>,
     stop: Arc<Mailbox<()>>,
+    asked: Arc<Mailbox<()>>,
     started: Instant,
     clients: BTreeMap<u64, Client>,
     sessions: BTreeMap<u64, SessionRecord>,
@@ -178,6 +181,7 @@ impl Server {
             carriers: parts.carriers,
             journals: parts.journals,
             stop: parts.stop,
+            asked: parts.asked,
             started: Instant::now(),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -228,6 +232,8 @@ impl Server {
                 self.take_leave();
                 return Ok(());
             }
+            self.asked.silence();
+            self.asked.pop();
             self.take_reports();
             self.take_errands();
             self.take_done();
@@ -269,6 +275,7 @@ impl Server {
         let mut fds = vec![
             PollFd::new(self.listener.as_fd(), listener_flags),
             readable(self.stop.as_fd()),
+            readable(self.asked.as_fd()),
             readable(self.memory.as_fd()),
             readable(self.agreements.opener().as_fd()),
         ];

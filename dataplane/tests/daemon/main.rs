@@ -41,4 +41,5 @@ mod toggling;
 mod verbs;
 mod vlans;
 mod warm;
+mod watchdog;
 mod wiring;

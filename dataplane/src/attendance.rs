@@ -1,0 +1,74 @@
+//! Waiting for the signal to end, and telling the service manager meanwhile that the daemon makes progress.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use covalent_dataplane::progress::Progress;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+use sd_notify::NotifyState;
+use tracing::{error, warn};
+
+/// Looks for each time that the service manager wants to be told.
+const LOOKS: u32 = 4;
+
+/// Waits for one of `signals`, which are blocked. Where the service manager watches this process it is told that it lives when, and only when, each
+/// thread has moved.
+///
+/// # Errors
+/// The signals cannot be waited for.
+pub fn until_signal(signals: &SigSet, mut progress: Progress) -> io::Result<Signal> {
+    let waiting = SignalFd::with_flags(signals, SfdFlags::SFD_CLOEXEC)?;
+    let every = sd_notify::watchdog_enabled();
+    let look_each = every.map_or(PollTimeout::NONE, |every| {
+        PollTimeout::try_from(every / LOOKS).unwrap_or(PollTimeout::MAX)
+    });
+    let mut moved = Instant::now();
+    let mut warned = false;
+    loop {
+        let mut fds = [PollFd::new(waiting.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, look_each) {
+            Ok(0) => {}
+            Err(Errno::EINTR) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                let Some(told) = waiting.read_signal()? else {
+                    continue;
+                };
+                return Ok(Signal::try_from(told.ssi_signo.cast_signed())?);
+            }
+        }
+        if progress.have_all_moved() {
+            notify(NotifyState::Watchdog);
+            moved = Instant::now();
+            warned = false;
+        } else if !warned && every.is_some_and(|every| moved.elapsed() > every / 2) {
+            warn_of(&progress, moved.elapsed());
+            warned = true;
+        }
+    }
+}
+
+fn warn_of(progress: &Progress, since: Duration) {
+    let still: Vec<String> = progress.still().collect();
+    warn!(
+        still = still.join(", "),
+        "no progress for {since:?}: the service manager is not told that this daemon lives, and ends it soon"
+    );
+}
+
+/// Tells the service manager, where there is one. Where there is none this does nothing.
+pub fn notify(state: NotifyState<'_>) {
+    if let Err(problem) = sd_notify::notify(&[state]) {
+        error!(%problem, "the service manager could not be told");
+    }
+}
