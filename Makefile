@@ -17,6 +17,8 @@ DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.service covalent-control.service covalent.target
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
+# For Prometheus and Grafana; docs/metrics.md says what each is.
+TELEMETRY = prometheus.yml alerts.yml alerts_test.yml grafana.json
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
 LIB_DIR = $(DESTDIR)$(PREFIX)/lib
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
@@ -36,8 +38,10 @@ BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 # Unpacked and not installed, for Debian's package would start a service.
 BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
+# So is this, unless it is installed already. The tests look for it there.
+PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
 
-.PHONY: help run test build install uninstall lint unit dpdk-test ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -63,7 +67,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
-	@install -m 644 $(DROP_INS:%=configs/%) $(SHARE_DIR)
+	@install -m 644 $(DROP_INS:%=configs/%) $(TELEMETRY:%=configs/%) $(SHARE_DIR)
 	@umask 022 && $(BUILT)/covalent man $(MAN_DIR) >/dev/null && \
 	for program in $(DESCRIBED); do \
 		$(BUILT)/covalent completions bash $$program >$(BASH_DIR)/$$program && \
@@ -82,7 +86,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES)
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES)
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
@@ -101,10 +105,17 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
 # All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
-unit:            ## Every test; those of the command line drive the binaries built here
+unit: $(if $(shell command -v prometheus),,$(PROMETHEUS)) ## Every test; those of the command line drive the binaries built here
 	@scripts/install-packages build units
 	@$(CARGO) build --workspace --all-targets --locked
 	@scripts/test
+
+$(PROMETHEUS):
+	@echo "unpacking: prometheus into target/test-tools"
+	@mkdir -p target/test-tools/prometheus
+	@cd target/test-tools && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } >/dev/null
+	@dpkg -x target/test-tools/prometheus_*.deb target/test-tools/prometheus
+	@touch $@
 
 # As `unit` builds, so that only what knows of DPDK is built again. Leaves a covalentd with DPDK inside in target/debug; whoever wants the other there builds again, as `unit` does.
 dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: the conformance suite on DPDK's devices, a short demonstration over them, and that an echo costs an application the same over every kind of port
@@ -116,6 +127,12 @@ dpdk-test:       ## Lints and tests of what is built with the feature `dpdk`: th
 	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
 	@scripts/count-echo cable af_xdp net_memif net_af_xdp
+
+metrics:         ## Writes docs/metrics.md and configs/grafana.json anew, of the declarations of the metrics
+	@scripts/install-packages build
+	@$(CARGO) build --workspace --example metrics --locked -q
+	@target/debug/examples/metrics page >docs/metrics.md
+	@target/debug/examples/metrics dashboard >configs/grafana.json
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf

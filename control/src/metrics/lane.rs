@@ -2,20 +2,23 @@
 
 use covalent_api::status::{JournalStatus, LaneStatus};
 
-use super::series::{Label, Object, Series, as_f64, seconds};
+use super::{
+    family::Family,
+    series::{Object, Series, as_f64, seconds},
+};
 
-fn labels(lane: &LaneStatus) -> Vec<Label> {
-    vec![Label::new("lane", lane.lane.to_string())]
+const LABELS: &[&str] = &["lane"];
+
+fn labels(lane: &LaneStatus) -> Vec<String> {
+    vec![lane.lane.to_string()]
 }
 
-fn info(lane: &LaneStatus) -> Vec<Label> {
+const INFO: &[&str] = &["address", "core", "idle"];
+
+fn info(lane: &LaneStatus) -> Vec<String> {
     let core = lane.core.map(|core| core.to_string()).unwrap_or_default();
     let address = lane.address.map(|it| it.to_string()).unwrap_or_default();
-    vec![
-        Label::new("address", address),
-        Label::new("core", core),
-        Label::new("idle", lane.idle.as_str()),
-    ]
+    vec![address, core, lane.idle.clone()]
 }
 
 /// A number of the lane's journal, if it keeps one.
@@ -24,74 +27,137 @@ fn journal(lane: &LaneStatus, read: fn(&JournalStatus) -> u64) -> Option<f64> {
 }
 
 pub(super) const LANE: Object<LaneStatus> = Object {
-    labels,
+    labels: LABELS,
+    values: labels,
     series: &[
         Series::info_of(
-            "covalent_lane_info",
-            "The lane's address, the core that it is pinned to, empty if it floats, and its idle policy.",
+            Family {
+                name: "covalent_lane_info",
+                unit: "–",
+                meaning: "The lane's address, the core that it is pinned to, empty if it floats, and its idle policy.",
+                worry: "`core` is empty under `idle=\"poll\"`: the lane wanders between cores.",
+            },
+            INFO,
             info,
         ),
         Series::count(
-            "covalent_lane_loops_total",
-            "Times round the lane's loop.",
+            Family {
+                name: "covalent_lane_loops_total",
+                unit: "loops",
+                meaning: "Times round the lane's loop.",
+                worry: "It stands still under `poll`: the lane hangs.",
+            },
             |it| it.loops,
         ),
         Series::count(
-            "covalent_lane_busy_loops_total",
-            "Rounds that found work.",
+            Family {
+                name: "covalent_lane_busy_loops_total",
+                unit: "loops",
+                meaning: "Rounds that found work.",
+                worry: "Its rate nears that of `covalent_lane_loops_total`: the lane has no time to spare. Give its ports to more lanes.",
+            },
             |it| it.busy_loops,
         ),
         Series::count(
-            "covalent_lane_sleeps_total",
-            "Times that the lane slept.",
+            Family {
+                name: "covalent_lane_sleeps_total",
+                unit: "sleeps",
+                meaning: "Times that the lane slept.",
+                worry: "It does not grow at rest under `adaptive` or `interrupt`: the lane never sleeps.",
+            },
             |it| it.sleeps,
         ),
         Series::growing_seconds(
-            "covalent_lane_cpu_seconds_total",
-            "CPU time of the lane's thread.",
+            Family {
+                name: "covalent_lane_cpu_seconds_total",
+                unit: "seconds",
+                meaning: "CPU time of the lane's thread.",
+                worry: "Its rate nears 1 under `adaptive` or `interrupt`: the lane is full. Under `poll` 1 is normal.",
+            },
             |it| it.cpu_ns,
         ),
         Series::gauge(
-            "covalent_lane_longest_round_seconds",
-            "Longest round that found work.",
+            Family {
+                name: "covalent_lane_longest_round_seconds",
+                unit: "seconds",
+                meaning: "Longest round that found work.",
+                worry: "Above some milliseconds on a core of its own: for so long nothing on the lane moved. On a shared core the \
+                        time of others counts too.",
+            },
             |it| seconds(it.longest_round_ns),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_appended_records",
-            "Records that the lane's journal was given, over all its lives.",
+            Family {
+                name: "covalent_lane_journal_appended_records",
+                unit: "records",
+                meaning: "Records that the lane's journal was given, over all its lives.",
+                worry: "It grows while the next one does not: the disk stands still. These series are there for lanes with a journal only.",
+            },
             |it| journal(it, |journal| journal.appended),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_durable_records",
-            "Of those, on disk.",
+            Family {
+                name: "covalent_lane_journal_durable_records",
+                unit: "records",
+                meaning: "Of those, on disk.",
+                worry: "It stays behind the one above for longer than a write takes: nothing is acknowledged on durable regions meanwhile.",
+            },
             |it| journal(it, |journal| journal.durable),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_held_verbs",
-            "Verbs of this node that were executed and wait for the disk.",
+            Family {
+                name: "covalent_lane_journal_held_verbs",
+                unit: "verbs",
+                meaning: "Verbs of this node that were executed and wait for the disk.",
+                worry: "It grows: the disk is slower than the applications of this node.",
+            },
             |it| journal(it, |journal| journal.held),
         ),
-        Series::gauge_if_known("covalent_lane_journal_regions", "Durable regions.", |it| {
-            journal(it, |journal| journal.regions)
-        }),
         Series::gauge_if_known(
-            "covalent_lane_journal_region_bytes",
-            "Size of the durable regions together.",
+            Family {
+                name: "covalent_lane_journal_regions",
+                unit: "regions",
+                meaning: "Durable regions.",
+                worry: "It is less than the applications have: one was registered without durability.",
+            },
+            |it| journal(it, |journal| journal.regions),
+        ),
+        Series::gauge_if_known(
+            Family {
+                name: "covalent_lane_journal_region_bytes",
+                unit: "bytes",
+                meaning: "Size of the durable regions together.",
+                worry: "With 104 bytes for each region and 64 for every 4 KiB it comes near a quarter of `journal.file_mib`: \
+                        further regions will be refused.",
+            },
             |it| journal(it, |journal| journal.region_bytes),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_kept_regions",
-            "Durable regions whose owner is not attached.",
+            Family {
+                name: "covalent_lane_journal_kept_regions",
+                unit: "regions",
+                meaning: "Durable regions whose owner is not attached.",
+                worry: "It stays above 0: an application did not come back.",
+            },
             |it| journal(it, |journal| journal.kept),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_refused_verbs",
-            "Verbs of other nodes refused because the journal had no room or had failed.",
+            Family {
+                name: "covalent_lane_journal_refused_verbs",
+                unit: "verbs",
+                meaning: "Verbs of other nodes refused because the journal had no room or had failed.",
+                worry: "It grows: the disk is too slow, or the journal's files are too small.",
+            },
             |it| journal(it, |journal| journal.refused),
         ),
         Series::gauge_if_known(
-            "covalent_lane_journal_failed",
-            "Whether the journal has failed: verbs on durable regions are refused.",
+            Family {
+                name: "covalent_lane_journal_failed",
+                unit: "0 or 1",
+                meaning: "Whether the journal has failed: verbs on durable regions are refused.",
+                worry: "It is 1: `covalent status`, the event `journal_failed` and the daemon's log say why and what to do. \
+                        Nothing but a restart ends it.",
+            },
             |it| journal(it, |journal| u64::from(journal.failure.is_some())),
         ),
     ],

@@ -1,23 +1,18 @@
-//! What `/metrics` says.
+//! What `/metrics` says, and what is made of the same declaration: `docs/metrics.md` ([`page()`]) and `configs/grafana.json` ([`dashboard()`]).
 //!
 //! # The naming law
-//! `covalent_<object>_<what>[_<unit>][_total]`
-//! - `<object>` is one of node, lane, port, link, tree, path, pipe, region, verb; `control` is the control process itself.
-//!   `covalent_up` alone has none: whether the daemon answered this scrape.
-//! - Units are base units and written out: `seconds`, `bytes`; things that are counted name themselves: `packets`,
-//!   `records`, `transactions`.
-//! - Whatever only grows ends in `_total` and starts from zero with its process. What has no `_total` is the present value.
-//! - What is text goes into the labels of a `covalent_<object>_info` whose value is 1, and nowhere else.
-//! - Every sample has the label `node`. Objects are told apart by `lane`, `port`, `session` and `pipe`, `region`; a
-//!   neighbour is called `peer`. A drop, refusal or failure names its `cause`, and a cause that never occurred is 0 and present.
+#![doc = include_str!("law.md")]
 //!
-//! Each object's file is one table of declarations (`Series`); it is all that is needed to add a metric. When the
-//! daemon does not answer, `covalent_up` is 0 and nothing of it is repeated from memory: a stale number is a lie.
+//! Each object's file is one table of declarations (`Series`); it is all that is needed to add a metric, and `make metrics` writes the page and
+//! the dashboard anew. When the daemon does not answer, `covalent_up` is 0 and nothing of it is repeated from memory: a stale number is a lie.
 
+mod dashboard;
+mod family;
 mod lane;
 mod link;
 mod node;
 mod own;
+mod page;
 mod pipe;
 mod port;
 mod region;
@@ -28,12 +23,27 @@ mod verb;
 use covalent_api::status::NodeStatus;
 use prometheus::{TextEncoder, proto::MetricFamily};
 
-pub use self::own::{Evidence, OwnMetrics};
-pub use self::series::Declared;
-use self::series::{Label, one};
+use self::series::one;
+pub use self::{
+    dashboard::dashboard,
+    family::{Declared, Family, Kind, Section},
+    own::{Evidence, OwnMetrics},
+    page::page,
+};
 
 /// The content type of [`render`]'s text.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+const UP: Declared = Declared::own(
+    Kind::Gauge,
+    &[],
+    Family {
+        name: "covalent_up",
+        unit: "0 or 1",
+        meaning: "Whether the daemon answered this scrape; if 0 nothing else of it is shown.",
+        worry: "It is 0. The control process lives, but the daemon does not answer: `journalctl -u covalentd`.",
+    },
+);
 
 /// The exposition text: control's own metrics, and the daemon's if it answered.
 ///
@@ -44,42 +54,58 @@ pub fn render(
     own: &OwnMetrics,
     status: Option<&NodeStatus>,
 ) -> Result<String, prometheus::Error> {
-    let mut families = vec![one(
-        "covalent_up",
-        "Whether the daemon answered this scrape; if 0 nothing else of it is shown.",
-        vec![Label::new("node", node)],
-        if status.is_some() { 1.0 } else { 0.0 },
-    )];
+    let answered = series::flag(status.is_some());
+    let mut families = vec![one(&UP.family, node, &[], answered)];
     if let Some(status) = status {
-        let common = [Label::new("node", node)];
-        families.extend(node::NODE.families(&common, std::slice::from_ref(status)));
-        families.extend(lane::LANE.families(&common, &status.lanes));
-        families.extend(port::PORT.families(&common, &status.ports));
-        families.extend(link::LINK.families(&common, &status.links));
-        families.extend(tree::TREE.families(&common, status.fabric.as_slice()));
-        families.extend(tree::PATH.families(&common, status.fabric.as_slice()));
-        families.extend(pipe::PIPE.families(&common, &status.pipes));
-        families.extend(region::REGION.families(&common, &status.regions));
-        families.extend(region::DURABLE_REGION.families(&common, &status.durable_regions));
-        families.extend(verb::VERB.families(&common, std::slice::from_ref(&status.verbs)));
+        families.extend(node::NODE.families(node, std::slice::from_ref(status)));
+        families.extend(lane::LANE.families(node, &status.lanes));
+        families.extend(port::PORT.families(node, &status.ports));
+        families.extend(link::LINK.families(node, &status.links));
+        families.extend(tree::TREE.families(node, status.fabric.as_slice()));
+        families.extend(tree::PATH.families(node, status.fabric.as_slice()));
+        families.extend(pipe::PIPE.families(node, &status.pipes));
+        families.extend(region::REGION.families(node, &status.regions));
+        families.extend(region::DURABLE_REGION.families(node, &status.durable_regions));
+        families.extend(verb::VERB.families(node, std::slice::from_ref(&status.verbs)));
     }
     families.extend(own.families());
     families.retain(|family: &MetricFamily| !family.get_metric().is_empty());
     TextEncoder::new().encode_to_string(&families)
 }
 
-/// Every metric of the daemon that can appear, in the order of [`render`].
-pub fn declared() -> impl Iterator<Item = Declared> {
-    let node = node::NODE.declared().chain(lane::LANE.declared());
-    let wire = port::PORT
-        .declared()
-        .chain(link::LINK.declared())
-        .chain(tree::TREE.declared())
-        .chain(tree::PATH.declared());
-    let application = pipe::PIPE
-        .declared()
-        .chain(region::REGION.declared())
-        .chain(region::DURABLE_REGION.declared())
-        .chain(verb::VERB.declared());
-    node.chain(wire).chain(application)
+/// Every metric that can appear, in the order of [`render`] but for control's own, which stand by what they tell of.
+#[must_use]
+pub fn sections() -> Vec<Section> {
+    let section = |title, words, metrics| Section {
+        title,
+        words,
+        metrics,
+    };
+    vec![
+        section("Whether the daemon answered", "", vec![UP]),
+        section("The node", "", node::NODE.declared().collect()),
+        section("Lanes", "", lane::LANE.declared().collect()),
+        section("Ports", "", port::PORT.declared().collect()),
+        section("Links", "", link::LINK.declared().collect()),
+        section(
+            "Nodes beyond the neighbours",
+            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node.",
+            tree::TREE.declared().chain(tree::PATH.declared()).collect(),
+        ),
+        section("Pipes", "", pipe::PIPE.declared().collect()),
+        section(
+            "Regions",
+            "",
+            region::REGION
+                .declared()
+                .chain(region::DURABLE_REGION.declared())
+                .collect(),
+        ),
+        section("Verbs", "", verb::VERB.declared().collect()),
+        section(
+            "The control process",
+            "",
+            own::OWN.into_iter().cloned().collect(),
+        ),
+    ]
 }

@@ -1,14 +1,17 @@
 //! Control's metrics of itself.
 
+mod families;
+
 use std::collections::HashMap;
 
 use covalent_api::event::EventKind;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, core::Collector, proto::MetricFamily,
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    core::Collector, proto::MetricFamily,
 };
 
-use super::series::{Label, one};
+pub(super) use self::families::OWN;
+use super::series::one;
 use crate::{agreement::Agreed, interfaces::Interfaces};
 
 /// Control's metrics of itself. Clones count together.
@@ -91,111 +94,59 @@ impl OwnMetrics {
         let buckets = vec![
             0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
         ];
-        let scrape = HistogramOpts::new(
-            "covalent_control_scrape_seconds",
-            "How long earlier scrapes took, the daemon's answer included.",
-        )
-        .buckets(buckets);
+        let scrape = HistogramOpts::from(families::SCRAPE_SECONDS.opts()).buckets(buckets);
         let own = Self {
-            connects: kept(
-                &registry,
-                IntCounter::new(
-                    "covalent_control_connects_total",
-                    "Connections made to the daemon; each but the first is a reconnection.",
-                )?,
-            )?,
+            connects: kept(&registry, IntCounter::with_opts(families::CONNECTS.opts())?)?,
             status_requests: kept(
                 &registry,
-                IntCounter::new(
-                    "covalent_control_status_requests_total",
-                    "Status requests sent to the daemon; scrapes that come together share one.",
-                )?,
+                IntCounter::with_opts(families::STATUS_REQUESTS.opts())?,
             )?,
             events_missed: kept(
                 &registry,
-                IntCounter::new(
-                    "covalent_control_missed_events_total",
-                    "Events of the daemon that did not arrive, by the gaps in its count.",
-                )?,
+                IntCounter::with_opts(families::MISSED_EVENTS.opts())?,
             )?,
             scrape_seconds: kept(&registry, Histogram::with_opts(scrape)?)?,
             events: kept(
                 &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "covalent_control_events_total",
-                        "Events received from the daemon, by kind.",
-                    ),
-                    &["event"],
-                )?,
+                IntCounterVec::new(families::EVENTS.opts(), &families::EVENTS.labels)?,
             )?,
             losses: kept(
                 &registry,
                 IntCounterVec::new(
-                    Opts::new(
-                        "covalent_control_daemon_losses_total",
-                        "Connections to the daemon that were lost, by what showed it first.",
-                    ),
-                    &["evidence"],
+                    families::DAEMON_LOSSES.opts(),
+                    &families::DAEMON_LOSSES.labels,
                 )?,
             )?,
             interface_up: kept(
                 &registry,
                 IntGaugeVec::new(
-                    Opts::new(
-                        "covalent_control_interface_up",
-                        "Whether the port's interface exists and is set up.",
-                    ),
-                    &["port", "interface"],
+                    families::INTERFACE_UP.opts(),
+                    &families::INTERFACE_UP.labels,
                 )?,
             )?,
             interface_carrier: kept(
                 &registry,
                 IntGaugeVec::new(
-                    Opts::new(
-                        "covalent_control_interface_carrier",
-                        "Whether the port's interface has a carrier.",
-                    ),
-                    &["port", "interface"],
+                    families::INTERFACE_CARRIER.opts(),
+                    &families::INTERFACE_CARRIER.labels,
                 )?,
             )?,
             agreements: kept(
                 &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "covalent_control_agreements_total",
-                        "Configurations that control adopted, reloaded or reinstated, ports that it had opened again, and what was refused of that.",
-                    ),
-                    &["how"],
-                )?,
+                IntCounterVec::new(families::AGREEMENTS.opts(), &families::AGREEMENTS.labels)?,
             )?,
-            agreed: kept(
-                &registry,
-                IntGauge::new(
-                    "covalent_control_agreed",
-                    "Whether control and the daemon hold the same configuration and nothing is under way.",
-                )?,
-            )?,
+            agreed: kept(&registry, IntGauge::with_opts(families::AGREED.opts())?)?,
             agreed_epoch: kept(
                 &registry,
-                IntGauge::new(
-                    "covalent_control_agreed_epoch",
-                    "Epoch of the configuration that control holds; 0 is what the daemon read at its start.",
-                )?,
+                IntGauge::with_opts(families::AGREED_EPOCH.opts())?,
             )?,
             unhealed_ports: kept(
                 &registry,
-                IntGauge::new(
-                    "covalent_control_unhealed_ports",
-                    "Ports that are not what their interfaces are, and that control does not try to have opened again any longer.",
-                )?,
+                IntGauge::with_opts(families::UNHEALED_PORTS.opts())?,
             )?,
             resident_bytes: kept(
                 &registry,
-                Gauge::new(
-                    "covalent_control_resident_bytes",
-                    "Resident memory of the control process.",
-                )?,
+                Gauge::with_opts(families::RESIDENT_BYTES.opts())?,
             )?,
             node: node.to_owned(),
             registry,
@@ -287,12 +238,9 @@ impl OwnMetrics {
 
     fn build_info(&self) -> MetricFamily {
         one(
-            "covalent_control_build_info",
-            "Version of the control process.",
-            vec![
-                Label::new("node", self.node.as_str()),
-                Label::new("version", env!("CARGO_PKG_VERSION")),
-            ],
+            &families::BUILD_INFO.family,
+            &self.node,
+            &[("version", env!("CARGO_PKG_VERSION"))],
             1.0,
         )
     }

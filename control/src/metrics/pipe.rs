@@ -2,9 +2,14 @@
 
 use covalent_api::{request::PipeKind, status::PipeStatus};
 
-use super::series::{Label, Object, Series, as_f64};
+use super::{
+    family::Family,
+    series::{Object, Series, as_f64},
+};
 
-fn labels(pipe: &PipeStatus) -> Vec<Label> {
+const LABELS: &[&str] = &["session", "pipe", "kind"];
+
+fn labels(pipe: &PipeStatus) -> Vec<String> {
     let kind = match pipe.kind {
         PipeKind::Rx => "rx",
         PipeKind::Tx => "tx",
@@ -14,78 +19,133 @@ fn labels(pipe: &PipeStatus) -> Vec<Label> {
         PipeKind::VerbComplete => "verb_complete",
     };
     vec![
-        Label::new("session", pipe.session.to_string()),
-        Label::new("pipe", pipe.pipe.to_string()),
-        Label::new("kind", kind),
+        pipe.session.to_string(),
+        pipe.pipe.to_string(),
+        kind.to_owned(),
     ]
 }
 
 pub(super) const PIPE: Object<PipeStatus> = Object {
-    labels,
+    labels: LABELS,
+    values: labels,
     series: &[
         Series::gauge(
-            "covalent_pipe_capacity_bytes",
-            "Size of the pipe's ring.",
+            Family {
+                name: "covalent_pipe_capacity_bytes",
+                unit: "bytes",
+                meaning: "Size of the pipe's ring.",
+                worry: "It is small and the pipe drops as `full`.",
+            },
             |it| as_f64(it.capacity_bytes),
         ),
         Series::gauge(
-            "covalent_pipe_page_bytes",
-            "Page size of the pipe's ring.",
+            Family {
+                name: "covalent_pipe_page_bytes",
+                unit: "bytes",
+                meaning: "Page size of the pipe's ring.",
+                worry: "4096 for a ring of 2 MiB or more: the daemon's log says what to do.",
+            },
             |it| as_f64(it.page_bytes),
         ),
         Series::count(
-            "covalent_pipe_rx_packets_total",
-            "Packets written for the application.",
+            Family {
+                name: "covalent_pipe_rx_packets_total",
+                unit: "packets",
+                meaning: "Packets written for the application.",
+                worry: "It stands still while the port receives: the binding does not match.",
+            },
             |it| it.rx_packets,
         ),
         Series::count(
-            "covalent_pipe_rx_bytes_total",
-            "Bytes written for the application.",
+            Family {
+                name: "covalent_pipe_rx_bytes_total",
+                unit: "bytes",
+                meaning: "Bytes written for the application.",
+                worry: "It stands still while the port receives.",
+            },
             |it| it.rx_bytes,
         ),
         Series::count(
-            "covalent_pipe_tx_packets_total",
-            "Packets taken from the application.",
+            Family {
+                name: "covalent_pipe_tx_packets_total",
+                unit: "packets",
+                meaning: "Packets taken from the application.",
+                worry: "It stands still while the application sends.",
+            },
             |it| it.tx_packets,
         ),
         Series::count(
-            "covalent_pipe_tx_bytes_total",
-            "Bytes taken from the application.",
+            Family {
+                name: "covalent_pipe_tx_bytes_total",
+                unit: "bytes",
+                meaning: "Bytes taken from the application.",
+                worry: "It stands still while the application sends.",
+            },
             |it| it.tx_bytes,
         ),
         Series::count(
-            "covalent_pipe_sent_notifications_total",
-            "Notifications sent to the application.",
+            Family {
+                name: "covalent_pipe_sent_notifications_total",
+                unit: "notifications",
+                meaning: "Notifications sent to the application.",
+                worry: "Its rate nears that of the packets: the application takes each one alone.",
+            },
             |it| it.notifications_sent,
         ),
         Series::count(
-            "covalent_pipe_suppressed_notifications_total",
-            "Arrivals that needed no notification, because one was outstanding.",
+            Family {
+                name: "covalent_pipe_suppressed_notifications_total",
+                unit: "notifications",
+                meaning: "Arrivals that needed no notification, because one was outstanding.",
+                worry: "Never: many mean that the application takes its packets in batches.",
+            },
             |it| it.notifications_suppressed,
         ),
         Series::count(
-            "covalent_pipe_answered_doorbells_total",
-            "Doorbells answered: the application moved its head, or its transmit tail.",
+            Family {
+                name: "covalent_pipe_answered_doorbells_total",
+                unit: "doorbells",
+                meaning: "Doorbells answered: the application moved its head, or its transmit tail.",
+                worry: "Never: few for many packets mean that the application takes them in batches.",
+            },
             |it| it.head_updates,
         ),
         Series::count(
-            "covalent_pipe_discarded_packets_total",
-            "Packets of an RX/TX pipe that the application gave back unsent.",
+            Family {
+                name: "covalent_pipe_discarded_packets_total",
+                unit: "packets",
+                meaning: "Packets of an RX/TX pipe that the application gave back unsent.",
+                worry: "Never: the application decides.",
+            },
             |it| it.tx_discarded_packets,
         ),
         Series::count(
-            "covalent_pipe_unstamped_packets_total",
-            "Packets too short for the stamp that the application asked for.",
+            Family {
+                name: "covalent_pipe_unstamped_packets_total",
+                unit: "packets",
+                meaning: "Packets too short for the stamp that the application asked for.",
+                worry: "When round trips are measured: these packets are missing there.",
+            },
             |it| it.unstamped_packets,
         ),
         Series::count(
-            "covalent_pipe_refused_packets_total",
-            "Packets of the application that found its TX pipe full.",
+            Family {
+                name: "covalent_pipe_refused_packets_total",
+                unit: "packets",
+                meaning: "Packets of the application that found its TX pipe full.",
+                worry: "It grows: the port, or the rate asked for, is slower than the application sends, or the pipe is too small \
+                        for its bursts.",
+            },
             |it| it.tx_full_packets,
         ),
         Series::causes(
-            "covalent_pipe_dropped_packets_total",
-            "Packets dropped, by cause.",
+            Family {
+                name: "covalent_pipe_dropped_packets_total",
+                unit: "packets",
+                meaning: "Packets dropped, by cause.",
+                worry: "`full`: the application reads too slowly, or its pipe is too small. `too_long`: a packet is longer than \
+                        the pipe can hold. `no_payload`: a frame that is no whole UDP datagram came to a pipe of bytes.",
+            },
             |it| &it.drops,
         ),
     ],

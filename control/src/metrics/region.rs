@@ -2,40 +2,57 @@
 
 use covalent_api::status::{DurableRegionStatus, RegionStatus};
 
-use super::series::{Label, Object, Series, as_f64};
+use super::{
+    family::Family,
+    series::{Object, Series, as_f64},
+};
 
-fn labels(region: &RegionStatus) -> Vec<Label> {
+const LABELS: &[&str] = &["region", "session", "rkey"];
+
+fn labels(region: &RegionStatus) -> Vec<String> {
     vec![
-        Label::new("region", region.name.as_str()),
-        Label::new("session", region.session.to_string()),
-        Label::new("rkey", region.rkey.to_string()),
+        region.name.clone(),
+        region.session.to_string(),
+        region.rkey.to_string(),
     ]
 }
 
 pub(super) const REGION: Object<RegionStatus> = Object {
-    labels,
+    labels: LABELS,
+    values: labels,
     series: &[Series::gauge(
-        "covalent_region_size_bytes",
-        "Size of the region.",
+        Family {
+            name: "covalent_region_size_bytes",
+            unit: "bytes",
+            meaning: "Size of the region.",
+            worry: "It is missing: the application that registered it is gone.",
+        },
         |it| as_f64(it.size_bytes),
     )],
 };
 
-fn durable_labels(region: &DurableRegionStatus) -> Vec<Label> {
+const DURABLE_LABELS: &[&str] = &["region", "lane", "user", "session"];
+
+fn durable_labels(region: &DurableRegionStatus) -> Vec<String> {
     let session = region.session.map(|session| session.to_string());
     vec![
-        Label::new("region", region.name.as_str()),
-        Label::new("lane", region.lane.to_string()),
-        Label::new("user", region.uid.to_string()),
-        Label::new("session", session.unwrap_or_default()),
+        region.name.clone(),
+        region.lane.to_string(),
+        region.uid.to_string(),
+        session.unwrap_or_default().to_owned(),
     ]
 }
 
 pub(super) const DURABLE_REGION: Object<DurableRegionStatus> = Object {
-    labels: durable_labels,
+    labels: DURABLE_LABELS,
+    values: durable_labels,
     series: &[Series::gauge(
-        "covalent_region_durable_bytes",
-        "Size of the durable region, registered now or not.",
+        Family {
+            name: "covalent_region_durable_bytes",
+            unit: "bytes",
+            meaning: "Size of the durable region, registered now or not.",
+            worry: "`session` stays empty: its application did not come back. If nobody wants it any more: `covalent region delete`.",
+        },
         |it| as_f64(it.size_bytes),
     )],
 };

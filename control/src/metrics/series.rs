@@ -1,22 +1,9 @@
-//! One metric of one kind of object: its name, its help and where its value is found.
+//! One metric of one kind of object: its words and where its value is found.
 
 use covalent_api::status::Causes;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
-/// A label and its value.
-pub(super) struct Label {
-    name: &'static str,
-    value: String,
-}
-
-impl Label {
-    pub(super) fn new(name: &'static str, value: impl Into<String>) -> Self {
-        Self {
-            name,
-            value: value.into(),
-        }
-    }
-}
+use super::family::{Declared, Family, Kind};
 
 /// Where a metric's value is found in an object of type `T`; [`Series`]' constructors say what each is.
 enum Read<T: 'static> {
@@ -25,31 +12,27 @@ enum Read<T: 'static> {
     CountsBy(&'static str, fn(&T) -> &Causes),
     Gauge(fn(&T) -> f64),
     GaugeIfKnown(fn(&T) -> Option<f64>),
-    Info(fn(&T) -> Vec<Label>),
+    Info(&'static [&'static str], fn(&T) -> Vec<String>),
     State(&'static str, &'static [&'static str], fn(&T) -> &str),
 }
 
 /// The metrics of one kind of object.
 pub(super) struct Object<T: 'static> {
-    /// What tells objects of this kind apart.
-    pub(super) labels: fn(&T) -> Vec<Label>,
+    /// Names of what tells objects of this kind apart.
+    pub(super) labels: &'static [&'static str],
+    /// What an object has for each of them; [`none`] where there is only one.
+    pub(super) values: fn(&T) -> Vec<String>,
     /// The metrics.
     pub(super) series: &'static [Series<T>],
 }
 
 impl<T> Object<T> {
     /// Each metric with the samples of all `objects`.
-    pub(super) fn families(
-        &self,
-        common: &[Label],
-        objects: &[T],
-    ) -> impl Iterator<Item = MetricFamily> {
+    pub(super) fn families(&self, node: &str, objects: &[T]) -> impl Iterator<Item = MetricFamily> {
         let labels = |object| -> Vec<LabelPair> {
-            common
-                .iter()
-                .chain(&(self.labels)(object))
-                .map(pair)
-                .collect()
+            let mut labels = vec![pair("node", node)];
+            labels.extend(pairs(self.labels, (self.values)(object)));
+            labels
         };
         let labelled: Vec<(&T, Vec<LabelPair>)> = objects
             .iter()
@@ -60,165 +43,130 @@ impl<T> Object<T> {
             for (object, labels) in &labelled {
                 series.samples(object, labels.clone(), &mut samples);
             }
-            family(series.name, series.help, series.kind(), samples)
+            family(&series.family, series.kind(), samples)
         })
     }
 
     /// Each metric as declared.
     pub(super) fn declared(&self) -> impl Iterator<Item = Declared> + use<T> {
-        self.series.iter().map(Declared::from)
+        let labels = self.labels;
+        self.series.iter().map(move |series| Declared {
+            family: series.family,
+            kind: series.kind(),
+            labels: labels.iter().chain(series.by()).copied().collect(),
+        })
     }
 }
 
 /// One metric of the objects of type `T`.
 pub(super) struct Series<T: 'static> {
-    /// As the naming law has it.
-    name: &'static str,
-    /// One sentence for people.
-    help: &'static str,
+    family: Family,
     /// Where the value is.
     read: Read<T>,
 }
 
 impl<T> Series<T> {
     /// A count that only grows.
-    pub(super) const fn count(name: &'static str, help: &'static str, read: fn(&T) -> u64) -> Self {
+    pub(super) const fn count(family: Family, read: fn(&T) -> u64) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::Count(read),
         }
     }
 
     /// Nanoseconds that only grow; shown in seconds.
-    pub(super) const fn growing_seconds(
-        name: &'static str,
-        help: &'static str,
-        read: fn(&T) -> u64,
-    ) -> Self {
+    pub(super) const fn growing_seconds(family: Family, read: fn(&T) -> u64) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::GrowingSeconds(read),
         }
     }
 
     /// Counts by `cause`.
-    pub(super) const fn causes(
-        name: &'static str,
-        help: &'static str,
-        read: fn(&T) -> &Causes,
-    ) -> Self {
-        Self::counts_by(name, help, "cause", read)
+    pub(super) const fn causes(family: Family, read: fn(&T) -> &Causes) -> Self {
+        Self::counts_by(family, "cause", read)
     }
 
     /// Counts by whatever the label `by` says.
     pub(super) const fn counts_by(
-        name: &'static str,
-        help: &'static str,
+        family: Family,
         by: &'static str,
         read: fn(&T) -> &Causes,
     ) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::CountsBy(by, read),
         }
     }
 
     /// A present value.
-    pub(super) const fn gauge(name: &'static str, help: &'static str, read: fn(&T) -> f64) -> Self {
+    pub(super) const fn gauge(family: Family, read: fn(&T) -> f64) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::Gauge(read),
         }
     }
 
     /// A present value, once there is one.
-    pub(super) const fn gauge_if_known(
-        name: &'static str,
-        help: &'static str,
-        read: fn(&T) -> Option<f64>,
-    ) -> Self {
+    pub(super) const fn gauge_if_known(family: Family, read: fn(&T) -> Option<f64>) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::GaugeIfKnown(read),
         }
     }
 
     /// Text, as labels of a 1.
     pub(super) const fn info_of(
-        name: &'static str,
-        help: &'static str,
-        read: fn(&T) -> Vec<Label>,
+        family: Family,
+        labels: &'static [&'static str],
+        read: fn(&T) -> Vec<String>,
     ) -> Self {
         Self {
-            name,
-            help,
-            read: Read::Info(read),
+            family,
+            read: Read::Info(labels, read),
         }
     }
 
     /// Which of a few states, each shown as 1 or 0 under the label `state`.
     pub(super) const fn state(
-        name: &'static str,
-        help: &'static str,
+        family: Family,
         states: &'static [&'static str],
         read: fn(&T) -> &str,
     ) -> Self {
-        Self::one_of(name, help, "state", states, read)
+        Self::one_of(family, "state", states, read)
     }
 
     /// Which of a few values, or none of them, each shown as 1 or 0 under the label `by`.
     pub(super) const fn one_of(
-        name: &'static str,
-        help: &'static str,
+        family: Family,
         by: &'static str,
         values: &'static [&'static str],
         read: fn(&T) -> &str,
     ) -> Self {
         Self {
-            name,
-            help,
+            family,
             read: Read::State(by, values, read),
         }
     }
 }
 
-/// A metric that can appear on `/metrics`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Declared {
-    /// Its name.
-    pub name: &'static str,
-    /// What it says.
-    pub help: &'static str,
-    /// `counter` or `gauge`.
-    pub kind: &'static str,
-}
-
-impl<T> From<&Series<T>> for Declared {
-    fn from(series: &Series<T>) -> Self {
-        let kind = if series.kind() == MetricType::COUNTER {
-            "counter"
-        } else {
-            "gauge"
-        };
-        Self {
-            name: series.name,
-            help: series.help,
-            kind,
+impl<T> Series<T> {
+    const fn kind(&self) -> Kind {
+        match self.read {
+            Read::Count(_) | Read::GrowingSeconds(_) | Read::CountsBy(..) => Kind::Counter,
+            Read::Gauge(_) | Read::GaugeIfKnown(_) | Read::Info(..) | Read::State(..) => {
+                Kind::Gauge
+            }
         }
     }
-}
 
-impl<T> Series<T> {
-    const fn kind(&self) -> MetricType {
-        match self.read {
-            Read::Count(_) | Read::GrowingSeconds(_) | Read::CountsBy(..) => MetricType::COUNTER,
-            Read::Gauge(_) | Read::GaugeIfKnown(_) | Read::Info(_) | Read::State(..) => {
-                MetricType::GAUGE
+    /// Labels that the series has besides its object's.
+    fn by(&self) -> &[&'static str] {
+        match &self.read {
+            Read::CountsBy(by, _) | Read::State(by, ..) => std::slice::from_ref(by),
+            Read::Info(labels, _) => labels,
+            Read::Count(_) | Read::GrowingSeconds(_) | Read::Gauge(_) | Read::GaugeIfKnown(_) => {
+                &[]
             }
         }
     }
@@ -227,10 +175,10 @@ impl<T> Series<T> {
         match &self.read {
             Read::Count(read) => samples.push(counter(labels, as_f64(read(object)))),
             Read::GrowingSeconds(read) => samples.push(counter(labels, seconds(read(object)))),
-            Read::CountsBy(name, read) => {
+            Read::CountsBy(by, read) => {
                 samples.extend(read(object).iter().map(|(cause, count)| {
                     let mut labels = labels.clone();
-                    labels.push(pair(&Label::new(name, cause.as_str())));
+                    labels.push(pair(by, cause));
                     counter(labels, as_f64(*count))
                 }))
             }
@@ -238,27 +186,29 @@ impl<T> Series<T> {
             Read::GaugeIfKnown(read) => {
                 samples.extend(read(object).map(|value| gauge(labels, value)))
             }
-            Read::Info(read) => {
-                labels.extend(read(object).iter().map(pair));
+            Read::Info(names, read) => {
+                labels.extend(pairs(names, read(object)));
                 samples.push(gauge(labels, 1.0));
             }
             Read::State(by, states, read) => samples.extend(states.iter().map(|state| {
                 let mut labels = labels.clone();
-                labels.push(pair(&Label::new(by, *state)));
+                labels.push(pair(by, state));
                 gauge(labels, flag(read(object) == *state))
             })),
         }
     }
 }
 
+/// The values of a kind of object of which there is one.
+pub(super) const fn none<T>(_: &T) -> Vec<String> {
+    Vec::new()
+}
+
 /// A gauge with one sample.
-pub(super) fn one(name: &str, help: &str, labels: Vec<Label>, value: f64) -> MetricFamily {
-    family(
-        name,
-        help,
-        MetricType::GAUGE,
-        vec![gauge(labels.iter().map(pair).collect(), value)],
-    )
+pub(super) fn one(words: &Family, node: &str, labels: &[(&str, &str)], value: f64) -> MetricFamily {
+    let mut all = vec![pair("node", node)];
+    all.extend(labels.iter().map(|(name, value)| pair(name, value)));
+    family(words, Kind::Gauge, vec![gauge(all, value)])
 }
 
 /// Nanoseconds in seconds.
@@ -276,11 +226,15 @@ pub(super) const fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-fn family(name: &str, help: &str, kind: MetricType, samples: Vec<Metric>) -> MetricFamily {
+fn family(words: &Family, kind: Kind, samples: Vec<Metric>) -> MetricFamily {
     let mut family = MetricFamily::default();
-    family.set_name(name.to_owned());
-    family.set_help(help.to_owned());
-    family.set_field_type(kind);
+    family.set_name(words.name.to_owned());
+    family.set_help(words.meaning.to_owned());
+    family.set_field_type(match kind {
+        Kind::Counter => MetricType::COUNTER,
+        Kind::Gauge => MetricType::GAUGE,
+        Kind::Histogram => MetricType::HISTOGRAM,
+    });
     family.set_metric(samples);
     family
 }
@@ -301,9 +255,16 @@ fn gauge(labels: Vec<LabelPair>, value: f64) -> Metric {
     metric
 }
 
-fn pair(label: &Label) -> LabelPair {
+fn pairs(names: &[&str], values: Vec<String>) -> impl Iterator<Item = LabelPair> {
+    names
+        .iter()
+        .zip(values)
+        .map(|(name, value)| pair(name, &value))
+}
+
+fn pair(name: &str, value: &str) -> LabelPair {
     let mut pair = LabelPair::default();
-    pair.set_name(label.name.to_owned());
-    pair.set_value(label.value.clone());
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
     pair
 }

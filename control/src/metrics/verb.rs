@@ -2,39 +2,62 @@
 
 use covalent_api::status::VerbStatus;
 
-use super::series::{Label, Object, Series, as_f64};
-
-fn labels(_: &VerbStatus) -> Vec<Label> {
-    Vec::new()
-}
+use super::{
+    family::Family,
+    series::{Object, Series, as_f64, none},
+};
 
 pub(super) const VERB: Object<VerbStatus> = Object {
-    labels,
+    labels: &[],
+    values: none,
     series: &[
         Series::count(
-            "covalent_verb_submitted_total",
-            "Requests taken from local applications.",
+            Family {
+                name: "covalent_verb_submitted_total",
+                unit: "requests",
+                meaning: "Requests taken from local applications.",
+                worry: "It runs away from `covalent_verb_completed_total` and stays ahead.",
+            },
             |it| it.submitted,
         ),
         Series::count(
-            "covalent_verb_completed_total",
-            "Requests of local applications that completed.",
+            Family {
+                name: "covalent_verb_completed_total",
+                unit: "requests",
+                meaning: "Requests of local applications that completed.",
+                worry: "It stands still while `covalent_verb_submitted_total` grows.",
+            },
             |it| it.completed,
         ),
         Series::gauge(
-            "covalent_verb_in_doubt",
-            "Requests of local applications that wait for a path to learn their outcome.",
+            Family {
+                name: "covalent_verb_in_doubt",
+                unit: "requests",
+                meaning: "Requests of local applications that wait for a path to learn their outcome.",
+                worry: "Above 0 for longer than a restart of the neighbour takes: no path to it has returned.",
+            },
             |it| as_f64(it.in_doubt),
         ),
         Series::counts_by(
-            "covalent_verb_executed_total",
-            "Requests executed on this node's regions, by verb.",
+            Family {
+                name: "covalent_verb_executed_total",
+                unit: "requests",
+                meaning: "Requests executed on this node's regions, by verb.",
+                worry: "Never by itself.",
+            },
             "verb",
             |it| &it.executed,
         ),
         Series::causes(
-            "covalent_verb_refused_total",
-            "Requests refused on this node's regions, by cause.",
+            Family {
+                name: "covalent_verb_refused_total",
+                unit: "requests",
+                meaning: "Requests refused on this node's regions, by cause.",
+                worry: "Any growth but that of `busy` and `queue_full`: an application asks for what is not there, not allowed or \
+                        malformed (`misaligned`, `bad_length`, `duplicate`). `no_resources`: this node has no room for more at \
+                        once. `busy` grows as fast as `covalent_verb_executed_total`: many want the same words. `queue_full` grows \
+                        all the time: a receiver does not keep up with what is sent to it.",
+            },
             |it| &it.refused,
         ),
     ],

@@ -1,8 +1,10 @@
 //! Control as a whole: what it says, whom it follows, what it does to interfaces, how it starts and ends.
 
 mod agreement;
+mod alerts;
 mod client;
 mod daemon;
+mod dashboard;
 mod exposition;
 mod fake;
 mod fixture;
@@ -11,5 +13,7 @@ mod metrics;
 mod namespace;
 mod page;
 mod process;
+mod promql;
+mod promtool;
 mod units;
 mod witness;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use covalent_api::{event::EventKind, status::NodeStatus};
-use covalent_control::metrics::{OwnMetrics, declared, render};
+use covalent_control::metrics::{OwnMetrics, render};
 use serde_json::Value;
 
 use crate::{
@@ -161,18 +161,6 @@ fn the_naming_law_holds() {
             sample.labels.get("node").map(String::as_str),
             Some("node-a"),
             "{sample:?}"
-        );
-    }
-    for declared in declared() {
-        let family = exposition
-            .families
-            .get(declared.name)
-            .unwrap_or_else(|| panic!("{} is not shown", declared.name));
-        assert_eq!(
-            (family.kind.as_str(), family.help.as_str()),
-            (declared.kind, declared.help),
-            "{}",
-            declared.name
         );
     }
 }

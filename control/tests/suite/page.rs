@@ -1,135 +1,96 @@
-//! `docs/metrics.md` says what `/metrics` shows: the same series with the same type, labels, unit and meaning, no more and no less.
+//! What is made of the declarations, and whether a scrape shows what they declare: no more and no less.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use covalent_control::{
     interfaces::Interfaces,
-    metrics::{OwnMetrics, declared, render},
+    metrics::{Declared, Kind, OwnMetrics, dashboard, page, render, sections},
 };
 
 use crate::{client::config, exposition::Exposition, fixture};
 
-/// One series.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    kind: String,
-    /// All but `node`, which every series has, and `le`, which every histogram has.
-    labels: BTreeSet<String>,
-    meaning: String,
-}
-
-/// What the page has besides, by name.
-#[derive(Debug)]
-struct Advice {
-    unit: String,
-    worry: String,
-}
-
-/// The words between a pair of backquotes, one after the other; the dash stands for none.
-fn quoted(cell: &str) -> BTreeSet<String> {
-    match cell {
-        "–" => BTreeSet::new(),
-        cell => cell
-            .split(", ")
-            .map(|word| word.trim_matches('`').to_owned())
-            .collect(),
-    }
-}
-
-/// The rows of the page's tables.
-fn page() -> (BTreeMap<String, Entry>, BTreeMap<String, Advice>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
-    let text = fs::read_to_string(&path).expect("the page is there");
-    let (mut entries, mut advice) = (BTreeMap::new(), BTreeMap::new());
-    for line in text.lines().filter(|line| line.starts_with("| `")) {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [name, kind, labels, unit, meaning, worry] = cells[..] else {
-            panic!("not six cells: {line}");
-        };
-        let name = name.trim_matches('`').to_owned();
-        let entry = Entry {
-            kind: kind.to_owned(),
-            labels: quoted(labels),
-            meaning: meaning.to_owned(),
-        };
+/// Every metric, by name.
+pub fn declared() -> BTreeMap<&'static str, Declared> {
+    let mut named = BTreeMap::new();
+    for declared in sections().into_iter().flat_map(|section| section.metrics) {
+        let name = declared.family.name;
         assert!(
-            entries.insert(name.clone(), entry).is_none(),
-            "{name} stands twice"
-        );
-        advice.insert(
-            name,
-            Advice {
-                unit: unit.to_owned(),
-                worry: worry.to_owned(),
-            },
+            named.insert(name, declared).is_none(),
+            "{name} is declared twice"
         );
     }
-    (entries, advice)
+    named
 }
 
-/// Every series that `/metrics` can show, from a scrape of a node that has one of everything.
-fn shown() -> BTreeMap<String, Entry> {
+/// A file of the repository.
+pub fn committed(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()))
+}
+
+#[test]
+fn the_page_and_the_dashboard_are_what_the_declarations_make() {
+    for (name, made) in [
+        ("docs/metrics.md", page()),
+        ("configs/grafana.json", dashboard()),
+    ] {
+        let committed = committed(name);
+        let mut lines = committed.lines().zip(made.lines());
+        let differs = lines.find(|(there, here)| there != here);
+        assert!(
+            committed == made,
+            "{name} is not what the declarations make: run `make metrics`. The first lines that differ: {differs:?}"
+        );
+    }
+}
+
+#[test]
+fn a_scrape_of_a_node_that_has_everything_shows_what_is_declared() {
     let own = OwnMetrics::new("node-a").expect("lawful declarations");
     let port = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n";
     own.interfaces(&Interfaces::of(&config(Path::new("/run"), port).port));
     let text = render("node-a", &own, Some(&fixture::status())).expect("renders");
     let exposition = Exposition::parse(&text).expect("well-formed");
-    for series in declared() {
-        assert!(
-            exposition.families.contains_key(series.name),
-            "the scrape lacks {}",
-            series.name
+    let declared = declared();
+    let undeclared = exposition
+        .families
+        .keys()
+        .find(|name| !declared.contains_key(name.as_str()));
+    assert_eq!(undeclared, None, "this is shown and nowhere declared");
+    for (
+        &name,
+        Declared {
+            family,
+            kind,
+            labels,
+        },
+    ) in &declared
+    {
+        let shown = exposition
+            .families
+            .get(name)
+            .unwrap_or_else(|| panic!("the scrape lacks {name}"));
+        assert_eq!(
+            (shown.kind.as_str(), shown.help.as_str()),
+            (kind.as_str(), family.meaning),
+            "{name}"
         );
-    }
-    let families = exposition.families.iter();
-    families
-        .map(|(name, family)| {
-            let samples = exposition
-                .samples
-                .iter()
-                .filter(|sample| exposition.family_of(&sample.name) == Some(name));
-            let labels = samples
-                .flat_map(|sample| sample.labels.keys())
-                .filter(|label| !["node", "le"].contains(&label.as_str()));
-            let entry = Entry {
-                kind: family.kind.clone(),
-                labels: labels.cloned().collect(),
-                meaning: family.help.clone(),
-            };
-            (name.clone(), entry)
-        })
-        .collect()
-}
-
-#[test]
-fn the_page_and_the_scrape_have_the_same_series() {
-    let (page, _) = page();
-    let shown = shown();
-    let names = |of: &BTreeMap<String, Entry>| of.keys().cloned().collect::<BTreeSet<_>>();
-    let (written, scraped) = (names(&page), names(&shown));
-    assert_eq!(
-        scraped.difference(&written).collect::<Vec<_>>(),
-        Vec::<&String>::new(),
-        "docs/metrics.md lacks these"
-    );
-    assert_eq!(
-        written.difference(&scraped).collect::<Vec<_>>(),
-        Vec::<&String>::new(),
-        "docs/metrics.md has these, and nothing shows them"
-    );
-    for (name, entry) in &shown {
-        assert_eq!(&page[name], entry, "{name}: docs/metrics.md, then the code");
+        let mut expected: Vec<&str> = labels.iter().copied().chain(["node"]).collect();
+        expected.sort_unstable();
+        for sample in &exposition.samples {
+            if exposition.family_of(&sample.name) == Some(name) {
+                let labels = sample.labels.keys().map(String::as_str);
+                let labels: Vec<&str> = labels.filter(|&label| label != "le").collect();
+                assert_eq!(labels, expected, "labels of {name}");
+            }
+        }
     }
 }
 
 #[test]
-fn the_page_names_the_unit_that_the_name_carries_and_says_when_to_worry() {
-    let (_, advice) = page();
-    for (name, Advice { unit, worry }) in &advice {
+fn the_unit_is_the_one_that_the_name_carries_and_it_is_said_when_to_worry() {
+    for (name, Declared { family, kind, .. }) in declared() {
+        let (unit, worry) = (family.unit, family.worry);
         let stem = name.trim_end_matches("_total");
         for base in [
             "seconds",
@@ -146,9 +107,16 @@ fn the_page_names_the_unit_that_the_name_carries_and_says_when_to_worry() {
             );
         }
         assert_eq!(name.ends_with("_info"), unit == "–", "{name}");
+        assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
         assert!(
             worry.ends_with('.') && worry.len() > 10,
             "{name} does not say when to worry: `{worry}`"
         );
+        for words in [family.meaning, worry] {
+            assert!(
+                !words.contains(['|', '\n']) && !words.contains("  "),
+                "{name}: `{words}` does not fit into a table"
+            );
+        }
     }
 }

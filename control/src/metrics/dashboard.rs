@@ -1,0 +1,264 @@
+//! `configs/grafana.json`, made of the declarations: what is asked first, then a row for each section with every metric in it.
+
+use serde_json::{Value, json};
+
+use super::{
+    family::{Declared, Kind, NO_UNIT},
+    sections,
+};
+
+/// What is asked first, by its metrics.
+const FIRST: [&str; 12] = [
+    "covalent_up",
+    "covalent_link_up",
+    "covalent_port_carrier",
+    "covalent_verb_in_doubt",
+    "covalent_port_rx_packets_total",
+    "covalent_port_tx_packets_total",
+    "covalent_port_dropped_packets_total",
+    "covalent_pipe_dropped_packets_total",
+    "covalent_verb_executed_total",
+    "covalent_link_failures_total",
+    "covalent_link_committed_transactions_total",
+    "covalent_link_reversed_transactions_total",
+];
+
+/// Shares that no single metric tells: of the second the first.
+const SHARES: [(&str, &str, &str); 1] = [(
+    "Share of the lanes' rounds that found work",
+    "covalent_lane_busy_loops_total",
+    "covalent_lane_loops_total",
+)];
+
+/// Labels that tell single cases of one metric apart. What never occurred is left out of the picture.
+const CASES: [&str; 8] = [
+    "cause", "count", "event", "evidence", "how", "state", "verb", "what",
+];
+
+/// Grafana divides its width by so many.
+const COLUMNS: usize = 24;
+const WIDTH: usize = 8;
+const HEIGHT: usize = 8;
+
+/// The dashboard as Grafana imports it.
+#[must_use]
+pub fn dashboard() -> String {
+    let sections = sections();
+    let all = || sections.iter().flat_map(|section| &section.metrics);
+    let named = |name: &str| all().find(|declared| declared.family.name == name);
+    let mut panels = Panels::default();
+    panels.row("At a glance", false, |row| {
+        FIRST
+            .iter()
+            .filter_map(|name| named(name))
+            .for_each(|declared| row.push(panel(declared)));
+        for (title, part, whole) in SHARES {
+            row.extend(
+                named(part)
+                    .zip(named(whole))
+                    .map(|(part, whole)| share(title, part, whole)),
+            );
+        }
+    });
+    for section in &sections {
+        panels.row(section.title, true, |row| {
+            row.extend(section.metrics.iter().map(panel));
+        });
+    }
+    let mut text = format!("{:#}", whole(&panels.placed));
+    text.push('\n');
+    text
+}
+
+fn whole(panels: &[Value]) -> Value {
+    json!({
+        "uid": "covalent",
+        "title": "Covalent",
+        "description": "Made of the declarations of the metrics; docs/metrics.md says what each means and when to worry.",
+        "tags": ["covalent"],
+        "schemaVersion": 39,
+        "editable": true,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [
+            {
+                "name": "datasource",
+                "label": "Data source",
+                "type": "datasource",
+                "query": "prometheus"
+            },
+            {
+                "name": "node",
+                "label": "Node",
+                "type": "query",
+                "datasource": {"type": "prometheus", "uid": "${datasource}"},
+                "query": {"qryType": 1, "query": "label_values(covalent_up,node)", "refId": "node"},
+                "definition": "label_values(covalent_up,node)",
+                "includeAll": true,
+                "multi": true,
+                "current": {"text": ["All"], "value": ["$__all"]},
+                "refresh": 2,
+                "sort": 1
+            }
+        ]},
+        "panels": panels
+    })
+}
+
+/// Rows of panels, from the top of the page.
+#[derive(Default)]
+struct Panels {
+    placed: Vec<Value>,
+    count: usize,
+    y: usize,
+}
+
+impl Panels {
+    /// A row and what is in it. Grafana keeps the panels of a collapsed row inside of it.
+    fn row(&mut self, title: &str, collapsed: bool, fill: impl FnOnce(&mut Vec<Value>)) {
+        let mut inside = Vec::new();
+        fill(&mut inside);
+        let id = self.next_id();
+        let grid = json!({"x": 0, "y": self.y, "w": COLUMNS, "h": 1});
+        self.y += 1;
+        for (at, panel) in inside.iter_mut().enumerate() {
+            let across = COLUMNS / WIDTH;
+            panel["id"] = json!(self.next_id());
+            panel["gridPos"] = json!({
+                "x": at % across * WIDTH,
+                "y": self.y + at / across * HEIGHT,
+                "w": WIDTH,
+                "h": HEIGHT
+            });
+        }
+        self.y += inside.len().div_ceil(COLUMNS / WIDTH) * HEIGHT;
+        let (within, below) = if collapsed {
+            (inside, Vec::new())
+        } else {
+            (Vec::new(), inside)
+        };
+        self.placed.push(json!({
+            "id": id, "type": "row", "title": title, "collapsed": collapsed, "gridPos": grid, "panels": within
+        }));
+        self.placed.extend(below);
+    }
+
+    const fn next_id(&mut self) -> usize {
+        self.count += 1;
+        self.count
+    }
+}
+
+/// A panel that shows one metric.
+fn panel(declared: &Declared) -> Value {
+    let words = &declared.family;
+    let (kind, targets) = match declared.kind {
+        _ if words.unit == NO_UNIT => ("table", vec![table(declared)]),
+        Kind::Histogram => (
+            "timeseries",
+            [("0.5", "median"), ("0.99", "99 %")]
+                .into_iter()
+                .map(|(quantile, called)| {
+                    target(
+                        &quantile_of(declared, quantile),
+                        &format!("{called} {}", legend(declared)),
+                    )
+                })
+                .collect(),
+        ),
+        Kind::Gauge if words.unit == "0 or 1" => ("state-timeline", vec![plain(declared)]),
+        Kind::Counter | Kind::Gauge => ("timeseries", vec![plain(declared)]),
+    };
+    json!({
+        "type": kind,
+        "title": words.meaning.trim_end_matches('.'),
+        "description": format!("`{}`. When to worry: {}", words.name, words.worry),
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "fieldConfig": {"defaults": {"unit": unit(declared)}, "overrides": []},
+        "targets": lettered(targets)
+    })
+}
+
+/// A panel that shows which share of `whole` the part is.
+fn share(title: &str, part: &Declared, whole: &Declared) -> Value {
+    let expr = format!("{} / {}", rate(part), rate(whole));
+    json!({
+        "type": "timeseries",
+        "title": title,
+        "description": format!("`{}` in `{}`", part.family.name, whole.family.name),
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "fieldConfig": {"defaults": {"unit": "percentunit", "min": 0, "max": 1}, "overrides": []},
+        "targets": lettered(vec![target(&expr, &legend(part))])
+    })
+}
+
+fn lettered(mut targets: Vec<Value>) -> Vec<Value> {
+    for (target, letter) in targets.iter_mut().zip('A'..) {
+        target["refId"] = json!(letter.to_string());
+    }
+    targets
+}
+
+fn target(expr: &str, legend: &str) -> Value {
+    json!({"expr": expr, "legendFormat": legend})
+}
+
+fn plain(declared: &Declared) -> Value {
+    let value = match declared.kind {
+        Kind::Counter => rate(declared),
+        Kind::Gauge | Kind::Histogram => selected(declared, ""),
+    };
+    let cases = declared.labels.iter().any(|label| CASES.contains(label));
+    let expr = if cases { format!("{value} > 0") } else { value };
+    target(&expr, &legend(declared))
+}
+
+fn table(declared: &Declared) -> Value {
+    let mut asked = target(&selected(declared, ""), "");
+    asked["format"] = json!("table");
+    asked["instant"] = json!(true);
+    asked
+}
+
+fn selected(declared: &Declared, suffix: &str) -> String {
+    format!("{}{suffix}{{node=~\"$node\"}}", declared.family.name)
+}
+
+fn rate(declared: &Declared) -> String {
+    format!("rate({}[$__rate_interval])", selected(declared, ""))
+}
+
+fn quantile_of(declared: &Declared, quantile: &str) -> String {
+    let by: String = declared
+        .labels
+        .iter()
+        .map(|label| format!(", {label}"))
+        .collect();
+    let buckets = selected(declared, "_bucket");
+    format!(
+        "histogram_quantile({quantile}, sum by (le, node{by}) (rate({buckets}[$__rate_interval])))"
+    )
+}
+
+/// The labels that tell the series of one picture apart.
+fn legend(declared: &Declared) -> String {
+    let labels = declared
+        .labels
+        .iter()
+        .map(|label| format!(" {{{{{label}}}}}"));
+    format!("{{{{node}}}}{}", labels.collect::<String>())
+}
+
+/// Grafana's name of the unit.
+fn unit(declared: &Declared) -> &'static str {
+    let grows = declared.kind == Kind::Counter;
+    match declared.family.unit {
+        "seconds" if grows => "percentunit",
+        "seconds" => "s",
+        "bytes" if grows => "Bps",
+        "bytes" => "bytes",
+        "packets" | "frames" if grows => "pps",
+        _ if grows => "cps",
+        _ => "short",
+    }
+}

@@ -1,0 +1,82 @@
+//! What is declared of one metric, for the scrape, the page, the dashboard and the alerts' test alike.
+
+use std::borrow::Cow;
+
+use prometheus::Opts;
+
+/// The words for one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Family {
+    /// As the naming law has it.
+    pub name: &'static str,
+    /// What it counts or measures; the dash of [`NO_UNIT`] where the labels are the message.
+    pub unit: &'static str,
+    /// One sentence: HELP in the scrape.
+    pub meaning: &'static str,
+    /// When to worry, in Markdown.
+    pub worry: &'static str,
+}
+
+/// The unit of what is always 1.
+pub const NO_UNIT: &str = "–";
+
+/// Types of Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// The present value.
+    Gauge,
+    /// Counts by upper bounds.
+    Histogram,
+}
+
+impl Kind {
+    /// As Prometheus calls it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric that can appear on `/metrics`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// Its words.
+    pub family: Family,
+    /// Its type.
+    pub kind: Kind,
+    /// Its labels, but for `node`, which every series has, and `le`, which every histogram has.
+    pub labels: Cow<'static, [&'static str]>,
+}
+
+impl Declared {
+    /// A metric of control itself.
+    pub(super) const fn own(kind: Kind, labels: &'static [&'static str], family: Family) -> Self {
+        Self {
+            family,
+            kind,
+            labels: Cow::Borrowed(labels),
+        }
+    }
+
+    /// What the library of metrics wants to be told.
+    pub(super) fn opts(&self) -> Opts {
+        Opts::new(self.family.name, self.family.meaning)
+    }
+}
+
+/// Metrics that stand together on the page and on the dashboard.
+#[derive(Debug)]
+pub struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// What is to be said before the metrics, in Markdown; may be empty.
+    pub words: &'static str,
+    /// The metrics, in the order of the scrape.
+    pub metrics: Vec<Declared>,
+}

@@ -1,0 +1,68 @@
+//! `docs/metrics.md`, made of the declarations.
+
+use super::family::{Declared, Section};
+
+const HEAD: &str = "\
+# Metrics
+
+`covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`) in the Prometheus text format. `make metrics`
+writes this page and the dashboard's queries from the declarations in `control/src/metrics`, and a test fails when one is not what the other says.
+
+| file | what it is |
+|---|---|
+| [`configs/prometheus.yml`](../configs/prometheus.yml) | a scrape example |
+| [`configs/alerts.yml`](../configs/alerts.yml) | alert rules, each with what to do; [`configs/alerts_test.yml`](../configs/alerts_test.yml) shows when they fire (`promtool test rules`) |
+| [`configs/grafana.json`](../configs/grafana.json) | a Grafana dashboard of all that stands here: import it, and choose the data source |
+
+`make install` puts them below `PREFIX/share/covalent`.
+
+## The naming law
+
+";
+
+const AFTER_LAW: &str = "
+A histogram `x` is shown as `x_bucket`, by `le`, `x_sum` and `x_count`. Pipes and regions carry the number of their session, so a new attachment makes
+new series. When the daemon does not answer, `covalent_up` is 0 and only the series of the control process remain.
+";
+
+/// The page.
+#[must_use]
+pub fn page() -> String {
+    let sections = super::sections();
+    let sections = sections.iter().map(section).collect::<String>();
+    [HEAD, include_str!("law.md"), AFTER_LAW, &sections].concat()
+}
+
+fn section(section: &Section) -> String {
+    let words = match section.words {
+        "" => String::new(),
+        words => format!("{words}\n\n"),
+    };
+    let rows = section.metrics.iter().map(row).collect::<String>();
+    format!(
+        "\n## {}\n\n{words}| series | type | labels | unit | meaning | when to worry |\n|---|---|---|---|---|---|\n{rows}",
+        section.title
+    )
+}
+
+fn row(declared: &Declared) -> String {
+    let labels: Vec<String> = declared
+        .labels
+        .iter()
+        .map(|label| format!("`{label}`"))
+        .collect();
+    let labels = if labels.is_empty() {
+        "–".to_owned()
+    } else {
+        labels.join(", ")
+    };
+    let words = &declared.family;
+    format!(
+        "| `{}` | {} | {labels} | {} | {} | {} |\n",
+        words.name,
+        declared.kind.as_str(),
+        words.unit,
+        words.meaning,
+        words.worry
+    )
+}
