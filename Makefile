@@ -31,6 +31,8 @@ FISH_DIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 COMPLETIONS = $(DESCRIBED:%=$(BASH_DIR)/%) $(DESCRIBED:%=$(ZSH_DIR)/_%) $(DESCRIBED:%=$(FISH_DIR)/%.fish)
 # One for each command of `covalent`.
 MAN_PAGES = $(MAN_DIR)/man1/covalent.1 $(MAN_DIR)/man1/covalent-*.1 $(MAN_DIR)/man8/covalentd.8 $(MAN_DIR)/man8/covalent-control.8
+# Where Debian's Wireshark looks with PREFIX=/usr.
+DISSECTOR_DIR = $(DESTDIR)$(PREFIX)/lib/$(shell gcc -print-multiarch 2>/dev/null)/wireshark/plugins
 CONFIG_DIR = $(DESTDIR)/etc/covalent
 
 # Debian 12 has CMake 3.25; this one is put where `make clean` removes it.
@@ -74,6 +76,8 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 		$(BUILT)/covalent completions zsh $$program >$(ZSH_DIR)/_$$program && \
 		$(BUILT)/covalent completions fish $$program >$(FISH_DIR)/$$program.fish || exit 1; \
 	done
+	@install -d $(DISSECTOR_DIR)
+	@install -m 644 configs/covalent.lua $(DISSECTOR_DIR)
 	@if [ -e $(CONFIG_DIR)/covalent.toml ]; then \
 		echo "kept: $(CONFIG_DIR)/covalent.toml"; \
 	else \
@@ -86,8 +90,9 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES)
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
+	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
 
@@ -106,7 +111,7 @@ lint:            ## rustfmt, clippy and rustdoc, warnings are errors
 
 # All targets at once: programs that were built without the tests have their dependencies with other features, and are built again for them.
 unit: $(if $(shell command -v prometheus),,$(PROMETHEUS)) ## Every test; those of the command line drive the binaries built here
-	@scripts/install-packages build units
+	@scripts/install-packages build units tools
 	@$(CARGO) build --workspace --all-targets --locked
 	@scripts/test
 

@@ -15,6 +15,7 @@ mod manual;
 mod netlink;
 mod node;
 mod output;
+mod pcapng;
 mod process;
 mod program;
 mod region;

@@ -12,8 +12,8 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use covalent_sim::{
     mesh::{
-        self, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshLoad, MeshMutant,
-        MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,
+        self, CapturedFrame, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshLoad,
+        MeshMutant, MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,
     },
     shape::{Form, NODES_MAX, Shape, VALENCE_MAX},
     witness::Violation,
@@ -29,6 +29,7 @@ use crate::{
     args::Format,
     interrupt::Interrupt,
     output::{self, Theme, grouped},
+    pcapng::Capture,
 };
 
 /// `covalent sim mesh`
@@ -48,6 +49,7 @@ use crate::{
     covalent sim mesh --nodes 12 --seeds 0..1000                     many runs, with seeds per second\n  \
     covalent sim mesh --shape grid:4x4 --load far --seed 7           verbs over several hops\n  \
     covalent sim mesh --nodes 12 --trace run.html                    a page with the graph and a time-line\n  \
+    covalent sim mesh --nodes 3 --capture run.pcapng                 all frames of a run, for Wireshark\n  \
     covalent sim mesh --exhaustive three                             all 63 failure modes of a triangle\n  \
     covalent sim mesh --exhaustive sixteen --case 7                  one case, event by event\n  \
     covalent sim mesh --shape torus --grow 10,100,1000 --plot g.svg  how figures grow with the mesh\n  \
@@ -93,11 +95,14 @@ pub struct MeshArgs {
     /// Writes what happened into this file, as a page with a time-line: of one run.
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["seeds", "grow"])]
     pub trace: Option<PathBuf>,
-    /// The page has nothing from before, in round trips of a link.
-    #[arg(long, value_name = "RT", requires = "trace")]
+    /// Writes every frame of one run into this file, for Wireshark: an interface for each cable, a microsecond for each thirty-second of a round trip.
+    #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["seeds", "grow"])]
+    pub capture: Option<PathBuf>,
+    /// Page and capture have nothing from before, in round trips of a link.
+    #[arg(long, value_name = "RT")]
     pub from: Option<u32>,
-    /// The page has nothing from behind, in round trips of a link.
-    #[arg(long, value_name = "RT", requires = "trace")]
+    /// Page and capture have nothing from behind, in round trips of a link.
+    #[arg(long, value_name = "RT")]
     pub to: Option<u32>,
     /// The page has the tree of this node alone, by its number.
     #[arg(long, value_name = "NODE", requires = "trace")]
@@ -241,6 +246,20 @@ fn write(path: &Path, text: &str) -> Result<()> {
     })
 }
 
+/// Frames with an interface for each cable. A unit counts as a microsecond.
+fn write_frames(path: &Path, shape: &Shape, frames: &[CapturedFrame]) -> Result<()> {
+    let names = shape.cables.iter().map(|cable| {
+        let [a, b] = cable.map(|node| shape.node_name(usize::from(node)));
+        format!("{a}-{b}")
+    });
+    let mut capture = Capture::create(path, names)?;
+    for frame in frames {
+        let at = Duration::from_micros(frame.at_units);
+        capture.frame(frame.cable.into(), at, &frame.bytes)?;
+    }
+    Ok(())
+}
+
 fn names(shape: &Shape) -> Vec<String> {
     (0..shape.nodes).map(|node| shape.node_name(node)).collect()
 }
@@ -288,7 +307,9 @@ fn one(
         );
     }
     let start = Instant::now();
-    let (result, trace) = outcome(Some(Trace::of(stretch, args.root)));
+    let mut kept = Trace::of(stretch, args.root);
+    kept.frames = args.capture.is_some().then(Vec::new);
+    let (result, trace) = outcome(Some(kept));
     let elapsed_s = start.elapsed().as_secs_f64();
     let trace = trace.unwrap_or_default();
     let violation = result.as_ref().err().map(|failure| &failure.violation);
@@ -299,6 +320,9 @@ fn one(
             violation,
         };
         write(path, &mesh::page(&title, shape, &trace))?;
+    }
+    if let Some(path) = &args.capture {
+        write_frames(path, shape, trace.frames.as_deref().unwrap_or_default())?;
     }
     match args.runs.format {
         Format::Json => output::json(&Printed {

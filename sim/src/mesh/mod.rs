@@ -69,7 +69,7 @@ pub use self::{
     scene::{Fall, MeshScene, Way},
     spread::Spread,
     time::{FRAME_UNITS, ROUND_TRIP_UNITS},
-    trace::{Arrow, CableChange, Mark, MarkKind, ParentChange, Trace},
+    trace::{Arrow, CableChange, CapturedFrame, Mark, MarkKind, ParentChange, Trace},
     truth::{NO_WAY, Truth},
     world::MeshWorld,
 };

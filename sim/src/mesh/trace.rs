@@ -12,6 +12,9 @@ use crate::witness::Violation;
 /// Most marks that are kept, and most frames. A page with more is slow to open.
 const KEPT_MAX: usize = 10_000;
 
+/// Most frames that are kept with their bytes: some hundred mebibytes.
+const CAPTURED_MAX: usize = 500_000;
+
 /// What a mark is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
@@ -78,6 +81,17 @@ pub struct Arrow {
     pub arrives_units: Option<u64>,
 }
 
+/// A frame as it was put on a cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturedFrame {
+    /// When.
+    pub at_units: u64,
+    /// On which cable.
+    pub cable: u16,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// How a cable stands from one moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CableChange {
@@ -115,6 +129,8 @@ pub struct Trace {
     pub root: Option<u16>,
     /// What was not kept because there was too much, or because it was not asked for.
     pub left_out: u64,
+    /// What was put on cables, byte for byte, if it was asked for, in the order in which it was sent.
+    pub frames: Option<Vec<CapturedFrame>>,
     /// Only what happens in this stretch is kept, in units, if one was asked for.
     pub stretch_units: Option<[u64; 2]>,
 }
@@ -130,11 +146,31 @@ impl Trace {
         }
     }
 
+    /// Keeps a frame that is put on a cable, if that was asked for.
+    pub(super) fn capture(&mut self, at_units: u64, cable: u16, frame: &[u8]) {
+        let inside = self.is_inside(at_units);
+        let Some(frames) = &mut self.frames else {
+            return;
+        };
+        if inside && frames.len() < CAPTURED_MAX {
+            let bytes = frame.to_vec();
+            frames.push(CapturedFrame {
+                at_units,
+                cable,
+                bytes,
+            });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn is_inside(&self, at_units: u64) -> bool {
+        self.stretch_units
+            .is_none_or(|[from, to]| (from..=to).contains(&at_units))
+    }
+
     fn keeps(&mut self, at_units: u64, kept_so_far: usize) -> bool {
-        let inside = self
-            .stretch_units
-            .is_none_or(|[from, to]| (from..=to).contains(&at_units));
-        let kept = inside && kept_so_far < KEPT_MAX;
+        let kept = self.is_inside(at_units) && kept_so_far < KEPT_MAX;
         self.left_out += u64::from(!kept);
         kept
     }

@@ -536,6 +536,10 @@ impl MeshWorld {
 
     fn send(&mut self, from: Spot, len: usize) {
         let frame = &self.buffer[..len];
+        let now_units = self.witness.scene.now_units;
+        if let Some(trace) = &mut self.witness.trace {
+            trace.capture(now_units, from.cable, frame);
+        }
         let to = 1 - from.end;
         let content = Content::of(frame);
         let cable = &mut self.cables[usize::from(from.cable)];

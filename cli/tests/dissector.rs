@@ -1,0 +1,305 @@
+//! The Wireshark dissector, asked by `tshark` about captures of simulated meshes: it says of every record what the codec says.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use covalent_protocol::{
+    DEFAULT_ETHERTYPE,
+    channel::note::PassHead,
+    verb::{Reply, Request},
+    wire::{frame, message::Message, record::Header, slice::Kind},
+};
+use pcap_file::{
+    DataLink,
+    pcap::{PcapPacket, PcapWriter},
+    pcapng::{Block, PcapNgReader},
+};
+
+const TSHARK: &str = "tshark";
+
+fn dissector() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/covalent.lua")
+}
+
+/// Says so and skips the test where tshark is not installed.
+fn has_tshark() -> bool {
+    let found = Command::new(TSHARK).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: tshark is not installed (scripts/install-packages tools)");
+    }
+    found
+}
+
+/// The frames of a simulated run, in the order in which they were sent.
+fn simulate(directory: &Path, args: &[&str]) -> (PathBuf, Vec<Vec<u8>>) {
+    let path = directory.join("run.pcapng");
+    let output = Command::new(env!("CARGO_BIN_EXE_covalent"))
+        .args(["sim", "mesh", "--capture"])
+        .arg(&path)
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
+    let mut frames = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.unwrap() {
+            frames.push(packet.data.into_owned());
+        }
+    }
+    (path, frames)
+}
+
+fn write(path: &Path, frames: &[Vec<u8>]) {
+    let header = pcap_file::pcap::PcapHeader {
+        datalink: DataLink::ETHERNET,
+        ..Default::default()
+    };
+    let mut writer = PcapWriter::with_header(File::create(path).unwrap(), header).unwrap();
+    for (at, frame) in (0..).zip(frames) {
+        let packet = PcapPacket {
+            timestamp: Duration::from_micros(at),
+            orig_len: frame.len() as u32,
+            data: Cow::Borrowed(frame),
+        };
+        writer.write_packet(&packet).unwrap();
+    }
+}
+
+/// Fields of each frame, as tshark tells them: all values of each, in their order.
+fn ask<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; N]> {
+    let mut command = Command::new(TSHARK);
+    command.arg("-X");
+    command.arg(format!("lua_script:{}", dissector().display()));
+    command.arg("-r").arg(path).args(["-T", "fields"]);
+    command.args(["-E", "occurrence=a", "-E", "aggregator=|"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("Lua"), "{said}");
+    let values = |field: &str| -> Vec<String> {
+        let values = field.split('|').filter(|value| !value.is_empty());
+        values.map(ToOwned::to_owned).collect()
+    };
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            let mut told = line.split('\t');
+            fields.map(|_| values(told.next().unwrap_or_default()))
+        })
+        .collect()
+}
+
+/// What the codec says of a frame: its headers, with those of the frames of paths that it bears behind each, and verbs and statuses of whole messages.
+#[derive(Default)]
+struct Said {
+    headers: Vec<Header>,
+    verbs: Vec<String>,
+    statuses: Vec<String>,
+}
+
+impl Said {
+    fn of(bytes: &[u8]) -> Self {
+        let mut said = Self::default();
+        said.add(frame::parse(bytes, DEFAULT_ETHERTYPE).unwrap());
+        said
+    }
+
+    fn add(&mut self, mut records: &[[u8; 64]]) {
+        while !records.is_empty() {
+            let (message, rest) = Message::split(records).unwrap();
+            records = rest;
+            self.headers.push(message.header);
+            let mut space = [0; 2048];
+            let payload = message.copy_payload(&mut space).unwrap();
+            match message.header.kind {
+                _ if !message.header.shape.is_whole() => {}
+                Kind::Pass => {
+                    let (_, inner) = PassHead::split(payload).unwrap();
+                    self.add(inner.as_chunks().0);
+                }
+                Kind::Request | Kind::Tentative => {
+                    // A simulated mesh has requests of its own, some of which look like verbs.
+                    if let Ok(request) = Request::decode(payload) {
+                        self.verbs.push(request.verb.kind().as_str().to_owned());
+                    }
+                }
+                Kind::Reflecting | Kind::Committed if !payload.is_empty() => {
+                    if let Ok(reply) = Reply::decode(payload) {
+                        let status = format!("{:?}", reply.status).to_lowercase();
+                        self.statuses.push(status);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Over several hops, with cables that are cut and nodes that crash, so that there is every kind of record.
+#[test]
+fn tshark_says_of_every_record_what_the_codec_says() {
+    if !has_tshark() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut kinds = [0; Kind::ALL.len()];
+    let mut reflected = 0;
+    for args in [
+        [
+            "--shape", "chords:1", "--nodes", "6", "--load", "far", "--churn", "8",
+        ],
+        [
+            "--shape", "ring", "--nodes", "3", "--load", "verbs", "--churn", "12",
+        ],
+    ] {
+        let (path, frames) = simulate(directory.path(), &args);
+        let told = ask(
+            &path,
+            [
+                "covalent.kind",
+                "covalent.epoch",
+                "covalent.slot_sequence",
+                "covalent.check",
+                "covalent.reflected",
+                "covalent.verb",
+                "covalent.result",
+                "covalent.answers",
+            ],
+        );
+        assert_eq!(told.len(), frames.len());
+        let mut answers = 0;
+        for (number, (told, frame)) in told.iter().zip(&frames).enumerate() {
+            let said = Said::of(frame);
+            let [
+                kind,
+                epoch,
+                slot_sequence,
+                check,
+                reflections,
+                verb,
+                result,
+                answer,
+            ] = told;
+            let of = |field: fn(&Header) -> u32| -> Vec<String> {
+                said.headers.iter().map(|h| field(h).to_string()).collect()
+            };
+            let context = format!("frame {} of {args:?}: {told:?}", number + 1);
+            assert_eq!(kind, &of(|header| header.kind as u32), "{context}");
+            assert_eq!(epoch, &of(|header| header.epoch), "{context}");
+            let is_told = |sequence: &String| slot_sequence.contains(sequence);
+            assert!(
+                of(|header| header.slot_sequence).iter().all(is_told),
+                "{context}"
+            );
+            assert!(check.iter().all(|check| check == "good"), "{context}");
+            assert!(!check.is_empty(), "{context}");
+            assert!(
+                said.verbs.iter().all(|said| verb.contains(said)),
+                "{context}"
+            );
+            assert!(
+                said.statuses.iter().all(|said| result.contains(said)),
+                "{context}"
+            );
+            assert!(
+                !reflections.iter().any(|what| what == "mismatch"),
+                "{context}"
+            );
+            reflected += reflections.iter().filter(|what| *what == "matches").count();
+            answers += answer.len();
+            for header in &said.headers {
+                kinds[header.kind as usize] += 1;
+            }
+        }
+        assert!(
+            answers > 100,
+            "{answers} answers were led back to their requests"
+        );
+    }
+    let missing: Vec<Kind> = (Kind::ALL.into_iter())
+        .filter(|kind| kinds[*kind as usize] == 0)
+        .collect();
+    // Nobody asks a neighbour while there are paths, nor for two phases in a simulated mesh.
+    let rare = [
+        Kind::Tentative,
+        Kind::Commit,
+        Kind::Committed,
+        Kind::Relay,
+        Kind::Relayed,
+    ];
+    assert!(
+        missing.iter().all(|kind| rare.contains(kind)),
+        "{missing:?}"
+    );
+    assert!(reflected > 1000, "{reflected} reflections were looked up");
+}
+
+#[test]
+fn what_is_forged_is_marked() {
+    if !has_tshark() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let args = [
+        "--nodes", "3", "--shape", "ring", "--faults", "flap", "--churn", "20",
+    ];
+    let (_, mut frames) = simulate(directory.path(), &args);
+    assert!(frames.len() > 400, "{}", frames.len());
+    frames.truncate(400);
+    let is_ball = |frame: &Vec<u8>| Said::of(frame).headers[0].kind != Kind::Init;
+    let late: Vec<usize> = (200..frames.len())
+        .filter(|&at| is_ball(&frames[at]))
+        .collect();
+    let (flipped, lied, foreign) = (late[3], late[40], late[80]);
+    frames[flipped][30] ^= 4;
+    // The transition byte of what it heard: nobody said that record with another sequence of its slot.
+    frames[lied][14 + 7] ^= 0x55;
+    frame::seal(&mut frames[lied]);
+    frames[foreign][14 + 2] ^= 0x30;
+    frame::seal(&mut frames[foreign]);
+    let path = directory.path().join("forged.pcap");
+    write(&path, &frames);
+    let told = ask(
+        &path,
+        [
+            "covalent.check",
+            "covalent.reflected",
+            "covalent.malformed",
+            "_ws.col.Info",
+        ],
+    );
+    for (at, [check, reflected, malformed, info]) in told.iter().enumerate() {
+        let context = format!("frame {}: {info:?}", at + 1);
+        assert_eq!(
+            check.iter().any(|check| check == "bad"),
+            at == flipped,
+            "{context}"
+        );
+        assert_eq!(
+            reflected.iter().any(|what| what == "mismatch"),
+            at == lied,
+            "{context}"
+        );
+        assert_eq!(!malformed.is_empty(), at == foreign, "{context}");
+    }
+    assert!(
+        told[lied][3][0].contains("reflected mismatch"),
+        "{:?}",
+        told[lied]
+    );
+    assert!(
+        told[flipped][3][0].contains("bad check"),
+        "{:?}",
+        told[flipped]
+    );
+}
