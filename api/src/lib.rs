@@ -22,6 +22,7 @@ pub mod refusal;
 pub mod request;
 pub mod rule;
 pub mod status;
+pub mod tap;
 pub mod tuning;
 
 /// Largest datagram on the socket, in bytes. A longer one is refused by either side.

@@ -10,6 +10,7 @@ use crate::{
     hex64::Hex64,
     rule::{Match, Spread},
     status::NodeStatus,
+    tap::TapFrames,
     tuning::PipeTuning,
 };
 
@@ -76,6 +77,16 @@ pub enum Request {
         pipe: u32,
         /// What holds from now on.
         tuning: PipeTuning,
+    },
+    /// Puts a record of each frame that the lane receives or sends on an RX pipe's port into that pipe, until it is closed: see [`crate::tap`]. The
+    /// pipe must name its port, which nobody else may be capturing. Needs the daemon's own user or root.
+    Tap {
+        /// The pipe's number in this session.
+        pipe: u32,
+        /// Which frames.
+        frames: TapFrames,
+        /// Most bytes of a frame that are kept: 14 to 65535.
+        snap_bytes: u32,
     },
     /// Registers memory of this session for verbs of others, or a receive queue for their messages.
     RegisterRegion {

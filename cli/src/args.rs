@@ -22,6 +22,7 @@ use crate::definitions::Program;
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
         covalent status                         what it is doing\n  \
+        sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark\n  \
         sudo covalent reload --config my.toml   put the edited file in force"
 )]
 pub struct Cli {
@@ -46,6 +47,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
+    /// Writes what ports of a running node receive and send into a file for Wireshark.
+    Capture(crate::capture::CaptureArgs),
     /// Deletes durable regions of a running node.
     #[command(subcommand)]
     Region(RegionCommand),

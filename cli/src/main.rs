@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod capture;
 mod client;
 mod completions;
 mod config_command;
@@ -15,7 +16,6 @@ mod manual;
 mod netlink;
 mod node;
 mod output;
-mod pcapng;
 mod process;
 mod program;
 mod region;
@@ -63,6 +63,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Down(args) => node::down(args),
         Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
+        Command::Capture(args) => capture::run(args, &interrupt),
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),

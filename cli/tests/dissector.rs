@@ -1,6 +1,8 @@
 //! The Wireshark dissector, asked by `tshark` about captures of simulated meshes: it says of every record what the codec says.
 #![allow(clippy::unwrap_used)]
 
+mod wireshark;
+
 use std::{
     borrow::Cow,
     fs::File,
@@ -20,21 +22,7 @@ use pcap_file::{
     pcap::{PcapPacket, PcapWriter},
     pcapng::{Block, PcapNgReader},
 };
-
-const TSHARK: &str = "tshark";
-
-fn dissector() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/covalent.lua")
-}
-
-/// Says so and skips the test where tshark is not installed.
-fn has_tshark() -> bool {
-    let found = Command::new(TSHARK).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: tshark is not installed (scripts/install-packages tools)");
-    }
-    found
-}
+use wireshark::{ask, has_tshark};
 
 /// The frames of a simulated run, in the order in which they were sent.
 fn simulate(directory: &Path, args: &[&str]) -> (PathBuf, Vec<Vec<u8>>) {
@@ -70,33 +58,6 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
         };
         writer.write_packet(&packet).unwrap();
     }
-}
-
-/// Fields of each frame, as tshark tells them: all values of each, in their order.
-fn ask<const N: usize>(path: &Path, fields: [&str; N]) -> Vec<[Vec<String>; N]> {
-    let mut command = Command::new(TSHARK);
-    command.arg("-X");
-    command.arg(format!("lua_script:{}", dissector().display()));
-    command.arg("-r").arg(path).args(["-T", "fields"]);
-    command.args(["-E", "occurrence=a", "-E", "aggregator=|"]);
-    for field in fields {
-        command.args(["-e", field]);
-    }
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("Lua"), "{said}");
-    let values = |field: &str| -> Vec<String> {
-        let values = field.split('|').filter(|value| !value.is_empty());
-        values.map(ToOwned::to_owned).collect()
-    };
-    String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| {
-            let mut told = line.split('\t');
-            fields.map(|_| values(told.next().unwrap_or_default()))
-        })
-        .collect()
 }
 
 /// What the codec says of a frame: its headers, with those of the frames of paths that it bears behind each, and verbs and statuses of whole messages.

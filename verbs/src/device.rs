@@ -15,6 +15,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
     status::NodeStatus,
+    tap::TapFrames,
     tuning::PipeTuning,
 };
 use covalent_pipe::{
@@ -576,6 +577,16 @@ impl Device {
         self.client
             .borrow_mut()
             .done(&Request::TunePipe { pipe, tuning }, &what)
+    }
+
+    pub(crate) fn tap(&self, pipe: u32, frames: TapFrames, snap_bytes: u32) -> Result<()> {
+        let what = format!("capture into pipe {pipe}");
+        let request = Request::Tap {
+            pipe,
+            frames,
+            snap_bytes,
+        };
+        self.client.borrow_mut().done(&request, &what)
     }
 
     /// Doorbells that this device has rung: what its lane was told of, one by one. Posting in [batches](crate::Batch) rings fewer.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use covalent_api::{
     request::PipeKind,
     rule::{Match, Spread},
+    tap::TapFrames,
     tuning::PipeTuning,
 };
 use covalent_pipe::{app, nic::NicCounters as PipeCounters};
@@ -108,6 +109,17 @@ impl<'d> RxPipe<'d> {
     /// [`Error::Refused`](crate::Error::Refused) when there is no such binding.
     pub fn unbind(&mut self, matches: &Match) -> Result<()> {
         self.device.unbind(self.id, matches)
+    }
+
+    /// Has a record of each frame that the lane receives or sends on the pipe's port put into it from now on, with up to `snap_bytes` (14 to 65535)
+    /// bytes of the frame: [`TapHead::split`](covalent_api::tap::TapHead::split) reads one. The pipe must have been opened
+    /// [on a port](Device::rx_pipe_on). Ends with the pipe. Blocks for the daemon's answer.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) unless this process is root's or the daemon's user's, when the pipe names no port, and when the port is
+    /// captured already.
+    pub fn tap(&mut self, frames: TapFrames, snap_bytes: u32) -> Result<()> {
+        self.device.tap(self.id, frames, snap_bytes)
     }
 
     /// Every packet that lies in the pipe; `None` when there is none. Does not block.

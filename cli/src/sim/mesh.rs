@@ -27,9 +27,9 @@ use super::{
 };
 use crate::{
     args::Format,
+    capture::{Capture, Seen},
     interrupt::Interrupt,
     output::{self, Theme, grouped},
-    pcapng::Capture,
 };
 
 /// `covalent sim mesh`
@@ -238,12 +238,14 @@ fn growth_table(reports: &[MeshReport]) -> String {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| {
-        format!(
-            "{} cannot be written; cure: name a file in a folder that you may write to",
-            path.display()
-        )
-    })
+    fs::write(path, text).with_context(|| unwritable(path))
+}
+
+fn unwritable(path: &Path) -> String {
+    format!(
+        "{} cannot be written; cure: name a file in a folder that you may write to",
+        path.display()
+    )
 }
 
 /// Frames with an interface for each cable. A unit counts as a microsecond.
@@ -252,12 +254,19 @@ fn write_frames(path: &Path, shape: &Shape, frames: &[CapturedFrame]) -> Result<
         let [a, b] = cable.map(|node| shape.node_name(usize::from(node)));
         format!("{a}-{b}")
     });
-    let mut capture = Capture::create(path, names)?;
+    let file = fs::File::create(path).with_context(|| unwritable(path))?;
+    let mut capture = Capture::new(file, names, 0)?;
     for frame in frames {
-        let at = Duration::from_micros(frame.at_units);
-        capture.frame(frame.cable.into(), at, &frame.bytes)?;
+        capture.frame(&Seen {
+            interface: frame.cable.into(),
+            at: Duration::from_micros(frame.at_units),
+            frame_bytes: frame.bytes.len() as u32,
+            missed: 0,
+            sent: None,
+            bytes: &frame.bytes,
+        })?;
     }
-    Ok(())
+    capture.flush()
 }
 
 fn names(shape: &Shape) -> Vec<String> {

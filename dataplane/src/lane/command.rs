@@ -15,6 +15,7 @@ use covalent_api::{
         FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus, PortStatus,
         VerbStatus,
     },
+    tap::TapFrames,
     tuning::PipeTuning,
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
@@ -80,6 +81,17 @@ pub enum Command {
         pipe: u32,
         /// What holds from now on; checked.
         tuning: PipeTuning,
+    },
+    /// Captures what the port of a pipe receives and sends.
+    Tap {
+        /// The session.
+        session: u64,
+        /// The pipe's number in it.
+        pipe: u32,
+        /// Which frames.
+        frames: TapFrames,
+        /// Most bytes of a frame that are kept.
+        snap_bytes: u32,
     },
     /// Takes in a region.
     Register(Box<NewRegion>),

@@ -70,6 +70,12 @@ impl Lane {
                 pipe,
                 tuning,
             } => self.tune(session, pipe, tuning)?,
+            Command::Tap {
+                session,
+                pipe,
+                frames,
+                snap_bytes,
+            } => self.tap(session, pipe, frames, snap_bytes)?,
             Command::Register(new) => self.register(*new)?,
             Command::Withdraw { session, rkey } => return self.withdraw(session, rkey).map(Some),
             Command::DeleteRegion { name } => {

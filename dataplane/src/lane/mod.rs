@@ -33,6 +33,7 @@ mod release;
 mod snapshot;
 mod stamp;
 mod table;
+mod tap;
 mod transmit;
 mod turns;
 mod verbs;
@@ -148,6 +149,8 @@ pub struct Lane {
     sleeps: u64,
     longest_round: Duration,
     stopping: bool,
+    /// Ports that are captured.
+    taps: usize,
 }
 
 /// Why a lane cannot be set up.
@@ -260,6 +263,7 @@ impl Lane {
             sleeps: 0,
             longest_round: Duration::ZERO,
             stopping: false,
+            taps: 0,
         })
     }
 
@@ -315,6 +319,7 @@ impl Lane {
         work += self.tick();
         self.tell_far_nodes();
         work += self.send_links();
+        self.hand_over_taps();
         self.core.publish();
         self.flush();
         self.core.outbox.flush();

@@ -3,7 +3,7 @@
 use covalent_api::rule::{Action, Match};
 use covalent_pipe::Refused;
 
-use super::{policy::Policy, stamp};
+use super::{policy::Policy, stamp, tap::Tap};
 use crate::{
     flow::{Bindings, Claim, ClaimRefusal, key},
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
@@ -55,6 +55,8 @@ pub struct PortSlot {
     pub steered_to_drop: u64,
     /// Whether a frame that comes up here and that nobody wants is one to drop, and not one that a rule brought here.
     pub drops_misses: bool,
+    /// Who captures what passes here.
+    pub tap: Option<Box<Tap>>,
 }
 
 impl PortSlot {
@@ -107,6 +109,7 @@ impl PortSlot {
             steered_to_kernel: 0,
             steered_to_drop: 0,
             drops_misses: false,
+            tap: None,
         };
         slot.take_over_misses(policy.miss);
         slot
@@ -133,11 +136,11 @@ impl PortSlot {
     ) -> Result<(), TxRefusal> {
         if !self.link && stamp_at.is_none() {
             // Nothing is forbidden, and nothing is changed.
-            return self.port.tx(frame);
+            return self.send(frame, false);
         }
         let Some(copy) = self.scratch.get_mut(..frame.len()) else {
             // Too long for the port, which says so.
-            return self.port.tx(frame);
+            return self.send(frame, false);
         };
         // What is looked at must be what is sent, and the application may be changing its memory all the while.
         copy.copy_from_slice(frame);
@@ -146,8 +149,24 @@ impl PortSlot {
             self.link_type += 1;
             return Ok(());
         }
-        self.port.tx(copy)?;
+        let sent = self.port.tx(copy);
+        if let (Ok(()), Some(tap)) = (&sent, &mut self.tap) {
+            tap.note(copy, false, true);
+        }
+        sent?;
         *unstamped += u64::from(!stamped);
+        Ok(())
+    }
+
+    /// Sends a frame, of the link or of an application.
+    ///
+    /// # Errors
+    /// As [`Port::tx`].
+    pub fn send(&mut self, frame: &[u8], is_link: bool) -> Result<(), TxRefusal> {
+        self.port.tx(frame)?;
+        if let Some(tap) = &mut self.tap {
+            tap.note(frame, is_link, true);
+        }
         Ok(())
     }
 

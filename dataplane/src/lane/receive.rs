@@ -29,7 +29,7 @@ impl Lane {
             &settings.toeplitz,
         );
         let (mut missed, mut steered_to_kernel, mut steered_to_drop, mut pipe_full) = (0, 0, 0, 0);
-        let result = slot.port.rx_burst(settings.burst, &mut |frame| {
+        let mut take = |frame: &[u8]| {
             if is_link_frame(frame, link_type) {
                 node.on_frame(index, frame, core);
                 return;
@@ -42,7 +42,14 @@ impl Lane {
                 Some(Target::Drop) => steered_to_drop += 1,
                 None => missed += 1,
             }
-        });
+        };
+        let result = match &mut slot.tap {
+            None => slot.port.rx_burst(settings.burst, &mut take),
+            Some(tap) => slot.port.rx_burst(settings.burst, &mut |frame| {
+                tap.note(frame, is_link_frame(frame, link_type), false);
+                take(frame);
+            }),
+        };
         slot.pipe_full += pipe_full;
         slot.steered_to_kernel += steered_to_kernel;
         slot.steered_to_drop += steered_to_drop;

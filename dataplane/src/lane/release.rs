@@ -114,6 +114,7 @@ impl Lane {
 
     fn release_pipe(&mut self, slot: usize, released: &mut Released) {
         self.collect_refusals(slot);
+        self.untap(slot);
         let Some(pipe) = self.core.pipes.remove(slot) else {
             return;
         };

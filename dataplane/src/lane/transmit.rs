@@ -223,7 +223,7 @@ impl Lane {
         else {
             return false;
         };
-        if port.port.tx(&self.link_frame[..length]).is_err() {
+        if port.send(&self.link_frame[..length], true).is_err() {
             // On a first-in-first-out cable a frame that was not sent is a loss, and a loss is a failure.
             self.node.on_transmit_failed(port.index, &mut self.core);
             return false;

@@ -9,6 +9,7 @@ use covalent_api::{
     request::{PipeKind, Reply, Request, Rights},
     rule::{Match, Spread},
     status::RegionStatus,
+    tap::TapFrames,
     tuning::PipeTuning,
 };
 use covalent_pipe::{
@@ -119,6 +120,15 @@ impl Server {
             } => self.bind(client, pipe, matches, spread),
             Request::Unbind { pipe, matches } => self.unbind(client, pipe, matches),
             Request::TunePipe { pipe, tuning } => self.tune(client, pipe, tuning),
+            Request::Tap { .. } if !self.admission.commands(self.uid_of(client)) => Err(format!(
+                "user {} may not see what others send and receive: run as root or as the daemon's user",
+                self.uid_of(client)
+            )),
+            Request::Tap {
+                pipe,
+                frames,
+                snap_bytes,
+            } => self.tap(client, pipe, frames, snap_bytes),
             Request::RegisterRegion {
                 name,
                 size_bytes,
@@ -423,6 +433,37 @@ impl Server {
             Vec::new(),
             change,
         );
+        Ok(())
+    }
+
+    fn tap(
+        &mut self,
+        client: u64,
+        pipe: u32,
+        frames: TapFrames,
+        snap_bytes: u32,
+    ) -> Result<(), Refused> {
+        let session = self.session_of(client)?;
+        let (lane, record) = self.pipe_of(session, pipe)?;
+        if record.kind != PipeKind::Rx {
+            return Err(format!(
+                "pipe {pipe} is a {:?} pipe: captures go into Rx pipes",
+                record.kind
+            ));
+        }
+        if !(14..=65_535).contains(&snap_bytes) {
+            return Err(format!(
+                "{snap_bytes} bytes of each frame: expected 14 to 65535"
+            ));
+        }
+        let command = Command::Tap {
+            session,
+            pipe,
+            frames,
+            snap_bytes,
+        };
+        let (reply, change) = (Reply::Done, Change::None);
+        self.ask(client, lane, command, reply, Vec::new(), change);
         Ok(())
     }
 

@@ -37,6 +37,7 @@ mod selfish;
 mod sets;
 mod sockets;
 mod streams;
+mod taps;
 mod toggling;
 mod verbs;
 mod vlans;

@@ -1,0 +1,164 @@
+//! Capturing what a port receives and sends, for a pipe of root's.
+//!
+//! A port that nobody captures has no tap, and its frames are not looked at. Where one is, records gather in memory of the tap's, and go into its pipe once in
+//! a round: what finds no room there, or in the pipe, is counted and told with the next record that does.
+
+use covalent_api::tap::{HEAD_BYTES, TapFrames, TapHead};
+use covalent_pipe::nic;
+use nix::time::{ClockId, clock_gettime};
+
+use super::{Lane, core::Core};
+
+/// Room for the records of one round.
+const STAGED_BYTES: usize = 1 << 20;
+
+/// A port that is captured.
+#[derive(Debug)]
+pub(super) struct Tap {
+    /// The slot of the pipe.
+    pipe: usize,
+    frames: TapFrames,
+    /// Most bytes of a frame that are kept.
+    snap_bytes: usize,
+    /// Records one after the other.
+    staged: Vec<u8>,
+    /// Where in `staged` each record ends.
+    ends: Vec<usize>,
+    /// Frames that found no room in the pipe since the last one that did.
+    missed: u32,
+    /// Frames of this round behind the staged ones, for which there was no room.
+    overflowed: u32,
+}
+
+impl Tap {
+    /// Of the port whose frames go into the pipe in slot `pipe`. Allocates all that it ever needs.
+    pub fn new(pipe: usize, frames: TapFrames, snap_bytes: usize) -> Self {
+        Self {
+            pipe,
+            frames,
+            snap_bytes,
+            staged: Vec::with_capacity(STAGED_BYTES),
+            ends: Vec::with_capacity(STAGED_BYTES / HEAD_BYTES),
+            missed: 0,
+            overflowed: 0,
+        }
+    }
+
+    /// The slot of its pipe.
+    pub const fn pipe(&self) -> usize {
+        self.pipe
+    }
+
+    /// A frame was received, or sent.
+    pub fn note(&mut self, frame: &[u8], is_link: bool, sent: bool) {
+        if !self.frames.takes(is_link) {
+            return;
+        }
+        let kept = &frame[..frame.len().min(self.snap_bytes)];
+        if self.staged.len() + HEAD_BYTES + kept.len() > STAGED_BYTES {
+            self.overflowed = self.overflowed.saturating_add(1);
+            return;
+        }
+        let head = TapHead {
+            at_ns: wall_ns(),
+            frame_bytes: frame.len() as u32,
+            missed: 0,
+            sent,
+        };
+        self.staged.extend_from_slice(&head.to_bytes());
+        self.staged.extend_from_slice(kept);
+        self.ends.push(self.staged.len());
+    }
+
+    /// Puts what gathered into the pipe.
+    fn hand_over(&mut self, core: &mut Core) {
+        let mut start = 0;
+        for &end in &self.ends {
+            let record = &mut self.staged[start..end];
+            start = end;
+            if let Some((head, _)) = TapHead::split(record) {
+                let head = TapHead {
+                    missed: self.missed,
+                    ..head
+                };
+                record[..HEAD_BYTES].copy_from_slice(&head.to_bytes());
+            }
+            if has_room(core, self.pipe, record.len()) && core.deliver(self.pipe, record) {
+                self.missed = 0;
+            } else {
+                self.missed = self.missed.saturating_add(1);
+            }
+        }
+        self.missed = self
+            .missed
+            .saturating_add(std::mem::take(&mut self.overflowed));
+        self.staged.clear();
+        self.ends.clear();
+    }
+}
+
+impl Lane {
+    /// Captures what a port receives and sends, for one of its pipes.
+    ///
+    /// # Errors
+    /// The pipe is not there or is of no port, or the port is captured already.
+    pub(super) fn tap(
+        &mut self,
+        session: u64,
+        pipe: u32,
+        frames: TapFrames,
+        snap_bytes: u32,
+    ) -> Result<(), String> {
+        let slot = self.core.pipe_slot(session, pipe)?;
+        let index = self.core.pipes.get(slot).and_then(|pipe| pipe.port);
+        let port = self
+            .ports
+            .iter_mut()
+            .find(|port| Some(port.index) == index)
+            .ok_or_else(|| format!("pipe {pipe} names no port: a pipe that taps names its own"))?;
+        if port.tap.is_some() {
+            return Err(
+                "the port is captured already: one capture at a time; end the other one".to_owned(),
+            );
+        }
+        port.tap = Some(Box::new(Tap::new(slot, frames, snap_bytes as usize)));
+        self.taps += 1;
+        Ok(())
+    }
+
+    /// Ends the capture into the pipe in slot `pipe`, if it is one.
+    pub(super) fn untap(&mut self, pipe: usize) {
+        for port in &mut self.ports {
+            if port.tap.as_ref().is_some_and(|tap| tap.pipe() == pipe) {
+                port.tap = None;
+                self.taps -= 1;
+            }
+        }
+    }
+
+    /// Puts what was captured in this round into its pipes.
+    pub(super) fn hand_over_taps(&mut self) {
+        if self.taps == 0 {
+            return;
+        }
+        let Self { ports, core, .. } = self;
+        for tap in ports.iter_mut().filter_map(|port| port.tap.as_mut()) {
+            tap.hand_over(core);
+        }
+    }
+}
+
+/// Whether a record fits. One that does not is no packet that its application lost, and no drop of the pipe's.
+fn has_room(core: &mut Core, pipe: usize, bytes: usize) -> bool {
+    let pipe = core.pipes.get_mut(pipe);
+    pipe.is_some_and(|pipe| pipe.nic.free_bytes() >= nic::footprint_bytes(bytes))
+}
+
+fn wall_ns() -> u64 {
+    // Every kernel has the clock; without it there is nothing better to say than zero.
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| {
+        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+        let nanoseconds = u64::try_from(time.tv_nsec()).unwrap_or(0);
+        seconds * 1_000_000_000 + nanoseconds
+    })
+}
