@@ -434,7 +434,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 14);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 15);
     }
 
     #[test]
