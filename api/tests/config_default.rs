@@ -19,6 +19,7 @@ fn documented() -> Config {
             runtime_dir: "/run/covalent".into(),
             state_dir: "/var/lib/covalent".into(),
             group: String::new(),
+            sandbox: true,
         },
         dataplane: DataplaneConfig {
             idle: Idle::Adaptive,
@@ -182,6 +183,7 @@ fn every_kind() -> Config {
             runtime_dir: "/tmp/quote\"and\\backslash".into(),
             state_dir: "/tmp/s".into(),
             group: "net".into(),
+            sandbox: false,
         },
         dataplane: DataplaneConfig {
             idle: Idle::Poll,

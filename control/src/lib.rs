@@ -23,4 +23,6 @@ pub mod interfaces;
 pub mod logging;
 pub mod metrics;
 pub mod neighbours;
+pub mod privilege;
 pub mod repeats;
+pub mod sandbox;

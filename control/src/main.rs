@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 use anyhow::Context;
 use clap::Parser;
 use covalent_api::{arguments::ControlArguments, config::Config};
-use covalent_control::{agreement::Agreement, control::Control, logging};
+use covalent_control::{agreement::Agreement, control::Control, logging, privilege, sandbox};
 use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -42,6 +42,12 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
     let control = Control::start_from(config, Some(file)).await?;
     if let Some(agreement) = control.agreement() {
         tokio::spawn(reload_at(hangup, agreement));
+    }
+    privilege::drop_all_but_needed(file)?;
+    if config.node.sandbox {
+        sandbox::install()?;
+    } else {
+        warn!("no sandbox: `node.sandbox` is false");
     }
     notify(&[NotifyState::Ready]);
     if let Some(every) = sd_notify::watchdog_enabled() {

@@ -25,6 +25,7 @@
 //! | [`session`] | what an application has and may have: pipes, regions, bindings, memory and mappings of it |
 //! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
+//! | [`sandbox`] | what the daemon may ask of the kernel once it has started |
 //! | [`progress`] | whether the threads move, for a service manager |
 
 pub mod carrier;
@@ -37,6 +38,7 @@ pub mod mailbox;
 pub mod port;
 pub mod privilege;
 pub mod progress;
+pub mod sandbox;
 pub mod server;
 pub mod session;
 mod slots;

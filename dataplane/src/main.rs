@@ -14,10 +14,11 @@ use covalent_api::{
 use covalent_dataplane::{
     Daemon, FaultInjection, daemon,
     privilege::{self, Privileges},
+    sandbox,
 };
 use nix::sys::signal::{SigSet, Signal};
 use sd_notify::NotifyState;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -57,7 +58,13 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     privilege::raise_descriptor_limit();
     let node = config.node.name.clone();
     let socket = config.socket_path();
+    let closes_sandbox = config.node.sandbox;
     let daemon = Daemon::start_with(config, Privileges::Drop, faults)?;
+    if closes_sandbox {
+        sandbox::install()?;
+    } else {
+        warn!("no sandbox: `node.sandbox` is false");
+    }
     info!(node, guid = %daemon.guid(), socket = %socket.display(), "ready");
     notify(NotifyState::Ready);
     let signal =

@@ -33,6 +33,8 @@ pub struct NodeConfig {
     pub state_dir: PathBuf,
     /// Group whose members may attach besides root and the daemon's own user; empty (the default) for nobody else.
     pub group: String,
+    /// Whether both processes close a sandbox around themselves once they have started. Default `true`.
+    pub sandbox: bool,
 }
 
 impl Default for NodeConfig {
@@ -43,6 +45,7 @@ impl Default for NodeConfig {
             runtime_dir: "/run/covalent".into(),
             state_dir: "/var/lib/covalent".into(),
             group: String::new(),
+            sandbox: true,
         }
     }
 }
@@ -78,6 +81,7 @@ impl NodeConfig {
             runtime_dir,
             state_dir,
             group: group.to_owned(),
+            sandbox: table.bool("sandbox").unwrap_or(default.sandbox),
         }
     }
 }

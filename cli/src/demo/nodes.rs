@@ -553,6 +553,7 @@ fn configuration(
             runtime_dir: directory.join("run"),
             state_dir: directory.join("state"),
             group: String::new(),
+            sandbox: true,
         },
         dataplane: DataplaneConfig {
             idle: Idle::Adaptive,

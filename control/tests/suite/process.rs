@@ -278,3 +278,21 @@ fn it_tells_its_service_manager_that_it_lives() {
     running.signal(Signal::SIGTERM);
     while running.told() != "STOPPING=1" {}
 }
+
+#[test]
+fn it_runs_in_a_sandbox_with_no_capability_but_for_interfaces() {
+    let (directory, file) = node(PCAP_PORT);
+    let running = Running::ready(directory.path(), &mut program(&file));
+    let status = fs::read_to_string(format!("/proc/{}/status", running.child.id()));
+    let status = status.expect("it runs");
+    let line = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.expect("the kernel tells").trim().to_owned()
+    };
+    assert_eq!(line("Seccomp:"), "2");
+    assert_eq!(line("NoNewPrivs:"), "1");
+    let capabilities = u64::from_str_radix(&line("CapPrm:"), 16).expect("a number");
+    // CAP_NET_ADMIN has number 12 (capabilities(7)).
+    assert_eq!(capabilities & !(1 << 12), 0, "{capabilities:x}");
+    assert_eq!(line("CapEff:"), line("CapPrm:"));
+}

@@ -8,6 +8,7 @@ mod flows;
 mod namespace;
 mod node;
 mod noise;
+mod sandbox;
 mod seeds;
 
 mod af_xdp;

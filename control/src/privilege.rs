@@ -1,0 +1,90 @@
+//! Giving up what is not needed once control serves.
+
+use std::{fs::File, path::Path};
+
+use caps::{CapSet, Capability, CapsHashSet, errors::CapsError};
+use tracing::info;
+
+/// Setting interfaces up, also those that a reload brings.
+const KEPT: Capability = Capability::CAP_NET_ADMIN;
+
+/// Reading a configuration that lies where only its owner may look, say below somebody's home.
+const OF_FILE: Capability = Capability::CAP_DAC_READ_SEARCH;
+
+/// Capabilities could not be read or given up.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot give up capabilities: {0}")]
+pub struct PrivilegeError(#[from] CapsError);
+
+/// Gives up, for the calling thread and those that it starts from now on, all that control does not need for running, and for reading `file` again at
+/// a reload.
+///
+/// # Errors
+/// [`PrivilegeError`] if the kernel refused.
+pub fn drop_all_but_needed(file: &Path) -> Result<(), PrivilegeError> {
+    let permitted = caps::read(None, CapSet::Permitted)?;
+    let mut kept: CapsHashSet = permitted.iter().copied().filter(|it| *it == KEPT).collect();
+    if kept == permitted {
+        return Ok(());
+    }
+    caps::clear(None, CapSet::Ambient)?;
+    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
+    caps::set(None, CapSet::Effective, &kept)?;
+    // As the reload will find it.
+    if File::open(file).is_err() && permitted.contains(&OF_FILE) {
+        kept.insert(OF_FILE);
+        caps::set(None, CapSet::Effective, &kept)?;
+    }
+    caps::set(None, CapSet::Permitted, &kept)?;
+    info!(
+        ?kept,
+        given_up = permitted.len() - kept.len(),
+        "capabilities given up"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, chown},
+        path::PathBuf,
+        thread,
+    };
+
+    use super::*;
+
+    /// What a thread has left that does this. Capabilities belong to threads: this one's end with it.
+    fn left(file: PathBuf) -> CapsHashSet {
+        let thread = thread::spawn(move || {
+            drop_all_but_needed(&file).expect("given up");
+            caps::read(None, CapSet::Permitted).expect("read")
+        });
+        thread.join().expect("it ends")
+    }
+
+    #[test]
+    fn only_what_sets_interfaces_up_is_left() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let left = left(file.path().to_owned());
+        assert!(left.iter().all(|it| *it == KEPT), "{left:?}");
+    }
+
+    #[test]
+    fn a_file_that_only_its_owner_may_read_can_be_read_again() {
+        let has = |it| caps::has_cap(None, CapSet::Effective, it).expect("read");
+        if !has(OF_FILE) || !has(Capability::CAP_CHOWN) {
+            eprintln!("skipped: root is needed for a file of somebody else");
+            return;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().join("home");
+        fs::create_dir(&home).expect("made");
+        let file = home.join("covalent.toml");
+        fs::write(&file, "").expect("written");
+        chown(&home, Some(1000), Some(1000)).expect("given away");
+        fs::set_permissions(&home, Permissions::from_mode(0o700)).expect("set");
+        assert!(left(file).contains(&OF_FILE));
+    }
+}
