@@ -12,6 +12,10 @@ DESTDIR ?=
 BUILT ?= target/release
 PROGRAMS = covalent covalentd covalent-control covalent-echo covalent-replay covalent-bank covalent-registers covalent-bench
 LIBRARIES = libcovalent.so libcovalent.a
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The name by which the loader knows the shared library (verbs/c/build.rs), and the file behind it.
+LIBRARY_NAME = libcovalent.so.0
+LIBRARY_FILE = libcovalent.so.$(VERSION)
 # Those with manual pages and completions, which the first of them makes.
 DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.service covalent-control.service covalent.target
@@ -20,7 +24,9 @@ DROP_INS = covalentd-dpdk.conf
 # For Prometheus and Grafana; docs/metrics.md says what each is.
 TELEMETRY = prometheus.yml alerts.yml alerts_test.yml grafana.json
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
-LIB_DIR = $(DESTDIR)$(PREFIX)/lib
+# Debian keeps libraries of several architectures apart.
+LIBRARY_DIR ?= $(PREFIX)/lib
+LIB_DIR = $(DESTDIR)$(LIBRARY_DIR)
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 SHARE_DIR = $(DESTDIR)$(PREFIX)/share/covalent
@@ -43,7 +49,7 @@ BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
 # So is this, unless it is installed already. The tests look for it there.
 PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
 
-.PHONY: help run test build install uninstall lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall deb deb-test lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -62,9 +68,14 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	done
 	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SHARE_DIR) $(CONFIG_DIR) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	@install -m 755 $(PROGRAMS:%=$(BUILT)/%) $(BIN_DIR)
-	@install -m 755 $(BUILT)/libcovalent.so $(LIB_DIR)
+	@install -m 644 $(BUILT)/libcovalent.so $(LIB_DIR)/$(LIBRARY_FILE)
+	@ln -sf $(LIBRARY_FILE) $(LIB_DIR)/$(LIBRARY_NAME)
+	@ln -sf $(LIBRARY_NAME) $(LIB_DIR)/libcovalent.so
 	@install -m 644 $(BUILT)/libcovalent.a $(LIB_DIR)
 	@install -m 644 verbs/c/include/covalent.h $(INCLUDE_DIR)
+	@install -d $(LIB_DIR)/pkgconfig
+	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@LIBDIR@,$(LIBRARY_DIR),' -e 's,@VERSION@,$(VERSION),' verbs/c/covalent.pc.in >$(LIB_DIR)/pkgconfig/covalent.pc
+	@chmod 644 $(LIB_DIR)/pkgconfig/covalent.pc
 	@for unit in $(UNITS); do \
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
@@ -90,11 +101,19 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
+
+deb: build       ## Builds Debian packages of what `make install` installs, and lints them: target/debian
+	@scripts/install-packages deb
+	@scripts/deb $(BUILT)
+
+deb-test:        ## Installs the packages of `make deb` in a clean Debian, uses, removes and purges them there (as root); downloads 100 MB by name
+	@scripts/install-packages deb
+	@scripts/deb-test
 
 test: lint ebpf-check loom spec-bounded instructions unit dpdk-test ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test, DPDK ports
 
