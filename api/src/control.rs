@@ -5,7 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{agreement::HeldBrief, config::KeyChange, guid::Guid};
+use crate::{
+    agreement::HeldBrief,
+    config::KeyChange,
+    guid::Guid,
+    rule::{Match, Rule},
+};
 
 /// What a client asks the control process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +28,20 @@ pub enum ControlRequest {
     Reload,
     /// What control and the daemon hold.
     Agreed,
+    /// The steering rules in force. Needs root or control's own user, as the file may.
+    Rules {
+        /// How many of them were told before.
+        from: u32,
+    },
+    /// Has the steering rules in force changed, all or none, until the file is put in force again. Needs root or control's own user.
+    Steer {
+        /// Whose rules are taken away.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remove: Vec<Match>,
+        /// Rules that are added.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        add: Vec<Rule>,
+    },
 }
 
 /// What the control process answers.
@@ -50,7 +69,7 @@ pub enum ControlReply {
         /// Each interface.
         interfaces: Vec<InterfaceStatus>,
     },
-    /// To [`ControlRequest::Reload`]: the file is in force.
+    /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: the file is in force, or the rules are.
     Reloaded {
         /// The epoch that control and every lane hold.
         epoch: u64,
@@ -60,7 +79,7 @@ pub enum ControlReply {
         #[serde(default)]
         beware: Vec<String>,
     },
-    /// To [`ControlRequest::Reload`]: nothing was changed.
+    /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: nothing was changed.
     NotReloaded {
         /// Everything that stands in the way, each with file, line, column and key where it has them.
         problems: Vec<String>,
@@ -72,11 +91,33 @@ pub enum ControlReply {
         /// Whether the daemon holds it too and nothing is under way.
         is_shared: bool,
     },
+    /// To [`ControlRequest::Rules`].
+    Rules {
+        /// The configuration that they are from. Begin anew if it is not what was told with the first of them.
+        held: HeldBrief,
+        /// At most [`RULES_TOLD_MAX`] of them.
+        rules: Vec<RuleBrief>,
+        /// How many were told so far, if there are more.
+        next: Option<u32>,
+    },
     /// The request was refused; nothing changed.
     Refused {
         /// What happened and what to do.
         reason: String,
     },
+}
+
+/// Most steering rules of one answer: the longest have two IPv6 addresses.
+pub const RULES_TOLD_MAX: usize = 200;
+
+/// A steering rule in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleBrief {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// Whether the file has it too, so that it outlives a reload; `None`: the file cannot be read.
+    pub in_file: Option<bool>,
 }
 
 /// Who answers on the control socket.

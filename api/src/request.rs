@@ -119,6 +119,11 @@ pub enum Request {
     Status,
     /// Sends every later [`Event`] to this connection.
     Subscribe,
+    /// The last events that the daemon keeps, in order.
+    Events {
+        /// Number of the first one that is wanted: those before it are left out.
+        from: u64,
+    },
     /// Enables or disables a port as if its cable were pulled. Needs the daemon's own user or root.
     SetPort {
         /// Name of the port.
@@ -262,6 +267,13 @@ pub enum Reply {
     },
     /// To `Status`.
     Status(Box<NodeStatus>),
+    /// To `Events`.
+    Events {
+        /// As many as one answer holds. Older ones than the first may be forgotten.
+        events: Vec<Event>,
+        /// What to ask for next; `None`: there was no later one.
+        next: Option<u64>,
+    },
     /// To `Agreement`.
     Agreement {
         /// What is in force.

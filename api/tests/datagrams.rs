@@ -111,6 +111,7 @@ fn requests() -> impl Strategy<Value = Request> {
         }),
         Just(Request::Status),
         Just(Request::Subscribe),
+        any::<u64>().prop_map(|from| Request::Events { from }),
         (text, any::<bool>()).prop_map(|(port, enabled)| Request::SetPort { port, enabled }),
         (text, faults(), faults()).prop_map(|(port, rx, tx)| Request::SetFaults { port, rx, tx }),
     ]

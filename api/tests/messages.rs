@@ -10,12 +10,12 @@ use covalent_api::{
     config::{Effect, FaultRates, KeyChange},
     control::{
         Channels, ControlReply, ControlRequest, ControlVersion, InterfaceStatus, LinkBrief,
-        Neighbour, XdpProgram,
+        Neighbour, RULES_TOLD_MAX, RuleBrief, XdpProgram,
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
     request::{PipeKind, PortBrief, Reply, Request, Rights},
-    rule::Spread,
+    rule::{Action, Match, Rule, Spread, Transport},
 };
 use samples::{every_match, far_node, guid, held, pipe, refusal, status};
 use serde::{Serialize, de::DeserializeOwned};
@@ -52,6 +52,7 @@ fn requests_survive() {
         Request::DeleteRegion { name: "r".into() },
         Request::Status,
         Request::Subscribe,
+        Request::Events { from: 7 },
         Request::SetPort {
             port: "p0".into(),
             enabled: false,
@@ -225,6 +226,11 @@ fn control_messages_survive() {
         ControlRequest::Interfaces,
         ControlRequest::Reload,
         ControlRequest::Agreed,
+        ControlRequest::Rules { from: 3 },
+        ControlRequest::Steer {
+            remove: every_match(),
+            add: every_rule(),
+        },
     ]
     .iter()
     .for_each(survives);
@@ -305,9 +311,51 @@ fn control_messages_survive() {
             agreed: Some(held()),
             is_shared: true,
         },
+        ControlReply::Rules {
+            held: held(),
+            rules: every_rule()
+                .into_iter()
+                .zip([None, Some(true), Some(false)].into_iter().cycle())
+                .map(|(rule, in_file)| RuleBrief { rule, in_file })
+                .collect(),
+            next: Some(7),
+        },
     ]
     .iter()
     .for_each(survives);
+}
+
+fn every_rule() -> Vec<Rule> {
+    every_match()
+        .into_iter()
+        .map(|matches| Rule {
+            matches,
+            action: Action::Drop,
+        })
+        .collect()
+}
+
+#[test]
+fn as_many_of_the_longest_rules_as_one_answer_has_fit() {
+    let address = "1234:5678:9abc:def0:1234:5678:9abc:def0";
+    let longest = RuleBrief {
+        rule: Rule {
+            matches: Match::FiveTuple {
+                transport: Transport::Tcp,
+                src: address.parse().expect("an address"),
+                src_port: u16::MAX,
+                dst: address.parse().expect("an address"),
+                dst_port: u16::MAX,
+            },
+            action: Action::Dataplane,
+        },
+        in_file: Some(false),
+    };
+    survives(&ControlReply::Rules {
+        held: held(),
+        rules: vec![longest; RULES_TOLD_MAX],
+        next: Some(u32::MAX),
+    });
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::definitions::Program;
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
-        covalent status                         what it is doing\n  \
+        covalent status                         what it is doing; `links`, `pipes` and `events` show more of a part\n  \
         sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark\n  \
         sudo covalent reload --config my.toml   put the edited file in force"
 )]
@@ -47,6 +47,24 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
+    /// Shows the links of a running node, and what failed or was dropped on them.
+    #[command(after_help = "Examples:\n  \
+        covalent links\n  \
+        covalent links --format json | jq '.[] | select(.state != \"up\")'")]
+    Links(ListArgs),
+    /// Shows the pipes of the applications on a running node, and what was dropped at them.
+    #[command(
+        after_help = "A session is one attached application; `covalent events` says which.\n\n\
+        Examples:\n  \
+        covalent pipes\n  \
+        covalent pipes --format json | jq '.[] | select(.session == 3)'"
+    )]
+    Pipes(ListArgs),
+    /// Shows what happened last on a running node, and with --follow what happens.
+    Events(crate::events::EventsArgs),
+    /// Shows and changes the steering rules of a running node.
+    #[command(subcommand)]
+    Steer(crate::steer::SteerCommand),
     /// Writes what ports of a running node receive and send into a file for Wireshark.
     Capture(crate::capture::CaptureArgs),
     /// Deletes durable regions of a running node.
@@ -248,6 +266,14 @@ pub struct UpArgs {
 pub struct ReloadArgs {
     /// Which node.
     #[command(flatten)]
+    pub node: ControlNodeArgs,
+}
+
+/// Which running node's control process.
+#[derive(Debug, Args)]
+pub struct ControlNodeArgs {
+    /// Its configuration.
+    #[command(flatten)]
     pub config: ConfigArgs,
     /// Control's socket, instead of the one that the configuration names.
     #[arg(long, env = "COVALENT_CONTROL_SOCKET", value_name = "PATH")]
@@ -268,6 +294,17 @@ pub struct StatusArgs {
     #[arg(long)]
     pub nodes: bool,
     /// How it is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// `covalent links`, `covalent pipes`
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Which node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// How they are printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -434,7 +471,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 15);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 21);
     }
 
     #[test]

@@ -108,6 +108,28 @@ impl Client {
         }
     }
 
+    /// The last events that the daemon keeps, in order.
+    ///
+    /// # Errors
+    /// When the daemon is gone or does not answer.
+    pub fn events(&mut self) -> Result<Vec<Event>> {
+        let mut all: Vec<Event> = Vec::new();
+        let mut from = 0;
+        loop {
+            match self.ask(&Request::Events { from })? {
+                Reply::Events { events, next } => {
+                    all.extend(events);
+                    match next {
+                        // It keeps so many at most, and each answer is later than the one before.
+                        Some(next) if next > from => from = next,
+                        _ => return Ok(all),
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
     /// Turns this connection into a stream of events.
     ///
     /// # Errors

@@ -6,10 +6,12 @@ mod capture;
 mod client;
 mod completions;
 mod config_command;
+mod control_client;
 mod cores;
 mod definitions;
 mod demo;
 mod doctor;
+mod events;
 mod identity;
 mod interrupt;
 mod manual;
@@ -22,6 +24,7 @@ mod region;
 mod reload;
 mod sim;
 mod status;
+mod steer;
 
 use std::{
     io::{self, Write},
@@ -63,6 +66,10 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Down(args) => node::down(args),
         Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
+        Command::Links(args) => status::links(args),
+        Command::Pipes(args) => status::pipes(args),
+        Command::Events(args) => events::run(args, &interrupt),
+        Command::Steer(command) => steer::run(command),
         Command::Capture(args) => capture::run(args, &interrupt),
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),

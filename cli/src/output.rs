@@ -73,10 +73,27 @@ impl Theme {
         table
     }
 
+    /// Text in a colour, outside tables.
+    pub fn text(self, text: &str, colour: Option<Color>) -> String {
+        match colour.filter(|_| self.colour) {
+            Some(colour) => format!("{}{text}\x1b[0m", begins(colour)),
+            None => text.to_owned(),
+        }
+    }
+
     /// A cell in a colour.
     pub fn cell(self, text: impl ToString, colour: Color) -> Cell {
         let cell = Cell::new(text);
         if self.colour { cell.fg(colour) } else { cell }
+    }
+}
+
+/// What a terminal begins a colour with.
+fn begins(colour: Color) -> &'static str {
+    match colour {
+        Color::Green => "\x1b[32m",
+        Color::Yellow => "\x1b[33m",
+        _ => "\x1b[31m",
     }
 }
 

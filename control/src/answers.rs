@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use covalent_api::{
     API_VERSION,
-    control::{ControlReply, ControlRequest, ControlVersion},
+    control::{ControlReply, ControlRequest, ControlVersion, RULES_TOLD_MAX},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -16,7 +16,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
-    agreement::{Agreement, Reloaded},
+    agreement::{Agreement, Reloaded, RuleEdit},
     channel::{Channel, ChannelError, Incoming},
     interfaces::{Asker, Interfaces},
     neighbours::Neighbours,
@@ -84,7 +84,11 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
             return Err(ChannelError::Closed);
         };
         let reply = match received {
-            Ok(ControlRequest::Reload) => reload(&channel, knowledge).await,
+            Ok(
+                request @ (ControlRequest::Reload
+                | ControlRequest::Rules { .. }
+                | ControlRequest::Steer { .. }),
+            ) => privileged(&channel, knowledge, request).await,
             Ok(request) => {
                 if request == ControlRequest::Interfaces {
                     knowledge.look_again().await;
@@ -104,15 +108,19 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
     }
 }
 
-/// Has the file read again, if the client may ask for that.
-async fn reload(channel: &Channel, knowledge: &Knowledge) -> ControlReply {
+/// Answers what only some may ask: to have the file read again, to see and to change the rules in force.
+async fn privileged(
+    channel: &Channel,
+    knowledge: &Knowledge,
+    request: ControlRequest,
+) -> ControlReply {
     let refused = |reason: String| ControlReply::Refused { reason };
     let own = rustix::process::geteuid().as_raw();
     match channel.peer_uid() {
         Ok(uid) if uid == 0 || uid == own => {}
         Ok(uid) => {
             return refused(format!(
-                "user {uid} may not have the configuration reloaded: run as root or as control's user"
+                "user {uid} may neither have the configuration changed nor see its rules: run as root or as control's user"
             ));
         }
         Err(problem) => return refused(format!("nobody knows who asks: {problem}")),
@@ -120,7 +128,12 @@ async fn reload(channel: &Channel, knowledge: &Knowledge) -> ControlReply {
     let Some(agreement) = &knowledge.agreement else {
         return refused("this control was started without a file".to_owned());
     };
-    match agreement.reload().await {
+    let reloaded = match request {
+        ControlRequest::Rules { from } => return rules(agreement, from).await,
+        ControlRequest::Steer { remove, add } => agreement.steer(RuleEdit { remove, add }).await,
+        _ => agreement.reload().await,
+    };
+    match reloaded {
         Reloaded::Taken {
             epoch,
             changed,
@@ -131,6 +144,23 @@ async fn reload(channel: &Channel, knowledge: &Knowledge) -> ControlReply {
             beware,
         },
         Reloaded::Refused { problems } => ControlReply::NotReloaded { problems },
+    }
+}
+
+/// The steering rules in force, from number `from` on.
+async fn rules(agreement: &Agreement, from: u32) -> ControlReply {
+    let Some(told) = agreement.rules().await else {
+        return ControlReply::Refused {
+            reason: "no covalentd answers, and only one that runs has rules in force".to_owned(),
+        };
+    };
+    let all = told.rules.len();
+    let first = (from as usize).min(all);
+    let end = (first + RULES_TOLD_MAX).min(all);
+    ControlReply::Rules {
+        held: told.held,
+        rules: told.rules[first..end].to_vec(),
+        next: (end < all).then_some(end as u32),
     }
 }
 
@@ -177,8 +207,10 @@ impl Knowledge {
                 daemon_connected,
                 links: neighbours.links(),
             },
-            ControlRequest::Reload => ControlReply::Refused {
-                reason: "a reload takes a while, and is answered where it has ended".to_owned(),
+            ControlRequest::Reload
+            | ControlRequest::Rules { .. }
+            | ControlRequest::Steer { .. } => ControlReply::Refused {
+                reason: "this takes a while, and is answered where it has ended".to_owned(),
             },
             ControlRequest::Agreed => {
                 let agreed = self.agreement.as_ref().map(Agreement::agreed);

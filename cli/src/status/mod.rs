@@ -12,7 +12,7 @@ use covalent_api::config::Config;
 
 pub use self::render::{lane, mode, render};
 use crate::{
-    args::{Format, NodeArgs, StatusArgs},
+    args::{Format, ListArgs, NodeArgs, StatusArgs},
     client::Client,
     output::{self, Theme},
 };
@@ -48,6 +48,35 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
             let interfaces = interfaces::of_control(&socket.with_file_name(CONTROL_SOCKET));
             let text = render(&status, &interfaces, Theme::of_stdout());
             output::line(text.trim_end())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `covalent links`.
+///
+/// # Errors
+/// When no daemon answers.
+pub fn links(args: &ListArgs) -> Result<ExitCode> {
+    let status = Client::connect(&socket(&args.node)?)?.status()?;
+    match args.format {
+        Format::Json => output::json(&status.links)?,
+        Format::Table => output::line(&render::of_links(&status.links, Theme::of_stdout()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `covalent pipes`.
+///
+/// # Errors
+/// When no daemon answers.
+pub fn pipes(args: &ListArgs) -> Result<ExitCode> {
+    let status = Client::connect(&socket(&args.node)?)?.status()?;
+    match args.format {
+        Format::Json => output::json(&status.pipes)?,
+        Format::Table => {
+            let text = render::of_pipes(&status.pipes, status.omitted, Theme::of_stdout());
+            output::line(&text)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -15,6 +15,9 @@ use covalent_api::{
 use super::{durable, interfaces, nodes};
 use crate::output::{Theme, bytes, duration, grouped};
 
+/// Above everything that did not go through.
+const LOSSES: &str = "drops, refusals and failures (those that are not zero)";
+
 /// The whole status, with what the control process knows of the interfaces. Empty tables are left out.
 pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme) -> String {
     let mut text = String::new();
@@ -54,15 +57,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
         interfaces::table(theme, interfaces),
     );
     section(&mut text, "links", links(theme, &status.links));
-    for link in &status.links {
-        if let Some(LinkRefusal { reason, cure, .. }) = &link.refusal {
-            let _ = writeln!(
-                text,
-                "link {} is refused: {reason}\n  cure: {cure}",
-                link.port
-            );
-        }
-    }
+    refusals(&mut text, &status.links);
     section(&mut text, "frames of links", frames(theme, &status.links));
     if let Some(fabric) = &status.fabric {
         let _ = writeln!(text, "\nfabric: {}", nodes::summary(fabric));
@@ -88,19 +83,59 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
         "applications that ended, and what was taken back from them",
         ended(theme, status),
     );
-    section(
-        &mut text,
-        "drops, refusals and failures (those that are not zero)",
-        losses(theme, status),
-    );
-    if status.omitted > 0 {
+    section(&mut text, LOSSES, losses(theme, status));
+    left_out(&mut text, status.omitted);
+    text
+}
+
+/// The links alone.
+pub fn of_links(all: &[LinkStatus], theme: Theme) -> String {
+    if all.is_empty() {
+        return "no port of this node has a link".to_owned();
+    }
+    let mut text = String::new();
+    section(&mut text, "links", links(theme, all));
+    refusals(&mut text, all);
+    section(&mut text, "frames of links", frames(theme, all));
+    let mut losses = Losses::new(theme);
+    losses.of_links(all);
+    section(&mut text, LOSSES, losses.table);
+    text.trim().to_owned()
+}
+
+/// The pipes alone; so many of the node's nodes, pipes and regions are not told.
+pub fn of_pipes(all: &[PipeStatus], omitted: u64, theme: Theme) -> String {
+    let mut text = String::new();
+    if all.is_empty() {
+        text.push_str("no application has a pipe\n");
+    }
+    section(&mut text, "pipes", pipes(theme, all));
+    let mut losses = Losses::new(theme);
+    losses.of_pipes(all);
+    section(&mut text, LOSSES, losses.table);
+    left_out(&mut text, omitted);
+    text.trim().to_owned()
+}
+
+fn refusals(text: &mut String, links: &[LinkStatus]) {
+    for link in links {
+        if let Some(LinkRefusal { reason, cure, .. }) = &link.refusal {
+            let _ = writeln!(
+                text,
+                "link {} is refused: {reason}\n  cure: {cure}",
+                link.port
+            );
+        }
+    }
+}
+
+fn left_out(text: &mut String, omitted: u64) {
+    if omitted > 0 {
         let _ = writeln!(
             text,
-            "\n{} nodes, pipes and regions are not shown: the answer would not fit one datagram",
-            status.omitted
+            "\n{omitted} nodes, pipes and regions are not shown: the answer would not fit one datagram"
         );
     }
-    text
 }
 
 /// A port's effective mode in words, for example `native XDP, copy, need_wakeup, 2 MiB pages, 2 queues`.
@@ -368,64 +403,66 @@ fn verbs(theme: Theme, status: &NodeStatus) -> Table {
 
 /// Everything that did not go through, by place and cause.
 fn losses(theme: Theme, status: &NodeStatus) -> Table {
-    let mut table = theme.table(&["where", "what", "cause", "count"]);
-    let mut add = |place: String, what: &str, causes: &Causes| {
+    let mut losses = Losses::new(theme);
+    losses.of_ports(&status.ports);
+    losses.of_links(&status.links);
+    losses.of_pipes(&status.pipes);
+    losses.add("verbs", "refused here", &status.verbs.refused);
+    losses.add("shared memory", "application detached", &status.violations);
+    losses.add("socket", "turned away", &status.peers_refused);
+    losses.table
+}
+
+struct Losses {
+    table: Table,
+}
+
+impl Losses {
+    fn new(theme: Theme) -> Self {
+        Self {
+            table: theme.table(&["where", "what", "cause", "count"]),
+        }
+    }
+
+    fn add(&mut self, place: &str, what: &str, causes: &Causes) {
         for (cause, &count) in causes.iter().filter(|(_, count)| **count > 0) {
-            table.add_row([
-                Cell::new(&place),
+            self.table.add_row([
+                Cell::new(place),
                 Cell::new(what),
                 Cell::new(cause),
                 number(count),
             ]);
         }
-    };
-    for port in &status.ports {
-        add(format!("port {}", port.name), "dropped", &port.drops);
-        add(
-            format!("port {}", port.name),
-            "refused to the sender",
-            &port.refusals,
-        );
-        add(
-            format!("port {}", port.name),
-            "damaged on purpose",
-            &port.faults,
-        );
-        add(
-            format!("port {}", port.name),
-            "told by the device",
-            &port.device_events,
-        );
     }
-    for link in &status.links {
-        add(format!("link {}", link.port), "failed", &link.failures);
-        add(format!("link {}", link.port), "dropped", &link.drops);
+
+    fn of_ports(&mut self, ports: &[PortStatus]) {
+        for port in ports {
+            let place = format!("port {}", port.name);
+            self.add(&place, "dropped", &port.drops);
+            self.add(&place, "refused to the sender", &port.refusals);
+            self.add(&place, "damaged on purpose", &port.faults);
+            self.add(&place, "told by the device", &port.device_events);
+        }
     }
-    for pipe in &status.pipes {
-        add(
-            format!("session {} pipe {}", pipe.session, pipe.pipe),
-            "dropped",
-            &pipe.drops,
-        );
-        add(
-            format!("session {} pipe {}", pipe.session, pipe.pipe),
-            "refused to the sender",
-            &Causes::from([("full".to_owned(), pipe.tx_full_packets)]),
-        );
-        add(
-            format!("session {} pipe {}", pipe.session, pipe.pipe),
-            "passed without a stamp",
-            &Causes::from([("too_short".to_owned(), pipe.unstamped_packets)]),
-        );
+
+    fn of_links(&mut self, links: &[LinkStatus]) {
+        for link in links {
+            let place = format!("link {}", link.port);
+            self.add(&place, "failed", &link.failures);
+            self.add(&place, "dropped", &link.drops);
+        }
     }
-    add("verbs".into(), "refused here", &status.verbs.refused);
-    add(
-        "shared memory".into(),
-        "application detached",
-        &status.violations,
-    );
-    add("socket".into(), "turned away", &status.peers_refused);
-    table
+
+    fn of_pipes(&mut self, pipes: &[PipeStatus]) {
+        for pipe in pipes {
+            let place = format!("session {} pipe {}", pipe.session, pipe.pipe);
+            self.add(&place, "dropped", &pipe.drops);
+            let full = Causes::from([("full".to_owned(), pipe.tx_full_packets)]);
+            self.add(&place, "refused to the sender", &full);
+            let unstamped = Causes::from([("too_short".to_owned(), pipe.unstamped_packets)]);
+            self.add(&place, "passed without a stamp", &unstamped);
+        }
+    }
 }
 
 fn ended(theme: Theme, status: &NodeStatus) -> Table {

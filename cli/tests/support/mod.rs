@@ -3,6 +3,8 @@
 // Each test binary uses its part of this.
 #![allow(dead_code)]
 
+pub mod node;
+
 use std::{
     collections::BTreeSet,
     env,

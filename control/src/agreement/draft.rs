@@ -19,10 +19,17 @@ pub(super) struct Draft {
     pub(super) digest: u64,
 }
 
-/// A file that was read, for whoever speaks of its lines later.
-pub(super) struct Source {
-    file: String,
-    text: String,
+/// Where a draft comes from, for whoever speaks of it later.
+pub(super) enum Source {
+    /// A file that was read.
+    File {
+        /// Its path.
+        file: String,
+        /// What it said.
+        text: String,
+    },
+    /// What is in force, with other steering rules.
+    Rules,
 }
 
 impl Draft {
@@ -65,7 +72,7 @@ pub(super) fn read(path: &Path) -> Result<(Draft, Source), Vec<String>> {
     let config = Config::load(path).map_err(each)?;
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let draft = Draft::new(config).map_err(each)?;
-    let source = Source {
+    let source = Source::File {
         file: path.display().to_string(),
         text,
     };
@@ -73,15 +80,37 @@ pub(super) fn read(path: &Path) -> Result<(Draft, Source), Vec<String>> {
 }
 
 impl Source {
-    /// An objection, with the place of its key in this file.
+    /// An objection, with the place of its key in the file.
     pub(super) fn problem(&self, objection: &Objection) -> String {
         let Objection { key, message } = objection;
-        if key.is_empty() {
-            return format!("{}: {message}", self.file);
+        match self {
+            Self::File { file, .. } if key.is_empty() => format!("{file}: {message}"),
+            Self::File { file, text } => {
+                let at = place(text, key)
+                    .map_or_else(String::new, |(line, column)| format!(":{line}:{column}"));
+                format!("{file}{at}: `{key}`: {message}")
+            }
+            Self::Rules if key.is_empty() => message.clone(),
+            Self::Rules => format!("`{key}`: {message}"),
         }
-        let at = place(&self.text, key)
-            .map_or_else(String::new, |(line, column)| format!(":{line}:{column}"));
-        format!("{}{at}: `{key}`: {message}", self.file)
+    }
+
+    /// What is in force now, for the log.
+    pub(super) const fn in_force(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "the file is in force",
+            Self::Rules => {
+                "other steering rules are in force, until the file is put in force again"
+            }
+        }
+    }
+
+    /// What to do when somebody else came first.
+    pub(super) const fn again(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "reload again",
+            Self::Rules => "try again",
+        }
     }
 }
 
@@ -93,7 +122,7 @@ mod tests {
 
     #[test]
     fn an_objection_is_told_with_its_place() {
-        let source = Source {
+        let source = Source::File {
             file: "/x.toml".to_owned(),
             text: "[link]\nslots = 8\n".to_owned(),
         };

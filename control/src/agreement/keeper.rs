@@ -17,10 +17,11 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::{
-    Agreed, Between, Reloaded, Reopened, Reopening, Told, Wish,
+    Agreed, Between, Reloaded, Reopened, Reopening, Rules, Told, Wish, brief,
     draft::{self, Draft, Source},
     held,
     own::{Own, Ready},
+    rules,
     talk::{Talk, TalkError, verdict},
 };
 use crate::{daemon::backoff::Backoff, metrics::OwnMetrics, neighbours::Neighbours};
@@ -45,7 +46,7 @@ pub(super) struct Keeper {
     complaint: String,
 }
 
-/// A reload under way.
+/// What somebody wants in force.
 struct Wished {
     who: oneshot::Sender<Reloaded>,
     draft: Draft,
@@ -141,7 +142,15 @@ impl Keeper {
                 };
                 self.refuse(who, problems);
             }
+            Wish::Steer(_, who) => {
+                let socket = self.between.socket.display();
+                let problem = format!(
+                    "no covalentd answers at {socket}, and only one that runs has rules in force"
+                );
+                self.refuse(who, vec![problem]);
+            }
             // Whoever no longer waits is nobody to tell.
+            Wish::Rules(who) => drop(who.send(None)),
             Wish::Reopen(reopening) => drop(reopening.who.send(Reopened::NotNow)),
             Wish::Appeared(who) => drop(who.send(false)),
         }
@@ -188,10 +197,18 @@ impl Keeper {
     async fn fulfil(&mut self, talk: &mut Talk, wish: Wish) -> Result<(), TalkError> {
         match wish {
             Wish::Reload(who) => {
-                if let Some(wants) = self.begin(who).await {
-                    self.exchange(talk, Input::Wished { wants }).await?;
-                }
+                let read = draft::read(&self.between.file);
+                self.begin(talk, who, read).await?;
             }
+            Wish::Steer(edit, who) => {
+                let nobody =
+                    || vec!["nothing is agreed on with covalentd yet; try again".to_owned()];
+                let agreed = self.agreed.as_ref().ok_or_else(nobody);
+                let edited = agreed.and_then(|agreed| edit.of(&agreed.config));
+                let drafted = edited.map(|draft| (draft, Source::Rules));
+                self.begin(talk, who, drafted).await?;
+            }
+            Wish::Rules(who) => drop(who.send(self.rules())),
             Wish::Reopen(reopening) if self.offerer.agreed() == Some(reopening.under) => {
                 self.reopening = Some(reopening);
                 self.exchange(talk, Input::Reopen).await?;
@@ -220,9 +237,25 @@ impl Keeper {
         self.told.table.send_replace(agreed);
     }
 
-    /// Reads the file, and makes ready what control itself does of it. `None`: it was refused.
-    async fn begin(&mut self, who: oneshot::Sender<Reloaded>) -> Option<u64> {
-        let problems = match draft::read(&self.between.file) {
+    /// The rules in force, as whoever asks is told.
+    fn rules(&self) -> Option<Rules> {
+        let agreed = self.agreed.as_ref()?;
+        let file = draft::read(&self.between.file).ok();
+        let file = file.as_ref().map(|(draft, _)| &draft.config);
+        Some(Rules {
+            held: brief(&self.offerer.agreed()?),
+            rules: rules::briefs(&agreed.config, file),
+        })
+    }
+
+    /// Makes ready what control itself does of a draft, and offers it, unless it is refused.
+    async fn begin(
+        &mut self,
+        talk: &mut Talk,
+        who: oneshot::Sender<Reloaded>,
+        drafted: Result<(Draft, Source), Vec<String>>,
+    ) -> Result<(), TalkError> {
+        let problems = match drafted {
             Err(problems) => problems,
             Ok((draft, source)) => match self.own.prepare(&draft.config).await {
                 Ok(ready) => {
@@ -235,20 +268,20 @@ impl Keeper {
                         source,
                         ready: Some(ready),
                     });
-                    return Some(wants);
+                    return self.exchange(talk, Input::Wished { wants }).await;
                 }
                 Err(objection) => vec![source.problem(&objection)],
             },
         };
         self.refuse(who, problems);
-        None
+        Ok(())
     }
 
     fn refuse(&self, who: oneshot::Sender<Reloaded>, problems: Vec<String>) {
         self.told.ended.send_modify(|count| *count += 1);
         self.metrics.agreement("refused");
         for problem in &problems {
-            warn!("the file is not in force, and nothing has changed: {problem}");
+            warn!("what was wanted is not in force, and nothing has changed: {problem}");
         }
         // Whoever no longer waits is nobody to tell.
         let _ = who.send(Reloaded::Refused { problems });
@@ -414,7 +447,7 @@ impl Keeper {
             self.own.apply(ready).await;
         }
         let keys: Vec<_> = wish.changed.iter().map(|change| &change.key).collect();
-        info!(epoch = held.epoch, changed = ?keys, "the file is in force");
+        info!(epoch = held.epoch, changed = ?keys, "{}", wish.source.in_force());
         self.agreed = Some(wish.draft);
         self.owed = None;
         self.told.ended.send_modify(|count| *count += 1);
@@ -435,7 +468,7 @@ impl Keeper {
                 Refusal::Busy => "another configuration is being put in force",
                 Refusal::Unready | Refusal::Lane(_) => "it gave no reason",
             };
-            vec![format!("covalentd refused: {why}; reload again")]
+            vec![format!("covalentd refused: {why}; {}", wish.source.again())]
         } else {
             objections
                 .iter()
@@ -470,7 +503,8 @@ impl Keeper {
     /// Tells whoever waits for a reload that it came to nothing.
     fn refuse_wish(&mut self, why: &str) {
         if let Some(wish) = self.wish.take() {
-            self.refuse(wish.who, vec![format!("{why}: reload again")]);
+            let problem = format!("{why}: {}", wish.source.again());
+            self.refuse(wish.who, vec![problem]);
         }
     }
 }

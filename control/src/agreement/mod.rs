@@ -9,30 +9,32 @@
 //! | `draft` | the file as it is offered, and what is wrong with it |
 //! | `talk` | the connection: questions, texts, offers |
 //! | `keeper` | the task |
+//! | `rules` | steering rules that are changed by hand |
 //! | `own` | the keys that control itself puts in force |
 
 mod draft;
 mod keeper;
 mod own;
+mod rules;
 mod talk;
 
 use std::path::PathBuf;
 
-use covalent_api::{agreement::HeldBrief, config::KeyChange, hex64::Hex64};
+use covalent_api::{agreement::HeldBrief, config::KeyChange, control::RuleBrief, hex64::Hex64};
 use covalent_protocol::agreement::Held;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::keeper::Keeper;
-pub use self::own::Own;
+pub use self::{own::Own, rules::RuleEdit};
 use crate::{metrics::OwnMetrics, neighbours::Neighbours};
 
 /// Reloads that wait for their turn.
 const WISHES_MAX: usize = 8;
 
-/// How a reload ended.
+/// How a reload, or a change of the rules, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reloaded {
-    /// The file is in force.
+    /// What was wanted is in force.
     Taken {
         /// The epoch that control and every lane hold.
         epoch: u64,
@@ -69,9 +71,20 @@ pub enum Reopened {
 #[derive(Debug)]
 enum Wish {
     Reload(oneshot::Sender<Reloaded>),
+    Steer(RuleEdit, oneshot::Sender<Reloaded>),
+    Rules(oneshot::Sender<Option<Rules>>),
     Reopen(Reopening),
     /// Something appeared for which what could not be reinstated may have waited. Told whether the dataplane was there.
     Appeared(oneshot::Sender<bool>),
+}
+
+/// The steering rules in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Of which configuration.
+    pub held: HeldBrief,
+    /// All of them.
+    pub rules: Vec<RuleBrief>,
 }
 
 /// Ports to be opened again.
@@ -148,14 +161,30 @@ impl Agreement {
 
     /// Has the file read again and put in force, whole or not at all. Waits for the daemon's verdict.
     pub async fn reload(&self) -> Reloaded {
+        self.put_in_force(Wish::Reload).await
+    }
+
+    /// Has the steering rules in force changed, all or none. Waits for the daemon's verdict.
+    pub async fn steer(&self, edit: RuleEdit) -> Reloaded {
+        self.put_in_force(|who| Wish::Steer(edit, who)).await
+    }
+
+    async fn put_in_force(&self, wish: impl FnOnce(oneshot::Sender<Reloaded>) -> Wish) -> Reloaded {
         let ending = || Reloaded::Refused {
             problems: vec!["control is ending".to_owned()],
         };
-        let (wish, told) = oneshot::channel();
-        if self.wishes.send(Wish::Reload(wish)).await.is_err() {
+        let (who, told) = oneshot::channel();
+        if self.wishes.send(wish(who)).await.is_err() {
             return ending();
         }
         told.await.unwrap_or_else(|_| ending())
+    }
+
+    /// The steering rules in force; `None`: there is no daemon to have any.
+    pub async fn rules(&self) -> Option<Rules> {
+        let (who, told) = oneshot::channel();
+        self.wishes.send(Wish::Rules(who)).await.ok()?;
+        told.await.ok().flatten()
     }
 
     /// Has ports closed and opened again, all of them or none, if what is in force is still what it was when they were found to be not well. Waits for the

@@ -11,7 +11,7 @@ use covalent_api::{
 use super::Server;
 
 impl Server {
-    /// Counts an event, logs it and sends it to every subscriber. Returns what was sent.
+    /// Counts an event, logs it, keeps it and sends it to every subscriber. Returns what was sent.
     pub(super) fn raise(&mut self, kind: EventKind) -> Option<Vec<u8>> {
         self.events += 1;
         tracing::info!(event = ?kind, "event");
@@ -23,7 +23,8 @@ impl Server {
             realtime_ns: u64::try_from(realtime.as_nanos()).unwrap_or(u64::MAX),
             kind,
         };
-        let bytes = datagram::encode(&Reply::Event(event)).ok()?;
+        let bytes = datagram::encode(&Reply::Event(event.clone())).ok()?;
+        self.recent.keep(event, bytes.len());
         for client in self
             .clients
             .values_mut()

@@ -22,6 +22,7 @@ mod port_numbers;
 mod port_plan;
 pub mod port_table;
 mod preparation;
+mod recent;
 mod requests;
 mod rkey;
 mod small_pages;
@@ -60,6 +61,7 @@ use self::{
     client::{Client, Received, close_aside},
     memory::Errand,
     places::{HELLO_TIMEOUT, Places},
+    recent::Recent,
     rkey::RkeySequence,
     status::StatusRound,
 };
@@ -156,6 +158,7 @@ pub struct Server {
     /// No client can send descriptors.
     descriptors_refused: bool,
     events: u64,
+    recent: Recent,
     detached: Causes,
     violations: Causes,
     reclaimed: ReclaimedStatus,
@@ -198,6 +201,7 @@ impl Server {
             accept_at: None,
             descriptors_refused,
             events: 0,
+            recent: Recent::default(),
             detached: zero(&ENDS),
             violations: zero(&Violation::CAUSES),
             reclaimed: ReclaimedStatus {

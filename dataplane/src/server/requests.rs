@@ -175,6 +175,11 @@ impl Server {
                 }
                 Ok(())
             }
+            Request::Events { from } => {
+                let (events, next) = self.recent.since(from);
+                self.reply_to(client, &Reply::Events { events, next }, Vec::new());
+                Ok(())
+            }
             Request::SetPort { port, enabled } => {
                 self.order_port(client, &port, |port| Command::SetPort { port, enabled })
             }

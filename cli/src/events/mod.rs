@@ -1,0 +1,162 @@
+//! `covalent events`: what happened on a node, and what happens.
+
+mod tell;
+
+use std::{path::Path, process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::{Cell, Table};
+use covalent_api::event::{Event, EventKind};
+use jiff::Timestamp;
+
+use self::tell::tell;
+use crate::{
+    args::{Format, NodeArgs},
+    client::Client,
+    interrupt::Interrupt,
+    output::{self, Theme},
+    status,
+};
+
+/// How often a command that waits for events looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// `covalent events`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "covalentd keeps the last 512. Times are UTC. With --follow --format json each event is one line, and so is what is not shown: \
+    `{\"missed\": N}`.\n\n\
+    Examples:\n  \
+    covalent events\n  \
+    covalent events --follow\n  \
+    covalent events --format json | jq '.[] | select(.event == \"link_down\")'"
+)]
+pub struct EventsArgs {
+    /// Which node.
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Stays, and shows each event as it happens, until Ctrl-C or the daemon's end.
+    #[arg(long, short)]
+    follow: bool,
+    /// How they are printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// Runs `covalent events`.
+///
+/// # Errors
+/// When no daemon answers, or it dies while its events are followed.
+pub fn run(args: &EventsArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let socket = status::socket(&args.node)?;
+    let theme = Theme::of_stdout();
+    if args.follow {
+        follow(&socket, args.format, theme, interrupt)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let events = Client::connect(&socket)?.events()?;
+    match args.format {
+        Format::Json => output::json(&events)?,
+        Format::Table if events.is_empty() => output::line("nothing has happened yet")?,
+        Format::Table => output::line(&table(theme, &events).to_string())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) -> Result<()> {
+    // Before the last ones are asked for, so that none falls in between.
+    let mut stream = Client::connect(socket)?.subscribe()?;
+    let mut seen = None;
+    for event in Client::connect(socket)?.events()? {
+        show(&event, format, theme)?;
+        seen = Some(event.sequence);
+    }
+    loop {
+        interrupt.sleep(Duration::ZERO)?;
+        let Some(event) = stream.next(LOOK)? else {
+            continue;
+        };
+        if seen.is_some_and(|seen| event.sequence <= seen) {
+            continue;
+        }
+        let missed = seen.map_or(0, |seen| event.sequence - seen - 1);
+        if missed > 0 {
+            output::line(&match format {
+                Format::Json => serde_json::json!({ "missed": missed }).to_string(),
+                Format::Table => format!("{missed} events came too fast to be told"),
+            })?;
+        }
+        seen = Some(event.sequence);
+        show(&event, format, theme)?;
+        if event.kind == EventKind::Stopping {
+            return Ok(());
+        }
+    }
+}
+
+fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
+    let told = tell(&event.kind);
+    output::line(&match format {
+        Format::Json => serde_json::to_string(event)?,
+        Format::Table => format!(
+            "{}  {}  {}",
+            time(event),
+            theme.text(&format!("{:<18}", told.name), told.colour),
+            told.text
+        ),
+    })
+}
+
+fn table(theme: Theme, events: &[Event]) -> Table {
+    let mut table = theme.table(&["number", "time", "event", "what"]);
+    for event in events {
+        let told = tell(&event.kind);
+        let name = match told.colour {
+            Some(colour) => theme.cell(told.name, colour),
+            None => Cell::new(told.name),
+        };
+        table.add_row([
+            Cell::new(event.sequence),
+            Cell::new(time(event)),
+            name,
+            Cell::new(told.text),
+        ]);
+    }
+    table
+}
+
+/// When the daemon saw it, to the millisecond.
+fn time(event: &Event) -> String {
+    Timestamp::from_nanosecond(event.realtime_ns.into()).map_or_else(
+        |_| event.realtime_ns.to_string(),
+        |time| format!("{time:.3}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_its_number_time_and_words() {
+        let event = Event {
+            sequence: 41,
+            realtime_ns: 1_795_430_826_123_456_789,
+            kind: EventKind::Carrier {
+                port: "p0".into(),
+                up: false,
+            },
+        };
+        let text = table(Theme::PLAIN, &[event]).to_string();
+        for wanted in [
+            "41",
+            "2026-11-23T",
+            ".123Z",
+            "carrier",
+            "port p0 lost its carrier",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is missing in\n{text}");
+        }
+    }
+}

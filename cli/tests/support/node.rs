@@ -1,0 +1,109 @@
+//! A node of a test: two processes, whose ports are cables in memory.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{covalent, wait_until};
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node, up until it is dropped.
+pub struct Node {
+    place: PathBuf,
+}
+
+impl Node {
+    /// Starts the node `name`, all of whose places are below `directory`, with port `p0` at the cable `cable`; `more` is added to its configuration.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn up(directory: &Path, name: &str, cable: &Path, more: &str) -> Self {
+        let place = directory.join(name);
+        fs::create_dir(&place).expect("made");
+        let node = Self { place };
+        let (place, cable) = (node.place.display(), cable.display());
+        let text = format!(
+            "[node]\nname = \"{name}\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+             [dataplane]\nhuge_pages = \"never\"\nidle = \"interrupt\"\n\
+             [control]\nmetrics_listen = \"127.0.0.1:0\"\n\
+             [[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{cable}\"\n{more}"
+        );
+        fs::write(node.file(), text).expect("written");
+        let (status, told) = node.run(&["up"]);
+        assert!(status, "{told}");
+        node
+    }
+
+    /// Two nodes, `a` and `b`, whose link is up.
+    ///
+    /// # Panics
+    /// If they do not come up.
+    pub fn pair(directory: &Path) -> [Self; 2] {
+        let cable = directory.join("cable.sock");
+        let nodes = ["a", "b"].map(|name| Self::up(directory, name, &cable, ""));
+        wait_until("the link is up", PATIENCE, || {
+            let links = nodes[0].json(&["links"]);
+            links[0]["state"] == "up"
+        });
+        nodes
+    }
+
+    /// Its configuration file.
+    pub fn file(&self) -> PathBuf {
+        self.place.join("covalent.toml")
+    }
+
+    /// The daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.place.join("run/covalentd.sock")
+    }
+
+    /// `covalent`, told by its environment which node it is about.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = covalent(&self.place);
+        command.args(arguments).env("COVALENT_CONFIG", self.file());
+        command
+    }
+
+    /// Whether the command went well, and all that it said.
+    ///
+    /// # Panics
+    /// If there is no such program.
+    pub fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let output: Output = self.command(arguments).output().expect("it starts");
+        let told = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        (output.status.success(), told)
+    }
+
+    /// What the command says as JSON.
+    ///
+    /// # Panics
+    /// If it fails, or says something else.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--format", "json"]);
+        let (status, told) = self.run(&arguments);
+        assert!(status, "{arguments:?}: {told}");
+        serde_json::from_str(&told).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {told}"))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let (status, told) = self.run(&["down"]);
+        if !status {
+            eprintln!("{told}");
+        }
+    }
+}
