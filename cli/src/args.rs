@@ -21,9 +21,11 @@ use crate::definitions::Program;
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
-        covalent status                         what it is doing; `links`, `pipes` and `events` show more of a part\n  \
-        sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark\n  \
-        sudo covalent reload --config my.toml   put the edited file in force"
+        covalent status                         what it is doing; `links`, `pipes` and `events` show a part alone\n  \
+        covalent monitor                        the same with rates, on the whole terminal\n  \
+        sudo covalent reload --config my.toml   put the edited file in force\n  \
+        covalent verb fetch-add node-b bank 0 1 any verb by hand\n  \
+        sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark"
 )]
 pub struct Cli {
     /// What to do.
@@ -47,6 +49,8 @@ pub enum Command {
     Reload(ReloadArgs),
     /// Shows lanes, ports, links, pipes, regions and drops of a running node.
     Status(StatusArgs),
+    /// Shows lanes, ports, links, pipes and drops of a running node on the whole terminal, with rates.
+    Monitor(crate::monitor::MonitorArgs),
     /// Shows the links of a running node, and what failed or was dropped on them.
     #[command(after_help = "Examples:\n  \
         covalent links\n  \
@@ -65,6 +69,9 @@ pub enum Command {
     /// Shows and changes the steering rules of a running node.
     #[command(subcommand)]
     Steer(crate::steer::SteerCommand),
+    /// Posts any verb by hand, on a region of any node that is reached.
+    #[command(subcommand)]
+    Verb(crate::verb::VerbCommand),
     /// Writes what ports of a running node receive and send into a file for Wireshark.
     Capture(crate::capture::CaptureArgs),
     /// Deletes durable regions of a running node.
@@ -471,7 +478,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 21);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 36);
     }
 
     #[test]

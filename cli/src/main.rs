@@ -15,6 +15,7 @@ mod events;
 mod identity;
 mod interrupt;
 mod manual;
+mod monitor;
 mod netlink;
 mod node;
 mod output;
@@ -25,6 +26,7 @@ mod reload;
 mod sim;
 mod status;
 mod steer;
+mod verb;
 
 use std::{
     io::{self, Write},
@@ -66,10 +68,12 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Down(args) => node::down(args),
         Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
+        Command::Monitor(args) => monitor::run(args, &interrupt),
         Command::Links(args) => status::links(args),
         Command::Pipes(args) => status::pipes(args),
         Command::Events(args) => events::run(args, &interrupt),
         Command::Steer(command) => steer::run(command),
+        Command::Verb(command) => verb::run(command, &interrupt),
         Command::Capture(args) => capture::run(args, &interrupt),
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),

@@ -73,6 +73,11 @@ impl Theme {
         table
     }
 
+    /// Whether colours are wanted.
+    pub const fn is_coloured(self) -> bool {
+        self.colour
+    }
+
     /// Text in a colour, outside tables.
     pub fn text(self, text: &str, colour: Option<Color>) -> String {
         match colour.filter(|_| self.colour) {

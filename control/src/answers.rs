@@ -120,7 +120,7 @@ async fn privileged(
         Ok(uid) if uid == 0 || uid == own => {}
         Ok(uid) => {
             return refused(format!(
-                "user {uid} may neither have the configuration changed nor see its rules: run as root or as control's user"
+                "user {uid} may not have the configuration reloaded or changed, nor see its rules: run as root or as control's user"
             ));
         }
         Err(problem) => return refused(format!("nobody knows who asks: {problem}")),

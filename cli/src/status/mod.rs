@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use covalent_api::config::Config;
 
-pub use self::render::{lane, mode, render};
+pub use self::render::{kind as pipe_kind, lane, mode, render};
 use crate::{
     args::{Format, ListArgs, NodeArgs, StatusArgs},
     client::Client,
@@ -21,6 +21,12 @@ use crate::{
 #[cfg(test)]
 pub fn sample_port() -> covalent_api::status::PortStatus {
     render::tests::sample().ports.remove(0)
+}
+
+/// A node, for tests.
+#[cfg(test)]
+pub fn sample_node() -> covalent_api::status::NodeStatus {
+    render::tests::sample()
 }
 
 /// Where the daemon listens whose configuration is not at hand.

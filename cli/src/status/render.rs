@@ -358,7 +358,8 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
     table
 }
 
-const fn kind(kind: PipeKind) -> &'static str {
+/// A kind of pipe, for people.
+pub const fn kind(kind: PipeKind) -> &'static str {
     match kind {
         PipeKind::Rx => "RX",
         PipeKind::Tx => "TX",

@@ -1,0 +1,159 @@
+//! `covalent monitor`: a running node on a terminal, with rates.
+
+mod keys;
+mod rates;
+mod screen;
+mod view;
+
+use std::{
+    io::{self, IsTerminal},
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use covalent_api::status::NodeStatus;
+use ratatui::crossterm::event::{self, Event};
+
+use self::{
+    keys::{Next, Shown},
+    rates::Rates,
+    screen::Screen,
+    view::View,
+};
+use crate::{
+    args::NodeArgs,
+    client::Client,
+    interrupt::{Interrupt, Interrupted},
+    output::Theme,
+    status,
+};
+
+/// Longest time between two looks at keys and signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// `covalent monitor`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Rates are what happened between two looks, by the daemon's own clock; to the right of each the last minute of looks. A look costs the lanes what a \
+    `covalent status` does.\n\n\
+    Keys: 1 lanes, 2 ports, 3 links, 4 pipes, 5 drops, each alone; 0 all; arrows or j and k scroll; space holds the picture; q or Ctrl-C leaves.\n\n\
+    Examples:\n  \
+    covalent monitor\n  \
+    covalent monitor --interval 0.2 --socket /run/covalent/covalentd.sock"
+)]
+pub struct MonitorArgs {
+    /// Which node.
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    interval: f64,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.1..=60.0).contains(seconds))
+        .ok_or_else(|| "expected seconds, 0.1 to 60".into())
+}
+
+/// Runs `covalent monitor`.
+///
+/// # Errors
+/// When there is no terminal, or no daemon answers at first.
+pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        bail!("this needs a terminal\n  cure: `covalent status --format json` is for programs");
+    }
+    let socket = status::socket(&args.node)?;
+    let mut source = Source::open(&socket)?;
+    let mut rates = Rates::default();
+    rates.take(source.look()?);
+    let theme = Theme::of_stdout();
+    let interval = Duration::from_secs_f64(args.interval);
+
+    let mut screen = Screen::take().context("cannot take over the terminal")?;
+    let mut shown = Shown::default();
+    let mut next_look = Instant::now() + interval;
+    loop {
+        interrupt.sleep(Duration::ZERO)?;
+        let gone = source.gone.as_deref();
+        let view = View {
+            rates: &rates,
+            shown: &shown,
+            theme,
+            gone,
+        };
+        let mut rows = 0;
+        screen.draw(|frame| rows = view.draw(frame))?;
+        shown.keep_within(rows);
+
+        let wait = next_look.saturating_duration_since(Instant::now());
+        if event::poll(wait.min(LOOK)).context("cannot read keys")?
+            && let Event::Key(key) = event::read().context("cannot read keys")?
+        {
+            match shown.on(key) {
+                Next::Stay => {}
+                Next::Leave => return Ok(ExitCode::SUCCESS),
+                Next::Interrupted => {
+                    return Err(Interrupted(nix::sys::signal::Signal::SIGINT).into());
+                }
+            }
+        }
+        if Instant::now() >= next_look {
+            next_look = Instant::now() + interval;
+            if !shown.held
+                && let Some(status) = source.try_look(&socket)
+            {
+                rates.take(status);
+            }
+        }
+    }
+}
+
+/// Where the figures come from: a daemon that may go and come back.
+struct Source {
+    client: Option<Client>,
+    /// Why nothing new comes, if so.
+    gone: Option<String>,
+}
+
+impl Source {
+    fn open(socket: &Path) -> Result<Self> {
+        Ok(Self {
+            client: Some(Client::connect(socket)?),
+            gone: None,
+        })
+    }
+
+    fn look(&mut self) -> Result<NodeStatus> {
+        match &mut self.client {
+            Some(client) => client.status(),
+            None => bail!("no connection"),
+        }
+    }
+
+    /// The status, or `None` while the daemon is gone; then it is looked for again.
+    fn try_look(&mut self, socket: &Path) -> Option<NodeStatus> {
+        if self.client.is_none() {
+            self.client = Client::connect(socket).ok();
+        }
+        match self.look() {
+            Ok(status) => {
+                self.gone = None;
+                Some(status)
+            }
+            Err(error) => {
+                if self.client.take().is_some() || self.gone.is_none() {
+                    // One line: the rest is a cure for who starts something.
+                    let told = format!("{error:#}");
+                    self.gone = told.lines().next().map(ToOwned::to_owned);
+                }
+                None
+            }
+        }
+    }
+}

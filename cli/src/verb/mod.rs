@@ -1,0 +1,155 @@
+//! `covalent verb`: any verb, by hand.
+
+mod args;
+mod number;
+mod show;
+
+use std::{
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use covalent_verbs::{Device, Error, Guid, Mode, Refusal, RemoteRegion, Target, Verb, Verbs};
+
+pub use self::args::VerbCommand;
+use self::{args::Place, show::Done};
+use crate::{args::Format, interrupt::Interrupt, output, status};
+
+/// What it calls itself to the daemon.
+const PROGRAM: &str = "covalent verb";
+
+/// The exit status when a word did not hold what was expected.
+const MISMATCH: u8 = 3;
+
+/// Runs `covalent verb …`.
+///
+/// # Errors
+/// When the verb was not executed, or nobody knows whether it was.
+pub fn run(command: &VerbCommand, interrupt: &Interrupt) -> Result<ExitCode> {
+    leave_when_interrupted(interrupt.clone())?;
+    let post = command.post()?;
+    let place = post.place;
+    let deadline = Instant::now() + Duration::from_secs_f64(place.options.timeout);
+    let socket = status::socket(&place.options.node)?;
+    let device = Device::attach_deadline(&socket, PROGRAM, place.options.lane, deadline)?;
+    let mut verbs = device.verbs()?;
+    let region = open(&mut verbs, place, deadline)?;
+    let done = match post.request {
+        None => Done::looked_up(place, &region, device.node().guid),
+        Some(request) => {
+            let began = Instant::now();
+            let mode = if place.options.one_phase {
+                Mode::OnePhase
+            } else {
+                Mode::TwoPhase
+            };
+            let verb = request.verb();
+            let outcome = verbs
+                .execute_deadline(&region, verb, mode, deadline)
+                .map_err(|error| explained(error, place, &region, verb))?;
+            let took = began.elapsed();
+            Done::executed(place, request, outcome, verbs.last_stamp(), took)?
+        }
+    };
+    match place.options.format {
+        Format::Json => output::json(&done)?,
+        Format::Table => output::line(&done.to_string())?,
+    }
+    Ok(match done.is_mismatch() {
+        true => ExitCode::from(MISMATCH),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The library waits without looking at signals; the daemon takes back what a program that is gone held.
+fn leave_when_interrupted(interrupt: Interrupt) -> Result<()> {
+    thread::Builder::new()
+        .name("leave".into())
+        .spawn(move || {
+            loop {
+                if let Err(interrupted) = interrupt.sleep(Duration::from_secs(3600)) {
+                    std::process::exit(interrupted.exit_code().into());
+                }
+            }
+        })
+        .context("no thread to wait for signals")?;
+    Ok(())
+}
+
+/// Looks the region up, and again while its node is not known yet.
+fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<RemoteRegion> {
+    let Place { node, region, .. } = place;
+    verbs
+        .open_region_deadline(target(node), region, deadline)
+        .map_err(|error| match error {
+            Error::VerbRefused(Refusal::UnknownRegion) => anyhow!(
+                "node {node} has no region `{region}`\n  cure: `covalent status` there lists its regions; a durable one is served once its owner has registered it"
+            ),
+            Error::UnknownNode { known, .. } => anyhow!(
+                "no node named `{node}` is known here; known: {known}\n  cure: `covalent links` and `covalent status --nodes` show who is reached; `local` is this node"
+            ),
+            Error::Deadline { .. } | Error::InDoubt { .. } => anyhow!(
+                "node {node} did not say within {} s whether it has a region `{region}`\n  cure: `covalent links` shows whether a link is up; --timeout waits longer",
+                place.options.timeout
+            ),
+            other => other.into(),
+        })
+}
+
+/// Which node is meant: `local`, an address of sixteen digits, else a name.
+fn target(node: &str) -> Target<'_> {
+    const ADDRESS_DIGITS: usize = 16;
+    let address = || -> Option<Guid> { node.parse().ok() };
+    match node {
+        "local" => Target::Local,
+        _ if node.len() == ADDRESS_DIGITS => address().map_or(Target::Name(node), Target::Guid),
+        _ => Target::Name(node),
+    }
+}
+
+/// What became of the verb, with what can be told of its region.
+fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>) -> anyhow::Error {
+    let Place {
+        node,
+        region: name,
+        options,
+    } = place;
+    match error {
+        Error::VerbRefused(Refusal::OutOfBounds) => anyhow!(
+            "the verb was not executed: it reaches beyond the end of region `{name}` of node {node}, which has {} bytes",
+            region.size_bytes()
+        ),
+        Error::VerbRefused(Refusal::NoRight) => anyhow!(
+            "the verb was not executed: region `{name}` of node {node} grants {} and not what {} needs",
+            show::rights(region.rights()),
+            show::name(&verb)
+        ),
+        Error::InDoubt { .. } => anyhow!(
+            "in doubt: node {node} did not answer within {} s. The verb was executed, or will be, or will never be: nobody is told any more when this command has ended. Read the word to see",
+            options.timeout
+        ),
+        Error::Deadline { .. } => anyhow!(
+            "the verb was not executed: it could not be posted within {} s",
+            options.timeout
+        ),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_meant_by_its_name_unless_it_is_an_address() {
+        assert_eq!(target("local"), Target::Local);
+        assert_eq!(target("b"), Target::Name("b"));
+        assert_eq!(
+            target("0000000000000abc"),
+            Target::Guid(Guid::new(0xabc).expect("not zero"))
+        );
+        assert_eq!(target("machine-number-1"), Target::Name("machine-number-1"));
+    }
+}

@@ -1,0 +1,282 @@
+//! `covalent monitor` on a terminal that tmux plays.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use support::{
+    node::{Node, PATIENCE},
+    wait_until,
+};
+
+/// What the terminal is told before something green: the second of its 256 colours.
+const GREEN: &str = "\u{1b}[38;5;2m";
+
+/// A terminal of its own server, which ends with it.
+struct Terminal {
+    server: String,
+    _place: tempfile::TempDir,
+}
+
+impl Terminal {
+    /// A shell on it; `None` where there is no tmux.
+    fn open() -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            eprintln!("skipped: there is no tmux");
+            return None;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let server = place.path().join("tmux").display().to_string();
+        let terminal = Self {
+            server,
+            _place: place,
+        };
+        let output = terminal.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "170",
+            "-y",
+            "50",
+            "env PS1='ready> ' sh",
+        ]);
+        assert!(output.is_some());
+        terminal.wait_for("ready>");
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Option<String> {
+        let output = Command::new("tmux")
+            .args(["-S", &self.server])
+            .args(arguments)
+            .env("LC_ALL", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .env_remove("TMUX")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(told)
+    }
+
+    /// What is on it.
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"]).unwrap()
+    }
+
+    /// With its colours.
+    fn colours(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"]).unwrap()
+    }
+
+    fn send(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat()).unwrap();
+    }
+
+    /// Types a line.
+    fn run(&self, line: &str) {
+        self.send(&["-l", line]);
+        self.send(&["Enter"]);
+    }
+
+    fn wait_for(&self, wanted: &str) {
+        let mut screen = String::new();
+        wait_until(wanted, PATIENCE, || {
+            screen = self.screen();
+            screen.contains(wanted)
+        });
+    }
+
+    /// Waits until the shell is back and the terminal is as it was: lines are echoed, the cursor is seen, and the other picture is gone.
+    fn wait_until_restored(&self, mark: &str) {
+        self.run(&format!("stty -a; echo {mark}-$((6 * 7))"));
+        self.wait_for(&format!("{mark}-42"));
+        let screen = self.screen();
+        assert!(
+            screen.contains(" icanon") && screen.contains(" echo "),
+            "{screen}"
+        );
+        let flags = self
+            .tmux(&["display-message", "-p", "#{cursor_flag} #{alternate_on}"])
+            .unwrap();
+        assert_eq!(flags.trim(), "1 0", "{screen}");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn monitor(node: &Node) -> String {
+    format!(
+        "{} monitor --interval 0.1 --socket {}",
+        env!("CARGO_BIN_EXE_covalent"),
+        node.socket().display()
+    )
+}
+
+#[test]
+fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
+    let Some(terminal) = Terminal::open() else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let [a, b] = Node::pair(place.path());
+    terminal.run(&monitor(&a));
+    for wanted in [
+        "node a (",
+        " lanes ",
+        " ports ",
+        " links ",
+        " pipes ",
+        " drops",
+        " q  leave",
+    ] {
+        terminal.wait_for(wanted);
+    }
+    // A link that is up says something now and then, so its port has a rate and its lane has one.
+    terminal.wait_for("█");
+    let coloured = terminal.colours();
+    assert!(
+        coloured.contains(GREEN),
+        "the link is up, and green: {coloured}"
+    );
+
+    terminal.send(&["3"]);
+    wait_until("the links alone", PATIENCE, || {
+        let screen = terminal.screen();
+        screen.contains(" links ") && !screen.contains(" lanes ")
+    });
+    terminal.send(&["0"]);
+    terminal.wait_for(" lanes ");
+    drop(b);
+    wait_until("the link is not up any more", PATIENCE, || {
+        let screen = terminal.screen();
+        let link = screen
+            .lines()
+            .skip_while(|line| !line.contains(" links "))
+            .nth(2);
+        link.is_some_and(|line| line.contains("p0") && !line.contains(" up "))
+    });
+    drop(a);
+    terminal.wait_for("what is shown was last; waiting for it");
+    terminal.send(&["q"]);
+    terminal.wait_until_restored("left");
+}
+
+#[test]
+fn the_terminal_is_given_back_however_it_ends() {
+    let Some(terminal) = Terminal::open() else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
+    let line = monitor(&node);
+
+    terminal.run(&format!("{line}; echo status-$?"));
+    terminal.wait_for("node a (");
+    terminal.send(&["C-c"]);
+    terminal.wait_for("status-130");
+    terminal.wait_until_restored("interrupted");
+
+    let pid = place.path().join("pid");
+    terminal.run(&format!(
+        "clear; sh -c 'echo $$ >{}; exec {line}'; echo status-$?",
+        pid.display()
+    ));
+    terminal.wait_for("node a (");
+    let number = std::fs::read_to_string(&pid).unwrap();
+    let number = nix::unistd::Pid::from_raw(number.trim().parse().unwrap());
+    nix::sys::signal::kill(number, nix::sys::signal::Signal::SIGTERM).unwrap();
+    terminal.wait_for("status-143");
+    terminal.wait_until_restored("terminated");
+
+    // Without colours, if they are not wanted.
+    terminal.run(&format!("clear; NO_COLOR=1 {line}"));
+    terminal.wait_for("node a (");
+    terminal.wait_for("█");
+    let coloured = terminal.colours();
+    assert!(!coloured.contains("\u{1b}[38;5;"), "{coloured}");
+    terminal.send(&["q"]);
+    terminal.wait_until_restored("plain");
+}
+
+/// The unit tests of the command have one that takes the terminal and panics; it runs here.
+#[test]
+fn the_terminal_is_given_back_by_a_panic() {
+    let Some(terminal) = Terminal::open() else {
+        return;
+    };
+    let Some(tests) = unit_tests() else {
+        eprintln!("skipped: the unit tests of covalent are not built");
+        return;
+    };
+    terminal.run(&format!(
+        "{} --exact --ignored --nocapture monitor::screen::tests::panics_on_a_terminal 2>&1; echo status-$?",
+        tests.display()
+    ));
+    terminal.wait_for("status-101");
+    let screen = terminal.screen();
+    assert!(
+        screen.contains("on purpose"),
+        "the panic can be read: {screen}"
+    );
+    terminal.wait_until_restored("panicked");
+}
+
+/// The newest program of the unit tests beside the command's, if it was built.
+fn unit_tests() -> Option<std::path::PathBuf> {
+    let deps = Path::new(env!("CARGO_BIN_EXE_covalent")).with_file_name("deps");
+    let mut found: Vec<_> = support::entries(&deps)
+        .into_iter()
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.strip_prefix("covalent-").is_some_and(|hash| {
+                hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
+        })
+        .filter(|path| has_test(path))
+        .collect();
+    found.sort_by_key(|path| path.metadata().and_then(|it| it.modified()).ok());
+    found.pop()
+}
+
+/// Whether a program is the unit tests: the command itself lies there under such a name too.
+fn has_test(program: &Path) -> bool {
+    let Ok(child) = Command::new(program)
+        .args(["--list", "--ignored"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+    else {
+        return false;
+    };
+    let output = child.wait_with_output();
+    output.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).contains("panics_on_a_terminal")
+    })
+}
+
+/// A command that is not on a terminal says what to use instead.
+#[test]
+fn without_a_terminal_it_says_what_is_for_programs() {
+    let place = tempfile::tempdir().unwrap();
+    let output = support::covalent(place.path())
+        .args(["monitor", "--socket", "/nowhere"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("status --format json"),
+        "{told}"
+    );
+}
