@@ -113,6 +113,13 @@ fn what_is_not_on_the_list_is_refused() {
 }
 
 #[test]
+fn calls_whose_arguments_no_filter_sees_are_unknown() {
+    for (what, number) in [("clone3", libc::SYS_clone3), ("openat2", libc::SYS_openat2)] {
+        assert_exits(fate_inside(|| call(number, [0; 3])), libc::ENOSYS, what);
+    }
+}
+
+#[test]
 fn what_every_program_does_still_works() {
     let status = fate_inside(|| {
         let thread = thread::Builder::new().spawn(|| vec![0_u8; 1 << 20].len());

@@ -120,7 +120,9 @@ fn the_units_let_their_processes_close_a_sandbox() {
     for unit in UNITS {
         let text = shipped(unit);
         // The call is in none of systemd's sets that are allowed; without it neither process starts.
-        let mut filters = text.lines().filter_map(|it| it.strip_prefix("SystemCallFilter="));
+        let mut filters = text
+            .lines()
+            .filter_map(|it| it.strip_prefix("SystemCallFilter="));
         assert!(
             filters.any(|calls| calls.split(' ').any(|call| call == "seccomp")),
             "{unit}"
