@@ -164,6 +164,9 @@ pub struct LaneStatus {
     /// the system ran somebody else on the lane's core counts.
     #[serde(default)]
     pub longest_round_ns: u64,
+    /// Time in rounds that found work, in nanoseconds; what there says of others' time holds here too. 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// Its journal, if it keeps one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalStatus>,
@@ -240,6 +243,12 @@ pub struct PortStatus {
     /// What the device told by itself, by event; empty for a port whose device tells nothing.
     #[serde(default, skip_serializing_if = "Causes::is_empty")]
     pub device_events: Causes,
+    /// What the kernel counts for the port's AF_XDP sockets, by its own names (`XDP_STATISTICS`), all queues together; empty for a port of another kind.
+    #[serde(default, skip_serializing_if = "Causes::is_empty")]
+    pub xdp_counts: Causes,
+    /// Frames that it would take to send now. 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub tx_room_frames: u64,
 }
 
 /// Most counts of one device that are told: some keep thousands, and a status is one datagram.
@@ -317,6 +326,48 @@ pub struct LinkStatus {
     pub executed: u64,
     /// Nanoseconds from the last failure to the first transaction completed on any link to the same neighbour.
     pub last_failover_ns: Option<u64>,
+    /// Records that may be under way unreflected, as the neighbour issued. From here on 0 from a daemon that does not tell.
+    #[serde(default)]
+    pub credit_records: u32,
+    /// Of those, how many are under way.
+    #[serde(default)]
+    pub unreflected_records: u32,
+    /// Paces since anything was heard, while the link is up.
+    #[serde(default)]
+    pub silent_paces: u32,
+    /// How long words and their reflections took.
+    #[serde(default)]
+    pub round_trips: RoundTrips,
+}
+
+/// Upper bounds of the counts in [`RoundTrips`], in nanoseconds.
+pub const ROUND_TRIP_BOUNDS_NS: [u64; 15] = [
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+];
+
+/// Round trips of a link: from a ball that asks to its reflection, with the rounds of the lanes at both ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundTrips {
+    /// How many were measured.
+    pub count: u64,
+    /// What they took together, in nanoseconds.
+    pub sum_ns: u64,
+    /// How many of them took no longer than each of [`ROUND_TRIP_BOUNDS_NS`]; so each count holds the one before it.
+    pub within: Vec<u64>,
 }
 
 /// What a node knows of those beyond its neighbours, as its lane 0 does.
@@ -422,6 +473,9 @@ pub struct PipeStatus {
     /// Packets of the application that found its TX pipe full. It was told, or waited.
     #[serde(default)]
     pub tx_full_packets: u64,
+    /// Bytes of the ring in use: what the application was shown and has not given back; in a TX pipe what it wants sent and was not taken.
+    #[serde(default)]
+    pub used_bytes: u64,
     /// Packets dropped, by cause.
     pub drops: Causes,
 }

@@ -163,6 +163,25 @@ impl NicPipe {
         self.producer.free_bytes()
     }
 
+    /// Bytes of the ring in use: what was placed for the application and it has not given back; in a TX pipe what it wants sent and has not got
+    /// back. One read of a word, which is believed of the pipe's fill alone: a liar lies about itself.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let control = &self.shared.control;
+        let used = match self.direction {
+            Direction::Rx | Direction::RxBytes => {
+                let head = control.head().load(Ordering::Relaxed);
+                self.producer.tail.wrapping_sub(head)
+            }
+            Direction::RxTx => self.producer.tail - self.producer.freed,
+            Direction::Tx => {
+                let tail = control.tail().load(Ordering::Relaxed);
+                tail.wrapping_sub(self.consumer.released)
+            }
+        };
+        used.min(self.shared.usable())
+    }
+
     /// Copies `packet` behind the ones pushed before. The application sees it after [`NicPipe::publish`].
     ///
     /// Into a pipe of bytes without gaps it goes whole or not at all.

@@ -126,6 +126,7 @@ fn drive(nic: &mut NicPipe, random: &mut Random, scratch: &mut [u8]) -> Result<(
     }
     nic.complete_tx();
     assert!(nic.free_bytes() <= CAPACITY_BYTES - 64);
+    assert!(nic.used_bytes() <= CAPACITY_BYTES - 64);
     nic.violation().map_or(Ok(()), Err)
 }
 

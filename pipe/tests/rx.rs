@@ -49,13 +49,16 @@ fn usable_capacity_is_one_quantum_less_than_the_ring() {
     let (mut nic, mut app) = rx(4096);
     assert_eq!(nic.free_bytes(), 4096 - 64);
     assert_eq!(nic.packet_bytes_max(), 4096 - 64);
+    assert_eq!(nic.used_bytes(), 0);
     for _ in 0..63 {
         nic.push(&[7; 64]).unwrap();
     }
+    assert_eq!(nic.used_bytes(), 4096 - 64);
     assert_eq!(nic.push(&[7]), Err(PushRefusal::Full));
     assert_eq!(nic.counters().full, 1);
     nic.publish();
     assert_eq!(app.recv().unwrap().iter().count(), 63);
+    assert_eq!(nic.used_bytes(), 0);
     assert_eq!(nic.free_bytes(), 4096 - 64);
     nic.push(&[7]).unwrap();
 }

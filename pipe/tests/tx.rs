@@ -60,10 +60,11 @@ fn space_comes_back_only_when_the_daemon_completes() {
     assert_eq!(app.in_flight_bytes(), 4032);
     assert!(app.publish());
     assert!(!app.publish(), "nothing new");
+    assert_eq!(nic.used_bytes(), 4032);
     assert_eq!(take_all(&mut nic).len(), 63);
     assert_eq!(app.send(&[1]), Err(SendRefusal::Full));
     assert_eq!(nic.complete_tx(), None, "nobody waits for space");
-    assert_eq!(app.in_flight_bytes(), 0);
+    assert_eq!((app.in_flight_bytes(), nic.used_bytes()), (0, 0));
     assert_eq!(app.free_bytes(), 4032);
     app.send(&[1]).unwrap();
 }

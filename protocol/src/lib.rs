@@ -67,8 +67,8 @@ pub use link_refusal::LinkRefusal;
 pub use name::{BadName, Name};
 pub use names::Answer;
 pub use node::{
-    AddLinkError, AskError, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig, PATH_PORTS,
-    PathView, PeerView, SubmitError, WayView,
+    AddLinkError, AskError, AskingBall, FabricConfig, LinkState, LinkView, Mode, Node, NodeConfig,
+    PATH_PORTS, PathView, PeerView, SubmitError, WayView,
 };
 pub use refusal::Refusal;
 pub use reply::Reply;

@@ -60,6 +60,7 @@ pub fn pipe(pipe: u32) -> PipeStatus {
         tx_discarded_packets: 10,
         unstamped_packets: 11,
         tx_full_packets: 12,
+        used_bytes: 128,
         drops: causes(),
     }
 }
@@ -91,6 +92,7 @@ pub fn status() -> NodeStatus {
             sleeps: 3,
             cpu_ns: 4,
             longest_round_ns: 5,
+            busy_ns: 9,
             journal: Some(JournalStatus {
                 appended: 6,
                 durable: 6,
@@ -136,6 +138,8 @@ pub fn status() -> NodeStatus {
             faults: causes(),
             device_counts: causes(),
             device_events: causes(),
+            xdp_counts: causes(),
+            tx_room_frames: 4,
         }],
         links: vec![LinkStatus {
             port: "p0".into(),
@@ -162,6 +166,10 @@ pub fn status() -> NodeStatus {
             relays_passed: 12,
             executed: 9,
             last_failover_ns: None,
+            credit_records: 250,
+            unreflected_records: 3,
+            silent_paces: 1,
+            round_trips: covalent_api::status::RoundTrips::default(),
         }],
         fabric: Some(FabricStatus {
             reached: 1,

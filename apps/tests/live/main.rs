@@ -16,6 +16,7 @@ mod nodes;
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod noise;
 mod process;
+mod prometheus;
 mod rack;
 mod registers;
 #[path = "../../../dataplane/tests/daemon/seeds.rs"]

@@ -529,6 +529,7 @@ pub(super) mod tests {
                 sleeps: 3,
                 cpu_ns: 5_000_000,
                 longest_round_ns: 770_000,
+                busy_ns: 9,
                 journal: Some(JournalStatus {
                     appended: 9_799,
                     durable: 9_501,
@@ -563,6 +564,8 @@ pub(super) mod tests {
                 faults: causes(&[("rx_corrupted", 3)]),
                 device_counts: Causes::new(),
                 device_events: causes(&[("removed", 1)]),
+                xdp_counts: Causes::new(),
+                tx_room_frames: 4,
             }],
             links: vec![LinkStatus {
                 port: "p0".into(),
@@ -589,6 +592,10 @@ pub(super) mod tests {
                 relays_passed: 5_358,
                 executed: 9,
                 last_failover_ns: Some(1_500_000),
+                credit_records: 250,
+                unreflected_records: 3,
+                silent_paces: 1,
+                round_trips: covalent_api::status::RoundTrips::default(),
             }],
             pipes: Vec::new(),
             regions: vec![RegionStatus {
@@ -747,6 +754,7 @@ pub(super) mod tests {
             tx_discarded_packets: 0,
             unstamped_packets: 4321,
             tx_full_packets: 8765,
+            used_bytes: 128,
             drops: Causes::new(),
         }];
         let text = render(&status, &[], Theme::PLAIN);

@@ -239,6 +239,8 @@ mod tests {
             faults: Causes::new(),
             device_counts: Causes::new(),
             device_events: Causes::new(),
+            xdp_counts: Causes::new(),
+            tx_room_frames: 4,
         }
     }
 

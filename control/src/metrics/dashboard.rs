@@ -8,7 +8,7 @@ use super::{
 };
 
 /// What is asked first, by its metrics.
-const FIRST: [&str; 12] = [
+const FIRST: [&str; 14] = [
     "covalent_up",
     "covalent_link_up",
     "covalent_port_carrier",
@@ -21,14 +21,23 @@ const FIRST: [&str; 12] = [
     "covalent_link_failures_total",
     "covalent_link_committed_transactions_total",
     "covalent_link_reversed_transactions_total",
+    "covalent_link_round_trip_seconds",
+    "covalent_lane_busy_seconds_total",
 ];
 
 /// Shares that no single metric tells: of the second the first.
-const SHARES: [(&str, &str, &str); 1] = [(
-    "Share of the lanes' rounds that found work",
-    "covalent_lane_busy_loops_total",
-    "covalent_lane_loops_total",
-)];
+const SHARES: [(&str, &str, &str); 2] = [
+    (
+        "Share of the lanes' rounds that found work",
+        "covalent_lane_busy_loops_total",
+        "covalent_lane_loops_total",
+    ),
+    (
+        "Share of the pipes' rings in use",
+        "covalent_pipe_used_bytes",
+        "covalent_pipe_capacity_bytes",
+    ),
+];
 
 /// Labels that tell single cases of one metric apart. What never occurred is left out of the picture.
 const CASES: [&str; 8] = [
@@ -181,7 +190,7 @@ fn panel(declared: &Declared) -> Value {
 
 /// A panel that shows which share of `whole` the part is.
 fn share(title: &str, part: &Declared, whole: &Declared) -> Value {
-    let expr = format!("{} / {}", rate(part), rate(whole));
+    let expr = format!("{} / {}", value(part), value(whole));
     json!({
         "type": "timeseries",
         "title": title,
@@ -204,13 +213,17 @@ fn target(expr: &str, legend: &str) -> Value {
 }
 
 fn plain(declared: &Declared) -> Value {
-    let value = match declared.kind {
-        Kind::Counter => rate(declared),
-        Kind::Gauge | Kind::Histogram => selected(declared, ""),
-    };
+    let value = value(declared);
     let cases = declared.labels.iter().any(|label| CASES.contains(label));
     let expr = if cases { format!("{value} > 0") } else { value };
     target(&expr, &legend(declared))
+}
+
+fn value(declared: &Declared) -> String {
+    match declared.kind {
+        Kind::Counter => rate(declared),
+        Kind::Gauge | Kind::Histogram => selected(declared, ""),
+    }
 }
 
 fn table(declared: &Declared) -> Value {

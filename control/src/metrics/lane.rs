@@ -58,6 +58,15 @@ pub(super) const LANE: Object<LaneStatus> = Object {
             },
             |it| it.busy_loops,
         ),
+        Series::growing_seconds(
+            Family {
+                name: "covalent_lane_busy_seconds_total",
+                unit: "seconds",
+                meaning: "Time in rounds that found work.",
+                worry: "Its rate nears 1: the lane has no time to spare, whatever its idle policy. Give its ports to more lanes.",
+            },
+            |it| it.busy_ns,
+        ),
         Series::count(
             Family {
                 name: "covalent_lane_sleeps_total",

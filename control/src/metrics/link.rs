@@ -249,5 +249,42 @@ pub(super) const LINK: Object<LinkStatus> = Object {
             },
             |it| it.last_failover_ns.map(seconds),
         ),
+        Series::round_trips(
+            Family {
+                name: "covalent_link_round_trip_seconds",
+                unit: "seconds",
+                meaning: "Round trips: from a ball that asks to its reflection, with the rounds of the lanes at both ends.",
+                worry: "It is far above its usual value: a lane at one end sleeps, shares its core or is busy, or frames wait in the port. An idle link is measured once in a \
+                        second, one with open transactions at each pace and more often.",
+            },
+            |it| &it.round_trips,
+        ),
+        Series::gauge(
+            Family {
+                name: "covalent_link_credit_records",
+                unit: "records",
+                meaning: "Records that may be under way unreflected, as the neighbour issued.",
+                worry: "It is far below 250: the ring of the neighbour's port is short (`ring_slots`).",
+            },
+            |it| f64::from(it.credit_records),
+        ),
+        Series::gauge(
+            Family {
+                name: "covalent_link_unreflected_records",
+                unit: "records",
+                meaning: "Of those, how many are under way.",
+                worry: "It stays near three quarters of `covalent_link_credit_records`, which is what messages may take: the neighbour's lane or the cable is the bottleneck.",
+            },
+            |it| f64::from(it.unreflected_records),
+        ),
+        Series::gauge(
+            Family {
+                name: "covalent_link_silent_paces",
+                unit: "paces",
+                meaning: "Paces since anything was heard, while the link is up.",
+                worry: "It grows above 2 or 3: nothing comes any more. At `link.silent_paces_max` the link is no longer trusted, and fails as `peer_silent`.",
+            },
+            |it| f64::from(it.silent_paces),
+        ),
     ],
 };

@@ -89,7 +89,7 @@ pub fn sections() -> Vec<Section> {
         section("Links", "", link::LINK.declared().collect()),
         section(
             "Nodes beyond the neighbours",
-            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node.",
+            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node. The views of groups are not here: they live in the library of their members, and the daemon knows nothing of them.",
             tree::TREE.declared().chain(tree::PATH.declared()).collect(),
         ),
         section("Pipes", "", pipe::PIPE.declared().collect()),

@@ -40,6 +40,15 @@ pub(super) const PIPE: Object<PipeStatus> = Object {
         ),
         Series::gauge(
             Family {
+                name: "covalent_pipe_used_bytes",
+                unit: "bytes",
+                meaning: "Bytes of the ring in use: what the application was shown and has not given back; in a TX pipe what it wants sent.",
+                worry: "It stays near `covalent_pipe_capacity_bytes`: the application reads too slowly, or the port sends too slowly.",
+            },
+            |it| as_f64(it.used_bytes),
+        ),
+        Series::gauge(
+            Family {
                 name: "covalent_pipe_page_bytes",
                 unit: "bytes",
                 meaning: "Page size of the pipe's ring.",

@@ -171,6 +171,15 @@ pub(super) const PORT: Object<PortStatus> = Object {
             },
             |it| &it.refusals,
         ),
+        Series::gauge(
+            Family {
+                name: "covalent_port_tx_room_frames",
+                unit: "frames",
+                meaning: "Frames that the port would take to send now.",
+                worry: "It stays near 0 while the carrier is 1: the wire or the device is slower than what is to be sent, or stands still.",
+            },
+            |it| as_f64(it.tx_room_frames),
+        ),
         Series::causes(
             Family {
                 name: "covalent_port_damaged_packets_total",
@@ -180,6 +189,18 @@ pub(super) const PORT: Object<PortStatus> = Object {
                         started with `--allow-faults`.",
             },
             |it| &it.faults,
+        ),
+        Series::counts_by(
+            Family {
+                name: "covalent_port_xdp_counts_total",
+                unit: "as named",
+                meaning: "What the kernel counts for the port's AF_XDP sockets, by its names (`XDP_STATISTICS`), all queues together.",
+                worry: "As `covalent_port_dropped_packets_total`, which has each frame under one cause: `rx_dropped` here holds those of `rx_fill_ring_empty_descs` in copy mode. \
+                        `tx_ring_empty_descs` is looks of the driver that found nothing to send, and never a worry. `rx_invalid_descs` or \
+                        `tx_invalid_descs`: a fault; report it.",
+            },
+            "count",
+            |it| &it.xdp_counts,
         ),
         Series::counts_by(
             Family {

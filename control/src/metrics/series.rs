@@ -1,7 +1,9 @@
 //! One metric of one kind of object: its words and where its value is found.
 
-use covalent_api::status::Causes;
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use covalent_api::status::{Causes, ROUND_TRIP_BOUNDS_NS, RoundTrips};
+use prometheus::proto::{
+    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
+};
 
 use super::family::{Declared, Family, Kind};
 
@@ -13,6 +15,7 @@ enum Read<T: 'static> {
     Gauge(fn(&T) -> f64),
     GaugeIfKnown(fn(&T) -> Option<f64>),
     Info(&'static [&'static str], fn(&T) -> Vec<String>),
+    RoundTrips(fn(&T) -> &RoundTrips),
     State(&'static str, &'static [&'static str], fn(&T) -> &str),
 }
 
@@ -115,6 +118,14 @@ impl<T> Series<T> {
         }
     }
 
+    /// How long round trips took, as a histogram.
+    pub(super) const fn round_trips(family: Family, read: fn(&T) -> &RoundTrips) -> Self {
+        Self {
+            family,
+            read: Read::RoundTrips(read),
+        }
+    }
+
     /// Text, as labels of a 1.
     pub(super) const fn info_of(
         family: Family,
@@ -154,6 +165,7 @@ impl<T> Series<T> {
     const fn kind(&self) -> Kind {
         match self.read {
             Read::Count(_) | Read::GrowingSeconds(_) | Read::CountsBy(..) => Kind::Counter,
+            Read::RoundTrips(_) => Kind::Histogram,
             Read::Gauge(_) | Read::GaugeIfKnown(_) | Read::Info(..) | Read::State(..) => {
                 Kind::Gauge
             }
@@ -165,9 +177,11 @@ impl<T> Series<T> {
         match &self.read {
             Read::CountsBy(by, _) | Read::State(by, ..) => std::slice::from_ref(by),
             Read::Info(labels, _) => labels,
-            Read::Count(_) | Read::GrowingSeconds(_) | Read::Gauge(_) | Read::GaugeIfKnown(_) => {
-                &[]
-            }
+            Read::RoundTrips(_)
+            | Read::Count(_)
+            | Read::GrowingSeconds(_)
+            | Read::Gauge(_)
+            | Read::GaugeIfKnown(_) => &[],
         }
     }
 
@@ -190,6 +204,7 @@ impl<T> Series<T> {
                 labels.extend(pairs(names, read(object)));
                 samples.push(gauge(labels, 1.0));
             }
+            Read::RoundTrips(read) => samples.push(histogram(labels, read(object))),
             Read::State(by, states, read) => samples.extend(states.iter().map(|state| {
                 let mut labels = labels.clone();
                 labels.push(pair(by, state));
@@ -197,6 +212,23 @@ impl<T> Series<T> {
             })),
         }
     }
+}
+
+fn histogram(labels: Vec<LabelPair>, told: &RoundTrips) -> Metric {
+    let buckets = ROUND_TRIP_BOUNDS_NS.iter().zip(&told.within);
+    let buckets = buckets.map(|(&bound, &within)| {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(seconds(bound));
+        bucket.set_cumulative_count(within);
+        bucket
+    });
+    let mut histogram = Histogram::default();
+    histogram.set_bucket(buckets.collect());
+    histogram.set_sample_count(told.count);
+    histogram.set_sample_sum(seconds(told.sum_ns));
+    let mut metric = Metric::from_label(labels);
+    metric.set_histogram(histogram);
+    metric
 }
 
 /// The values of a kind of object of which there is one.

@@ -143,8 +143,11 @@ fn the_naming_law_holds() {
             "{name} is a {}",
             family.kind
         );
-        for unit in ["_ns", "_ms", "_us", "_nanoseconds", "_mib", "_kib"] {
-            assert!(!name.contains(unit), "{name} is not in a base unit");
+        for unit in ["ns", "ms", "us", "nanoseconds", "mib", "kib"] {
+            assert!(
+                !name.split('_').any(|word| word == unit),
+                "{name} is not in a base unit"
+            );
         }
         let object = name.split('_').nth(1).unwrap_or_default();
         let objects = [

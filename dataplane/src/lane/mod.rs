@@ -30,6 +30,7 @@ mod put_back;
 mod receive;
 mod refusal;
 mod release;
+mod round_trips;
 mod snapshot;
 mod stamp;
 mod table;
@@ -142,12 +143,15 @@ pub struct Lane {
     /// Whose link is asked first.
     turns: Turns,
     next_tick: Instant,
+    /// When links on which nothing is open ask next.
+    next_ask: Instant,
     /// The paces that passed.
     beat: Arc<Beat>,
     loops: u64,
     busy_loops: u64,
     sleeps: u64,
     longest_round: Duration,
+    busy: Duration,
     stopping: bool,
     /// Ports that are captured.
     taps: usize,
@@ -246,6 +250,7 @@ impl Lane {
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
             turns: Turns::default(),
             next_tick: now + settings.pace,
+            next_ask: now,
             beat: Arc::default(),
             settings,
             ports: slots,
@@ -262,6 +267,7 @@ impl Lane {
             busy_loops: 0,
             sleeps: 0,
             longest_round: Duration::ZERO,
+            busy: Duration::ZERO,
             stopping: false,
             taps: 0,
         })
@@ -326,7 +332,9 @@ impl Lane {
         self.loops += 1;
         if work > 0 {
             self.busy_loops += 1;
-            self.longest_round = self.longest_round.max(self.core.now.elapsed());
+            let took = self.core.now.elapsed();
+            self.longest_round = self.longest_round.max(took);
+            self.busy += took;
         }
         if !self.stopping {
             self.gather(work, received);
@@ -384,7 +392,19 @@ impl Lane {
         self.next_tick = self.core.now + self.settings.pace;
         self.beat.beat();
         self.node.on_tick(&mut self.core);
+        self.ask_links();
         0
+    }
+
+    /// Has links ask, so that their round trips are known although nothing is open there. Where the ball is under way already it does nothing.
+    fn ask_links(&mut self) {
+        if self.core.now < self.next_ask {
+            return;
+        }
+        self.next_ask = self.core.now + round_trips::ASK_EVERY;
+        for slot in self.ports.iter().filter(|slot| slot.link) {
+            self.node.ask_for_ball(slot.index);
+        }
     }
 
     /// Gives up the device of a port, which has gone: what is left of it goes to the host thread, for closing takes longer than a round.

@@ -3,7 +3,7 @@
 use covalent_api::rule::{Action, Match};
 use covalent_pipe::Refused;
 
-use super::{policy::Policy, stamp, tap::Tap};
+use super::{policy::Policy, round_trips::LinkRoundTrips, stamp, tap::Tap};
 use crate::{
     flow::{Bindings, Claim, ClaimRefusal, key},
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
@@ -57,6 +57,8 @@ pub struct PortSlot {
     pub drops_misses: bool,
     /// Who captures what passes here.
     pub tap: Option<Box<Tap>>,
+    /// How long words of its link and their reflections took.
+    pub round_trips: LinkRoundTrips,
 }
 
 impl PortSlot {
@@ -110,6 +112,7 @@ impl PortSlot {
             steered_to_drop: 0,
             drops_misses: false,
             tap: None,
+            round_trips: LinkRoundTrips::default(),
         };
         slot.take_over_misses(policy.miss);
         slot

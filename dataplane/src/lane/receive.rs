@@ -58,6 +58,9 @@ impl Lane {
         } else {
             slot.no_pipe += missed;
         }
+        if slot.round_trips.is_under_way() {
+            slot.round_trips.heard(node.asking_ball(index));
+        }
         match result {
             Ok(received) => received,
             // The carrier says the same, and is what the link is told.

@@ -37,13 +37,20 @@ impl Lane {
 
     /// Allocates: for a command, never on the way of a packet.
     pub(super) fn snapshot(&mut self) -> LaneSnapshot {
+        // A look at it takes back what was sent, so it comes first.
+        let rooms: Vec<u64> = self
+            .ports
+            .iter_mut()
+            .map(|slot| slot.port.tx_space() as u64)
+            .collect();
         LaneSnapshot {
             lane: self.lane_status(),
             ports: self
                 .ports
                 .iter()
-                .filter(|slot| slot.is_configured)
-                .map(|slot| (slot.index, self.port_status(slot)))
+                .zip(rooms)
+                .filter(|(slot, _)| slot.is_configured)
+                .map(|(slot, room)| (slot.index, self.port_status(slot, room)))
                 .collect(),
             // That of a port that was removed stays for when it returns.
             links: self
@@ -86,6 +93,7 @@ impl Lane {
             sleeps: self.sleeps,
             cpu_ns: thread_cpu_ns(),
             longest_round_ns: nanoseconds(self.longest_round),
+            busy_ns: nanoseconds(self.busy),
             journal: self.core.durable.as_ref().map(Durable::status),
         }
     }
@@ -112,7 +120,7 @@ impl Lane {
         }
     }
 
-    fn port_status(&self, slot: &PortSlot) -> PortStatus {
+    fn port_status(&self, slot: &PortSlot, tx_room_frames: u64) -> PortStatus {
         let (info, counters) = (slot.port.info(), slot.counters());
         let mut drops = causes(counters.drops);
         drops.insert("pipe_full".to_owned(), slot.pipe_full);
@@ -151,6 +159,8 @@ impl Lane {
             faults: causes(counters.faults),
             device_counts: counters.device_counts.into_iter().collect(),
             device_events: causes(counters.device_events),
+            xdp_counts: causes(counters.xdp_counts),
+            tx_room_frames,
         }
     }
 
@@ -188,6 +198,15 @@ impl Lane {
             relays_passed: counters.relays_passed,
             executed: counters.executed,
             last_failover_ns: self.core.failovers.last(link.port).map(nanoseconds),
+            credit_records: link.credit_records,
+            unreflected_records: link.unreflected_records,
+            silent_paces: link.silent_paces,
+            round_trips: self
+                .ports
+                .iter()
+                .find(|slot| slot.index == link.port)
+                .map(|slot| slot.round_trips.told())
+                .unwrap_or_default(),
         }
     }
 
@@ -214,6 +233,7 @@ impl Lane {
             tx_discarded_packets: counters.tx_discarded,
             unstamped_packets: counters.unstamped,
             tx_full_packets: pipe.refused.full,
+            used_bytes: pipe.nic.used_bytes(),
             drops: causes([
                 ("full", counters.full),
                 ("too_long", counters.too_long),

@@ -229,6 +229,7 @@ impl Lane {
             return false;
         }
         port.unflushed = true;
+        port.round_trips.sent(self.node.asking_ball(port.index));
         true
     }
 

@@ -29,6 +29,8 @@ pub struct PortCounters {
     pub device_counts: Vec<(String, u64)>,
     /// What the device told by itself, by event; empty for a port whose device tells nothing.
     pub device_events: Vec<(&'static str, u64)>,
+    /// What the kernel counts for the port's sockets, by its own names; empty for a port without any.
+    pub xdp_counts: Vec<(&'static str, u64)>,
 }
 
 impl PortCounters {
@@ -44,6 +46,7 @@ impl PortCounters {
         add_causes(&mut self.faults, other.faults);
         add_causes(&mut self.device_counts, other.device_counts);
         add_causes(&mut self.device_events, other.device_events);
+        add_causes(&mut self.xdp_counts, other.xdp_counts);
     }
 }
 
@@ -112,6 +115,7 @@ impl Tally {
             faults: Vec::new(),
             device_counts: Vec::new(),
             device_events: Vec::new(),
+            xdp_counts: Vec::new(),
         }
     }
 }

@@ -112,8 +112,14 @@ impl Feedback {
         sequence.wrapping_sub(self.reflected).cast_signed() < 0
     }
 
+    /// Records that the receiver has room for.
+    pub const fn credit(&self) -> u32 {
+        self.window_records as u32
+    }
+
+    /// Records that are not known to have been heard.
     #[inline]
-    const fn outstanding(&self) -> u32 {
+    pub const fn outstanding(&self) -> u32 {
         self.next.wrapping_sub(self.reflected)
     }
 

@@ -90,6 +90,11 @@ impl Liveness {
         self.ask_due || self.asked.is_some()
     }
 
+    /// The record that carried the ball that asks, while it has not come back.
+    pub const fn asked(&self) -> Option<u32> {
+        self.asked
+    }
+
     /// Whether a ball waits for transmission, whatever else is said.
     #[inline]
     pub const fn ball_due(&self) -> bool {

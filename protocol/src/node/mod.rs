@@ -53,6 +53,7 @@ pub use self::{
     fabric::{FabricConfig, WayView},
     far::{PATH_PORTS, PathView},
     view::{LinkView, PeerView},
+    watch::AskingBall,
 };
 use self::{fabric::Fabric, path::Paths, relay::Relays};
 pub use crate::link::LinkState;

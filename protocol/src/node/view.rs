@@ -22,6 +22,12 @@ pub struct LinkView<'a> {
     pub epoch: u32,
     /// Slots with an exchange that this side started, unresolved ones among them.
     pub open_transactions: u32,
+    /// Records that may be under way unreflected, as the peer issued.
+    pub credit_records: u32,
+    /// Of those, how many are.
+    pub unreflected_records: u32,
+    /// Ticks since anything was heard, while the link is up.
+    pub silent_paces: u32,
     /// What it counted.
     pub counters: &'a LinkCounters,
 }
@@ -65,6 +71,9 @@ impl Node {
             refusal: link.wiring.refusal(),
             epoch: link.epoch,
             open_transactions: link.outbound.open(),
+            credit_records: link.feedback.credit(),
+            unreflected_records: link.feedback.outstanding(),
+            silent_paces: link.silent_paces,
             counters: &link.counters,
         }
     }

@@ -3,6 +3,15 @@
 use super::{LinkState, Node};
 use crate::{Host, event::DownReason};
 
+/// The ball of a link that asks, for a caller who wants to know how long it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskingBall {
+    /// The epoch in force. A ball of an earlier one never comes back.
+    pub epoch: u32,
+    /// The record that carried the ball; `None` when it has come back, or none is under way.
+    pub record: Option<u32>,
+}
+
 impl Node {
     /// Whether round trips of the link on `port` count against the other links, and theirs against it; they do at first. A link in memory makes a
     /// hundred of them in the time that a cable needs for one, and would have it declared dead.
@@ -10,6 +19,26 @@ impl Node {
         if let Some(at) = self.link_of(port) {
             self.links[at].is_measured = is_measured;
         }
+    }
+
+    /// Has the link on `port` ask for the ball, if it is up and none is under way. Nothing depends on it: it is for a caller who wants to know how
+    /// long a round trip takes on a link where nothing else is said.
+    pub fn ask_for_ball(&mut self, port: u16) {
+        if let Some(at) = self.link_of(port)
+            && self.links[at].state == LinkState::Up
+        {
+            self.links[at].liveness.ask();
+        }
+    }
+
+    /// The ball of the link on `port` that asks; `None` while the link is not up.
+    #[must_use]
+    pub fn asking_ball(&self, port: u16) -> Option<AskingBall> {
+        let link = &self.links[self.link_of(port)?];
+        (link.state == LinkState::Up).then(|| AskingBall {
+            epoch: link.epoch,
+            record: link.liveness.asked(),
+        })
     }
 
     /// The caller has looked at every port for a while and heard nothing. Links on which something is open ask for the ball

@@ -47,7 +47,7 @@ const CABLES: [(usize, usize); 10] = [
 ];
 
 /// A process that is killed when this goes, also because the test failed.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -58,7 +58,7 @@ impl Drop for Running {
 
 /// The daemon and control, which are built beside the applications.
 #[derive(Clone)]
-struct Programs {
+pub struct Programs {
     daemon: PathBuf,
     control: PathBuf,
 }
@@ -82,19 +82,44 @@ fn on_a_rack(test: impl FnOnce(&Programs) + Send) {
     if !is_root() {
         return;
     }
-    let beside = Path::new(REGISTERS);
-    let programs = Programs {
-        daemon: beside.with_file_name("covalentd"),
-        control: beside.with_file_name("covalent-control"),
+    let Some(programs) = Programs::find() else {
+        return;
     };
-    for program in [&programs.daemon, &programs.control] {
-        if !program.exists() {
-            eprintln!("skipped: {} is not built", program.display());
-            return;
-        }
-    }
     if let Err(panic) = thread::scope(|scope| scope.spawn(|| test(&programs)).join()) {
         std::panic::resume_unwind(panic);
+    }
+}
+
+impl Programs {
+    /// Looks for them beside the applications; says so if one is not built.
+    pub fn find() -> Option<Self> {
+        let beside = Path::new(REGISTERS);
+        let programs = Self {
+            daemon: beside.with_file_name("covalentd"),
+            control: beside.with_file_name("covalent-control"),
+        };
+        for program in [&programs.daemon, &programs.control] {
+            if !program.exists() {
+                eprintln!("skipped: {} is not built", program.display());
+                return None;
+            }
+        }
+        Some(programs)
+    }
+
+    /// Starts the two processes of a node in the namespace of the calling thread.
+    pub fn start(&self, config: &Path) -> [Running; 2] {
+        [&self.daemon, &self.control].map(|program| {
+            let child = Command::new(program)
+                .arg("--config")
+                .arg(config)
+                .env_remove("NOTIFY_SOCKET")
+                .env_remove("RUST_LOG")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            Running(child.expect("it runs"))
+        })
     }
 }
 
@@ -129,18 +154,7 @@ impl Rack {
     fn start(&mut self, at: usize) {
         let place = &mut self.places[at];
         enter(&place.namespace);
-        let start = |program: &Path| {
-            let child = Command::new(program)
-                .arg("--config")
-                .arg(&place.config)
-                .env_remove("NOTIFY_SOCKET")
-                .env_remove("RUST_LOG")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            Running(child.expect("it runs"))
-        };
-        place.processes = Some([start(&self.programs.daemon), start(&self.programs.control)]);
+        place.processes = Some(self.programs.start(&place.config));
     }
 
     /// Kills them.

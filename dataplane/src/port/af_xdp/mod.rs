@@ -353,10 +353,13 @@ impl Port for AfXdpPort {
 
     fn counters(&self) -> PortCounters {
         let mut drops = KernelDrops::default();
+        let mut sum = Told::default();
         for queue in &self.queues {
             // A socket whose interface was removed still answers; one that does not has nothing to add.
             if let Ok(counts) = queue.statistics() {
-                drops.add(&Told::from(&counts), queue.zero_copy());
+                let told = Told::from(&counts);
+                drops.add(&told, queue.zero_copy());
+                sum.add(&told);
             }
         }
         // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
@@ -372,6 +375,7 @@ impl Port for AfXdpPort {
             ("port_disabled", self.dropped_disabled),
         ]);
         counters.passed_to_kernel_packets = program.to_kernel();
+        counters.xdp_counts = sum.by_name();
         counters
     }
 
@@ -421,6 +425,30 @@ struct Told {
     rx_dropped: u64,
     rx_invalid: u64,
     tx_invalid: u64,
+    tx_ring_empty: u64,
+}
+
+impl Told {
+    fn add(&mut self, other: &Self) {
+        self.rx_ring_full += other.rx_ring_full;
+        self.fill_ring_empty += other.fill_ring_empty;
+        self.rx_dropped += other.rx_dropped;
+        self.rx_invalid += other.rx_invalid;
+        self.tx_invalid += other.tx_invalid;
+        self.tx_ring_empty += other.tx_ring_empty;
+    }
+
+    /// As `linux/if_xdp.h` has them.
+    fn by_name(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("rx_dropped", self.rx_dropped),
+            ("rx_invalid_descs", self.rx_invalid),
+            ("tx_invalid_descs", self.tx_invalid),
+            ("rx_ring_full", self.rx_ring_full),
+            ("rx_fill_ring_empty_descs", self.fill_ring_empty),
+            ("tx_ring_empty_descs", self.tx_ring_empty),
+        ]
+    }
 }
 
 impl From<&xsk_rs::socket::XdpStatistics> for Told {
@@ -431,6 +459,7 @@ impl From<&xsk_rs::socket::XdpStatistics> for Told {
             rx_dropped: counts.rx_dropped(),
             rx_invalid: counts.rx_invalid_descs(),
             tx_invalid: counts.tx_invalid_descs(),
+            tx_ring_empty: counts.tx_ring_empty_descs(),
         }
     }
 }
