@@ -58,11 +58,13 @@ impl Lane {
         } else {
             slot.no_pipe += missed;
         }
-        if slot.round_trips.is_under_way() {
-            slot.round_trips.heard(node.asking_ball(index));
-        }
         match result {
-            Ok(received) => received,
+            Ok(received) => {
+                if received > 0 && slot.round_trips.is_under_way() {
+                    slot.round_trips.heard(node.asking_ball(index));
+                }
+                received
+            }
             // The carrier says the same, and is what the link is told.
             Err(PortError::LinkDown { .. }) => 0,
             Err(error) => {
