@@ -27,6 +27,7 @@ use crate::{
     healing::{self, Around},
     http::{self, Pages},
     interfaces::{self, Followed, Interfaces},
+    live::{Live, Recent},
     metrics::OwnMetrics,
 };
 
@@ -142,7 +143,8 @@ impl Control {
             socket: config.socket_path(),
             node: config.node.name.clone(),
         };
-        let daemon = Daemon::keep(at, own.clone());
+        let recent = Recent::default();
+        let daemon = Daemon::keep(at, own.clone(), recent.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
         let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
         let (listeners, other_listeners) = mpsc::channel(1);
@@ -164,11 +166,12 @@ impl Control {
             agreement: agreement.clone(),
         };
         let (stop, stopped) = oneshot::channel();
-        let router = http::router(Pages {
+        let pages = Pages {
             node: config.node.name.clone(),
             own: own.clone(),
             daemon: daemon.clone(),
-        });
+        };
+        let router = http::router(pages, Live::new(daemon.clone(), recent));
         let pages = http::serve(listener, other_listeners, router, async {
             // A dropped sender means the same.
             let _ = stopped.await;

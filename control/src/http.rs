@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` over HTTP.
+//! `/metrics`, `/healthz` and the live page over HTTP.
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use tracing::{debug, error, warn};
 
 use crate::{
     daemon::Daemon,
+    live::Live,
     metrics::{self, OwnMetrics},
 };
 
@@ -98,17 +99,18 @@ pub struct Pages {
 }
 
 /// The routes.
-pub fn router(pages: Pages) -> Router {
+pub fn router(pages: Pages, live: Live) -> Router {
     Router::new()
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(health_page))
+        .with_state(pages)
+        .merge(live.router())
         .fallback(async || {
             (
                 StatusCode::NOT_FOUND,
-                "here are only /metrics and /healthz\n",
+                "here are only a page at /, /metrics and /healthz\n",
             )
         })
-        .with_state(pages)
 }
 
 /// 200 with the exposition text, whether the daemon answers or not: `covalent_up` says it.

@@ -6,7 +6,7 @@
 //! - [`agreement`] has one configuration in force in both processes;
 //! - [`healing`] has ports opened again that are not what their interfaces are any more;
 //! - [`neighbours`] is the table that both fill;
-//! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`;
+//! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows what the node does;
 //! - [`answers`] speaks to the CLI on `control.sock`.
 //!
 //! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
@@ -20,6 +20,7 @@ pub mod daemon;
 pub mod healing;
 pub mod http;
 pub mod interfaces;
+pub mod live;
 pub mod logging;
 pub mod metrics;
 pub mod neighbours;

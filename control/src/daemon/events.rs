@@ -7,20 +7,22 @@ use covalent_api::{
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::{metrics::OwnMetrics, repeats::Repeats};
+use crate::{live::Recent, metrics::OwnMetrics, repeats::Repeats};
 
 /// Follows the daemon's events.
 pub(super) struct Events {
     own: OwnMetrics,
+    recent: Recent,
     repeats: Repeats,
     /// The sequence of the last event of this connection.
     last: Option<u64>,
 }
 
 impl Events {
-    pub(super) fn new(own: OwnMetrics) -> Self {
+    pub(super) fn new(own: OwnMetrics, recent: Recent) -> Self {
         Self {
             own,
+            recent,
             repeats: Repeats::default(),
             last: None,
         }
@@ -34,6 +36,7 @@ impl Events {
     /// Takes note of an event. Returns whether some before it were missed.
     pub(super) fn note(&mut self, event: &Event) -> bool {
         self.own.event(&event.kind);
+        self.recent.note(event);
         let missed = self.last.map_or(0, |last| {
             event.sequence.saturating_sub(last.saturating_add(1))
         });

@@ -44,9 +44,9 @@ impl Keeper {
         at: DaemonAt,
         asked: mpsc::Receiver<Asker>,
         table: watch::Sender<Neighbours>,
+        events: Events,
         own: OwnMetrics,
     ) -> Self {
-        let events = Events::new(own.clone());
         Self {
             at,
             asked,

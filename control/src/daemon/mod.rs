@@ -19,8 +19,8 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-use self::keeper::Keeper;
-use crate::{metrics::OwnMetrics, neighbours::Neighbours};
+use self::{events::Events, keeper::Keeper};
+use crate::{live::Recent, metrics::OwnMetrics, neighbours::Neighbours};
 
 /// How long a status is waited for. A stopped daemon must not hold up a scrape.
 pub const STATUS_PATIENCE: Duration = Duration::from_secs(2);
@@ -63,12 +63,12 @@ pub struct DaemonAt {
 }
 
 impl Daemon {
-    /// Starts the task. Must be called inside a tokio runtime.
+    /// Starts the task. What happens is noted in `recent` too. Must be called inside a tokio runtime.
     #[must_use]
-    pub fn keep(at: DaemonAt, own: OwnMetrics) -> Self {
+    pub fn keep(at: DaemonAt, own: OwnMetrics, recent: Recent) -> Self {
         let (askers, asked) = mpsc::channel(ASKERS_MAX);
         let (table, neighbours) = watch::channel(Neighbours::default());
-        tokio::spawn(Keeper::new(at, asked, table, own).run());
+        tokio::spawn(Keeper::new(at, asked, table, Events::new(own.clone(), recent), own).run());
         Self { askers, neighbours }
     }
 

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod alerts;
+mod browser;
 mod client;
 mod daemon;
 mod dashboard;
@@ -9,6 +10,7 @@ mod exposition;
 mod fake;
 mod fixture;
 mod interfaces;
+mod live;
 mod metrics;
 mod namespace;
 mod page;

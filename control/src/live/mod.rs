@@ -1,0 +1,162 @@
+//! The live page: what the node does now, in a browser, without anything from elsewhere.
+//!
+//! The page and what it needs are in this program. It listens to one stream of server-sent events: `status` once a second, as `covalent status --format json`
+//! prints it, with the time at which it was asked; `events`, as they come; and `gone` with the reason while the daemon does not answer. Nobody asks the daemon for it while nobody looks.
+
+mod recent;
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{
+        HeaderName, StatusCode,
+        header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
+    },
+    response::{
+        IntoResponse, Response,
+        sse::{Event, Sse},
+    },
+    routing::get,
+};
+use covalent_api::status::NodeStatus;
+use futures::stream;
+use serde::Serialize;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval},
+};
+
+pub use self::recent::Recent;
+use crate::daemon::Daemon;
+
+/// Most who look at a time: each costs the daemon an answer in a second at most.
+const WATCHERS_MAX: usize = 16;
+
+/// How often the page is told of what changed.
+const PACE: Duration = Duration::from_secs(1);
+
+/// Nothing but what comes from here is loaded, and no other page shows this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What the page is made from.
+#[derive(Clone)]
+pub struct Live {
+    /// Who is asked.
+    daemon: Daemon,
+    recent: Recent,
+    places: Arc<Semaphore>,
+    since: Instant,
+}
+
+/// What `status` tells.
+#[derive(Serialize)]
+struct Told<'a> {
+    /// Milliseconds since control started, at which the daemon was asked.
+    at_ms: u64,
+    status: &'a NodeStatus,
+}
+
+/// A page that somebody looks at.
+struct Watcher {
+    live: Live,
+    seen: u64,
+    tells_events: bool,
+    due: Interval,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Live {
+    /// Of what this daemon tells.
+    #[must_use]
+    pub fn new(daemon: Daemon, recent: Recent) -> Self {
+        Self {
+            daemon,
+            recent,
+            places: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            since: Instant::now(),
+        }
+    }
+
+    /// The page's routes.
+    pub fn router(self) -> Router {
+        let text =
+            |kind: &'static str, text: &'static str| get(move || async move { file(kind, text) });
+        Router::new()
+            .route(
+                "/",
+                text("text/html; charset=utf-8", include_str!("page.html")),
+            )
+            .route(
+                "/live.css",
+                text("text/css; charset=utf-8", include_str!("page.css")),
+            )
+            .route(
+                "/live.js",
+                text("text/javascript; charset=utf-8", include_str!("page.js")),
+            )
+            .route("/live/stream", get(stream_page))
+            .with_state(self)
+    }
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let headers: [(HeaderName, &str); 4] = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, text).into_response()
+}
+
+/// The stream, or 503 when too many look.
+async fn stream_page(State(live): State<Live>) -> Response {
+    let Ok(place) = Arc::clone(&live.places).try_acquire_owned() else {
+        let told = format!("{WATCHERS_MAX} pages are open already: close one\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, told).into_response();
+    };
+    let mut due = interval(PACE);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let watcher = Watcher {
+        live,
+        seen: 0,
+        tells_events: false,
+        due,
+        _place: place,
+    };
+    let messages = stream::unfold(watcher, async |mut watcher| {
+        let message = watcher.next().await;
+        Some((Ok::<_, Infallible>(message), watcher))
+    });
+    Sse::new(messages).into_response()
+}
+
+impl Watcher {
+    /// The next message: events behind each status, if there are new ones.
+    async fn next(&mut self) -> Event {
+        if std::mem::take(&mut self.tells_events) {
+            let (events, seen) = self.live.recent.since(self.seen);
+            self.seen = seen;
+            if !events.is_empty() {
+                let message = Event::default().event("events").json_data(&events);
+                return message.unwrap_or_default();
+            }
+        }
+        self.due.tick().await;
+        self.tells_events = true;
+        let at_ms = self.live.since.elapsed().as_millis() as u64;
+        match self.live.daemon.status().await {
+            Ok(status) => {
+                let told = Told {
+                    at_ms,
+                    status: &status,
+                };
+                let message = Event::default().event("status").json_data(&told);
+                message.unwrap_or_default()
+            }
+            Err(problem) => Event::default().event("gone").data(problem.to_string()),
+        }
+    }
+}
