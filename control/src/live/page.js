@@ -123,6 +123,12 @@ function show(told) {
     ["received /s", true, (link) => number(rate(link.rx_frames, old("links", (o) => o.port === link.port).rx_frames, seconds))],
     ["sent /s", true, (link) => number(rate(link.tx_frames, old("links", (o) => o.port === link.port).tx_frames, seconds))],
     ["committed /s", true, (link) => number(rate(link.committed, old("links", (o) => o.port === link.port).committed, seconds))],
+    ["round trip", true, (link) => {
+      const o = old("links", (other) => other.port === link.port).round_trips || { count: 0, sum_ns: 0 };
+      const now = link.round_trips || o, grew = now.count > o.count && now.sum_ns >= o.sum_ns;
+      const mean = grew ? (now.sum_ns - o.sum_ns) / (now.count - o.count) : now.sum_ns / now.count;
+      return Number.isFinite(mean) ? duration(Math.round(mean)) : "–";
+    }],
     ["open", true, (link) => number(link.open_transactions)],
     ["reversed", true, (link) => number(link.reversed)],
     ["failures", false, (link) => causes(link.failures), (link) => (sum(link.failures) ? "wait" : "")],
