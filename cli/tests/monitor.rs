@@ -93,7 +93,7 @@ impl Terminal {
         });
     }
 
-    /// Waits until the shell is back and the terminal is as it was: lines are echoed, the cursor is seen, and the other picture is gone.
+    /// Waits until the terminal is as it was, once the shell is back, for what is typed before is taken by whoever leaves: lines are echoed, the cursor is seen, and the other picture is gone.
     fn wait_until_restored(&self, mark: &str) {
         self.run(&format!("stty -a; echo {mark}-$((6 * 7))"));
         self.wait_for(&format!("{mark}-42"));
@@ -130,7 +130,7 @@ fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
     };
     let place = tempfile::tempdir().unwrap();
     let [a, b] = Node::pair(place.path());
-    terminal.run(&monitor(&a));
+    terminal.run(&format!("{}; echo status-$?", monitor(&a)));
     for wanted in [
         "node a (",
         " lanes ",
@@ -169,6 +169,7 @@ fn a_node_is_shown_with_its_rates_and_keys_choose_the_part() {
     drop(a);
     terminal.wait_for("what is shown was last; waiting for it");
     terminal.send(&["q"]);
+    terminal.wait_for("status-0");
     terminal.wait_until_restored("left");
 }
 
@@ -200,12 +201,13 @@ fn the_terminal_is_given_back_however_it_ends() {
     terminal.wait_until_restored("terminated");
 
     // Without colours, if they are not wanted.
-    terminal.run(&format!("clear; NO_COLOR=1 {line}"));
+    terminal.run(&format!("clear; NO_COLOR=1 {line}; echo status-$?"));
     terminal.wait_for("node a (");
     terminal.wait_for("█");
     let coloured = terminal.colours();
     assert!(!coloured.contains("\u{1b}[38;5;"), "{coloured}");
     terminal.send(&["q"]);
+    terminal.wait_for("status-0");
     terminal.wait_until_restored("plain");
 }
 
