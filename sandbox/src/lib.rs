@@ -4,9 +4,9 @@
 //!
 //! | filter | says |
 //! |---|---|
-//! | [`hostile`] | what only an intruder would ask for ends the process (`SIGSYS`) |
-//! | [`newer`] | calls whose arguments a filter cannot see are unknown (`ENOSYS`), so that libraries use the older ones |
-//! | [`allowed`] | of the others only those of the list are made; the rest fail with `EPERM` |
+//! | `hostile` | what only an intruder would ask for ends the process (`SIGSYS`) |
+//! | `newer` | calls whose arguments a filter cannot see are unknown (`ENOSYS`), so that libraries use the older ones |
+//! | `allowed` | of the others only those of the list are made; the rest fail with `EPERM` |
 //!
 //! The kernel remembers for each call that is allowed whatever its arguments are that it is: such a call costs a bit that is looked at. So what a
 //! lane asks for has no condition on its arguments.

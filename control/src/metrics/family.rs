@@ -9,7 +9,7 @@ use prometheus::Opts;
 pub struct Family {
     /// As the naming law has it.
     pub name: &'static str,
-    /// What it counts or measures; the dash of [`NO_UNIT`] where the labels are the message.
+    /// What it counts or measures; a dash where the labels are the message.
     pub unit: &'static str,
     /// One sentence: HELP in the scrape.
     pub meaning: &'static str,
