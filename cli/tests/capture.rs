@@ -16,7 +16,7 @@ use nix::{
     unistd::Pid,
 };
 use serde_json::Value;
-use support::{covalent, media, wait_until};
+use support::{covalent, media, node::Node, wait_until};
 use wireshark::{ask, has_tshark};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -125,37 +125,8 @@ fn a_demonstration_is_captured_in_both_directions_and_tshark_reads_verbs_and_res
 #[test]
 fn what_cannot_be_captured_is_refused_with_a_cure() {
     let temporary = tempfile::tempdir().unwrap();
-    let mut demonstration = covalent(temporary.path())
-        .args([
-            "demo",
-            "--quick",
-            "--no-bench",
-            "--port",
-            "cable",
-            "--keep-going",
-        ])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut socket = PathBuf::new();
-    wait_until("node a listens", PATIENCE, || {
-        socket = socket_of_a(temporary.path()).unwrap_or_default();
-        let status = covalent(temporary.path())
-            .args(["status", "--socket"])
-            .arg(&socket)
-            .output();
-        status.unwrap().status.success()
-    });
-    let capture = |args: &[&str]| {
-        let mut command = covalent(temporary.path());
-        command
-            .arg("capture")
-            .args(args)
-            .arg("--socket")
-            .arg(&socket);
-        command
-    };
+    let [node, _other] = Node::pair(temporary.path());
+    let capture = |args: &[&str]| node.command(&[&["capture"], args].concat());
     let output = capture(&["--port", "p7", "x.pcapng"]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
@@ -196,8 +167,4 @@ fn what_cannot_be_captured_is_refused_with_a_cure() {
         output.status.success() && told.contains(": 10 frames"),
         "{told}"
     );
-
-    let pid = Pid::from_raw(demonstration.id().cast_signed());
-    signal::kill(pid, Signal::SIGINT).unwrap();
-    demonstration.wait().unwrap();
 }

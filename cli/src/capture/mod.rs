@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use covalent_api::tap::{TapFrames, TapHead};
-use covalent_verbs::{Client, Device, Error, RxPipe};
+use covalent_verbs::{Device, Error, RxPipe};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -22,6 +22,7 @@ use self::filter::Filter;
 pub use self::pcapng::{Capture, Seen};
 use crate::{
     args::{Format, NodeArgs},
+    client::Client,
     interrupt::Interrupt,
     output::{self, grouped},
     status,
@@ -180,9 +181,9 @@ pub fn run(args: &CaptureArgs, interrupt: &Interrupt) -> Result<ExitCode> {
 
 /// The named ports, or all, with their lanes.
 fn ports(socket: &Path, wanted: &[String]) -> Result<Vec<(String, u32)>> {
-    let client = Client::connect(socket, "covalent capture")?;
-    let known: Vec<(String, u32)> = (client.node().ports.iter())
-        .map(|port| (port.name.clone(), port.lane))
+    let status = Client::connect(socket)?.status()?;
+    let known: Vec<(String, u32)> = (status.ports.into_iter())
+        .map(|port| (port.name, port.lane))
         .collect();
     if wanted.is_empty() {
         ensure!(!known.is_empty(), "the node has no port");

@@ -152,11 +152,7 @@ impl PortSlot {
             self.link_type += 1;
             return Ok(());
         }
-        let sent = self.port.tx(copy);
-        if let (Ok(()), Some(tap)) = (&sent, &mut self.tap) {
-            tap.note(copy, false, true);
-        }
-        sent?;
+        transmit(&mut *self.port, &mut self.tap, copy, false)?;
         *unstamped += u64::from(!stamped);
         Ok(())
     }
@@ -166,11 +162,7 @@ impl PortSlot {
     /// # Errors
     /// As [`Port::tx`].
     pub fn send(&mut self, frame: &[u8], is_link: bool) -> Result<(), TxRefusal> {
-        self.port.tx(frame)?;
-        if let Some(tap) = &mut self.tap {
-            tap.note(frame, is_link, true);
-        }
-        Ok(())
+        transmit(&mut *self.port, &mut self.tap, frame, is_link)
     }
 
     /// Puts a pulled cable in the place of the port, whose device has gone, and returns the port if it is to be closed elsewhere. Bindings and counts
@@ -271,6 +263,20 @@ impl PortSlot {
         self.flow.set_rule(matches, configured);
         Ok(())
     }
+}
+
+/// Sends a frame, and tells who captures.
+fn transmit(
+    port: &mut dyn Port,
+    tap: &mut Option<Box<Tap>>,
+    frame: &[u8],
+    is_link: bool,
+) -> Result<(), TxRefusal> {
+    port.tx(frame)?;
+    if let Some(tap) = tap {
+        tap.note(frame, is_link, true);
+    }
+    Ok(())
 }
 
 /// Why a binding was refused.

@@ -4,8 +4,17 @@ use nix::time::{ClockId, clock_gettime};
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn now_ns() -> u64 {
-    // Every kernel has the clock; without it there is nothing better to say than zero.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| {
+    read_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+/// `CLOCK_REALTIME` in nanoseconds since the Unix epoch.
+pub fn wall_ns() -> u64 {
+    read_ns(ClockId::CLOCK_REALTIME)
+}
+
+fn read_ns(clock: ClockId) -> u64 {
+    // Every kernel has both clocks; without one there is nothing better to say than zero.
+    clock_gettime(clock).map_or(0, |time| {
         let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
         let nanoseconds = u64::try_from(time.tv_nsec()).unwrap_or(0);
         seconds * 1_000_000_000 + nanoseconds

@@ -5,9 +5,8 @@
 
 use covalent_api::tap::{HEAD_BYTES, TapFrames, TapHead};
 use covalent_pipe::nic;
-use nix::time::{ClockId, clock_gettime};
 
-use super::{Lane, core::Core};
+use super::{Lane, core::Core, stamp};
 
 /// Room for the records of one round.
 const STAGED_BYTES: usize = 1 << 20;
@@ -60,7 +59,7 @@ impl Tap {
             return;
         }
         let head = TapHead {
-            at_ns: wall_ns(),
+            at_ns: stamp::wall_ns(),
             frame_bytes: frame.len() as u32,
             missed: 0,
             sent,
@@ -152,13 +151,4 @@ impl Lane {
 fn has_room(core: &mut Core, pipe: usize, bytes: usize) -> bool {
     let pipe = core.pipes.get_mut(pipe);
     pipe.is_some_and(|pipe| pipe.nic.free_bytes() >= nic::footprint_bytes(bytes))
-}
-
-fn wall_ns() -> u64 {
-    // Every kernel has the clock; without it there is nothing better to say than zero.
-    clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| {
-        let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-        let nanoseconds = u64::try_from(time.tv_nsec()).unwrap_or(0);
-        seconds * 1_000_000_000 + nanoseconds
-    })
 }
