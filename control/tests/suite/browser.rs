@@ -9,12 +9,15 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use ureq::Agent;
+use ureq::{Agent, Body, http::Response};
 
 const DRIVER: &str = "chromedriver";
 
 /// No answer of the driver takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest answer, in bytes: a picture.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A browser; it ends with this.
 pub struct Browser {
@@ -86,34 +89,26 @@ impl Browser {
     /// A picture of the window, as PNG.
     pub fn picture(&self) -> Vec<u8> {
         let url = format!("{}/screenshot", self.session);
-        let mut answer = self.agent.get(&url).call().expect("the driver answers");
-        let text = answer
-            .body_mut()
-            .with_config()
-            .limit(64 << 20)
-            .read_to_string();
-        let value: Value = serde_json::from_str(&text.expect("text")).expect("JSON");
-        let picture = value["value"].as_str().expect("a picture");
+        let picture = told(self.agent.get(&url).call(), "/screenshot");
+        let picture = picture.as_str().expect("a picture");
         BASE64_STANDARD.decode(picture).expect("base64")
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
         let url = format!("{}{path}", self.session);
-        let mut answer = self
-            .agent
-            .post(&url)
-            .content_type("application/json")
-            .send(body.to_string())
-            .expect("the driver answers");
-        let text = answer
-            .body_mut()
-            .with_config()
-            .limit(16 << 20)
-            .read_to_string();
-        let value: Value = serde_json::from_str(&text.expect("text")).expect("JSON");
-        assert!(value["value"]["error"].is_null(), "{path}: {value}");
-        value["value"].clone()
+        let request = self.agent.post(&url).content_type("application/json");
+        told(request.send(body.to_string()), path)
     }
+}
+
+/// What the driver answered to a request for `path`.
+fn told(answer: Result<Response<Body>, ureq::Error>, path: &str) -> Value {
+    let mut answer = answer.expect("the driver answers");
+    let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+    let text = body.read_to_string().expect("text");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(value["value"]["error"].is_null(), "{path}: {value}");
+    value["value"].clone()
 }
 
 impl Drop for Browser {
