@@ -33,7 +33,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What came of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Cut {
-    /// The port that was cut, on node a.
+    /// The port of node a whose link was cut.
     pub port: String,
     /// Times that it was cut: a cut that met no open work is repeated.
     pub cuts: u32,

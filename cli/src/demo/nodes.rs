@@ -181,7 +181,9 @@ impl Nodes {
         Ok(())
     }
 
-    /// Cuts or restores link [`CUT`] at node a: the interface is set down, the cable pulled, or the command run that was given.
+    /// Cuts or restores link [`CUT`] at node b, the far end of who is asked what was open: the interface is set down, the cable pulled, or the
+    /// command run that was given. A port that is disabled by its own node's command is noticed in that instant, in which often nothing is open
+    /// where the processors are few.
     ///
     /// # Errors
     /// When the kernel or the daemon refuses.
@@ -189,9 +191,9 @@ impl Nodes {
         if let Some(command) = &self.cut_with {
             return given::run_cut_command(command, cut);
         }
-        match &self.a.namespace {
-            Some(namespace) => veth::set_up(namespace, &self.a.interfaces[0], !cut),
-            None => self.a.client()?.set_port(CUT, !cut),
+        match &self.b.namespace {
+            Some(namespace) => veth::set_up(namespace, &self.b.interfaces[0], !cut),
+            None => self.b.client()?.set_port(CUT, !cut),
         }
     }
 
