@@ -18,7 +18,7 @@ LIBRARY_NAME = libcovalent.so.0
 LIBRARY_FILE = libcovalent.so.$(VERSION)
 # Those with manual pages and completions, which the first of them makes.
 DESCRIBED = covalent covalentd covalent-control
-UNITS = covalentd.service covalent-control.service covalent.target
+UNITS = covalentd.socket covalentd.service covalent-control.service covalent.target
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
 # For Prometheus and Grafana; docs/metrics.md says what each is.

@@ -167,11 +167,11 @@ impl Daemon {
     /// # Errors
     /// [`StartError`] says what is wrong, with which object, and what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_with(config, Privileges::Keep, FaultInjection::Refused)
+        Self::start_with(config, Privileges::Keep, FaultInjection::Refused, None)
     }
 
     /// Starts a daemon, giving up privileges as told once the ports are open. Capabilities are given up by the calling thread
-    /// and inherited by the daemon's threads.
+    /// and inherited by the daemon's threads. With `given`, a service manager's socket at the node's own path, it listens there and makes none.
     ///
     /// # Errors
     /// As [`Daemon::start`].
@@ -179,20 +179,22 @@ impl Daemon {
         config: Config,
         privileges: Privileges,
         faults: FaultInjection,
+        given: Option<Listener>,
     ) -> Result<Self, StartError> {
-        Self::launch(config, privileges, faults, thread::Builder::new())
+        Self::launch(config, privileges, faults, given, thread::Builder::new())
     }
 
     fn launch(
         config: Config,
         privileges: Privileges,
         faults: FaultInjection,
+        given: Option<Listener>,
         host: thread::Builder,
     ) -> Result<Self, StartError> {
         check(&config, faults)?;
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
-        let listener = listen(&config)?;
+        let listener = listen(&config, given)?;
         let OpenPorts {
             lanes: ports,
             table: port_table,
@@ -382,7 +384,7 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-fn listen(config: &Config) -> Result<Listener, StartError> {
+fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartError> {
     let path = config.socket_path();
     let failed = |source: io::Error| StartError::Socket {
         hint: match source.kind() {
@@ -397,6 +399,18 @@ fn listen(config: &Config) -> Result<Listener, StartError> {
         path: path.clone(),
         source,
     };
+    if let Some(listener) = given {
+        if listener.path() == path {
+            listener.set_nonblocking(true).map_err(failed)?;
+            return Ok(listener);
+        }
+        warn!(
+            given = %listener.path().display(),
+            socket = %path.display(),
+            "the service manager's socket is not where `node.runtime_dir` has it, and nobody will answer there: name the latter as \
+             ListenSequentialPacket= in a drop-in of covalentd.socket, or mask that unit"
+        );
+    }
     fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
     let listener = Listener::bind(&path).map_err(failed)?;
     // At once, before anybody connects. A kernel that cannot has such descriptors closed aside.
@@ -647,6 +661,7 @@ mod tests {
             config(dir.path()),
             Privileges::Keep,
             FaultInjection::Refused,
+            None,
             impossible,
         )
         .unwrap_err();

@@ -2,7 +2,10 @@
 
 mod attendance;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use anyhow::Context;
 use attendance::notify;
@@ -16,6 +19,8 @@ use covalent_dataplane::{
     privilege::{self, Privileges},
     sandbox,
 };
+use covalent_pipe::seqpacket::Listener;
+use listenfd::ListenFd;
 use nix::sys::signal::{SigSet, Signal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -45,6 +50,8 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
         info!(file = %arguments.config.display(), "the configuration can be used on this host");
         return Ok(());
     }
+    // Before any thread exists, for it changes the environment.
+    let given = given_socket().context("cannot listen on the socket that came with LISTEN_FDS")?;
     // Blocked before any thread exists, so that every thread leaves them to the wait below.
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals
@@ -59,7 +66,7 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     let node = config.node.name.clone();
     let socket = config.socket_path();
     let closes_sandbox = config.node.sandbox;
-    let daemon = Daemon::start_with(config, Privileges::Drop, faults)?;
+    let daemon = Daemon::start_with(config, Privileges::Drop, faults, given)?;
     if closes_sandbox {
         sandbox::install()?;
     } else {
@@ -73,6 +80,19 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     notify(NotifyState::Stopping);
     daemon.stop();
     Ok(())
+}
+
+/// The socket of `covalentd.socket`, if a service manager handed one over (`sd_listen_fds(3)`).
+fn given_socket() -> io::Result<Option<Listener>> {
+    ListenFd::from_env()
+        .take_custom(
+            0,
+            libc::AF_UNIX,
+            libc::SOCK_SEQPACKET,
+            "Unix socket of the kind SOCK_SEQPACKET",
+        )?
+        .map(Listener::adopt)
+        .transpose()
 }
 
 fn log_to_stderr(format: LogFormat) {

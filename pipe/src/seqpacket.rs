@@ -2,9 +2,13 @@
 //! is at the other end.
 
 use std::{
+    ffi::OsStr,
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -20,8 +24,8 @@ use rustix::{
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
         SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-        SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with,
-        sockopt::{Timeout, set_socket_timeout},
+        SocketType, accept_with, bind, connect, getsockname, listen, recvmsg, sendmsg, socket_with,
+        sockopt::{Timeout, set_socket_timeout, socket_acceptconn, socket_type},
     },
 };
 
@@ -84,13 +88,13 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// A socket with a name that others connect to. Its name goes with it.
+/// A socket with a name that others connect to. Its name goes with it, unless somebody else made it.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
     path: PathBuf,
-    /// The name's own device and inode, so that a successor's socket is not removed.
-    identity: (u64, u64),
+    /// The name's own device and inode, so that a successor's socket is not removed; `None` where the name is another's.
+    identity: Option<(u64, u64)>,
 }
 
 impl Listener {
@@ -114,10 +118,34 @@ impl Listener {
         let listener = Self {
             fd,
             path: path.to_owned(),
-            identity: (stat.st_dev, stat.st_ino),
+            identity: Some((stat.st_dev, stat.st_ino)),
         };
         listen(&listener.fd, BACKLOG)?;
         Ok(listener)
+    }
+
+    /// Takes over a socket that listens already, and whose name its maker keeps: a service manager's, where connections wait while nobody serves.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it is no listening socket of this kind with a path; else what the system said.
+    pub fn adopt(fd: OwnedFd) -> io::Result<Self> {
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+        if socket_type(&fd)? != SocketType::SEQPACKET {
+            return Err(wrong("the socket is not of the kind SOCK_SEQPACKET"));
+        }
+        if !socket_acceptconn(&fd)? {
+            return Err(wrong("the socket does not listen"));
+        }
+        let address = SocketAddrUnix::try_from(getsockname(&fd)?)?;
+        let path = address
+            .path_bytes()
+            .ok_or_else(|| wrong("the socket has no path"))?;
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        Ok(Self {
+            fd,
+            path,
+            identity: None,
+        })
     }
 
     /// Takes the next connection; waits for one unless non-blocking.
@@ -138,12 +166,13 @@ impl Listener {
     }
 
     /// Has the kernel refuse descriptors that others send over the connections accepted from now on: closing some descriptors takes
-    /// as long as who sent them likes. Returns whether the kernel can (Linux 6.16).
+    /// as long as who sent them likes. Returns whether no connection can bring any: the kernel can (Linux 6.16), and none waits here from before.
     ///
     /// # Errors
     /// If the system call fails.
     pub fn refuse_descriptors(&self) -> io::Result<bool> {
-        passrights::refuse(self.fd.as_fd())
+        let refuses = passrights::refuse(self.fd.as_fd())?;
+        Ok(refuses && self.identity.is_some())
     }
 
     /// Where it listens.
@@ -210,7 +239,9 @@ fn is_at(fd: &OwnedFd, path: &Path) -> io::Result<bool> {
 impl Drop for Listener {
     fn drop(&mut self) {
         // There is nobody to tell if the name cannot be removed; the next `bind` finds it stale.
-        if lstat(&self.path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.identity) {
+        if let Some(identity) = self.identity
+            && lstat(&self.path).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == identity)
+        {
             let _ = unlink(&self.path);
         }
     }

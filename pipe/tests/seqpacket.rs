@@ -62,6 +62,33 @@ fn datagrams_keep_their_bounds_and_descriptors_arrive() {
 }
 
 #[test]
+fn a_socket_that_another_made_is_taken_over_and_keeps_its_name() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let maker = Listener::bind(&path).unwrap();
+    let copy = || maker.as_fd().try_clone_to_owned().unwrap();
+    let client = Connection::connect(&path).unwrap();
+    let taken = Listener::adopt(copy()).unwrap();
+    assert_eq!(taken.path(), path);
+    client.send(b"waited", &[]).unwrap();
+    let mut buffer = [0; 16];
+    assert_eq!(taken.accept().unwrap().recv(&mut buffer).unwrap().0, 6);
+    drop(taken);
+    assert!(path.exists());
+    // Whoever connects now waits again.
+    Connection::connect(&path).unwrap();
+    drop(Listener::adopt(copy()).unwrap().accept().unwrap());
+
+    let (no_listener, _other) = Connection::pair().unwrap();
+    let no_listener = no_listener.as_fd().try_clone_to_owned().unwrap();
+    let error = Listener::adopt(no_listener).unwrap_err();
+    assert!(error.to_string().contains("does not listen"), "{error}");
+    let stream = std::os::unix::net::UnixListener::bind(directory.path().join("stream")).unwrap();
+    let error = Listener::adopt(stream.into()).unwrap_err();
+    assert!(error.to_string().contains("SOCK_SEQPACKET"), "{error}");
+}
+
+#[test]
 fn the_kernel_says_who_is_there() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("socket");

@@ -294,5 +294,5 @@ fn start(directory: &TempDir, name: &str, interface: &str, rx: FaultRates) -> Da
             ..FaultsConfig::default()
         });
     }
-    Daemon::start_with(config, Privileges::Keep, FaultInjection::Allowed).unwrap()
+    Daemon::start_with(config, Privileges::Keep, FaultInjection::Allowed, None).unwrap()
 }

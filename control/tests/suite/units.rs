@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use covalent_api::config::ControlConfig;
+use covalent_api::config::{ControlConfig, NodeConfig};
 
 fn shipped(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -12,6 +12,8 @@ fn shipped(name: &str) -> String {
 }
 
 const UNITS: [&str; 2] = ["covalentd.service", "covalent-control.service"];
+
+const SOCKET: &str = "covalentd.socket";
 
 const TARGET: &str = "covalent.target";
 
@@ -26,7 +28,7 @@ fn installed() -> Option<tempfile::TempDir> {
         return None;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    for unit in UNITS.into_iter().chain([TARGET]) {
+    for unit in UNITS.into_iter().chain([SOCKET, TARGET]) {
         let text = shipped(unit)
             .replace("/usr/bin/covalentd ", "/bin/true ")
             .replace("/usr/bin/covalent-control ", "/bin/true ")
@@ -47,7 +49,7 @@ fn skip(reason: &str) {
 #[test]
 fn systemd_finds_nothing_to_complain_about() {
     let Some(directory) = installed() else { return };
-    let units = UNITS.into_iter().chain([TARGET]);
+    let units = UNITS.into_iter().chain([SOCKET, TARGET]);
     let output = Command::new("systemd-analyze")
         .arg("verify")
         .args(units.map(|unit| directory.path().join(unit)))
@@ -131,9 +133,27 @@ fn the_units_let_their_processes_close_a_sandbox() {
 }
 
 #[test]
-fn the_target_wants_both() {
+fn the_socket_is_the_one_that_the_daemon_would_make() {
+    let node = NodeConfig::default();
+    let text = shipped(SOCKET);
+    let listens = format!(
+        "ListenSequentialPacket={}/covalentd.sock",
+        node.runtime_dir.display()
+    );
+    for line in [&listens, "SocketMode=0666", "PartOf=covalent.target"] {
+        assert!(text.lines().any(|it| it == line), "no `{line}` in\n{text}");
+    }
+    let service = shipped("covalentd.service");
+    for key in ["Wants", "After"] {
+        let line = format!("{key}={SOCKET}");
+        assert!(service.lines().any(|it| it == line), "no `{line}`");
+    }
+}
+
+#[test]
+fn the_target_wants_them_all() {
     let text = shipped(TARGET);
-    let line = format!("Wants={}", UNITS.join(" "));
+    let line = format!("Wants={SOCKET} {}", UNITS.join(" "));
     assert!(text.lines().any(|it| it == line), "no `{line}` in\n{text}");
 }
 

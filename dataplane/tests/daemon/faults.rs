@@ -49,7 +49,12 @@ fn a_file_with_faults_is_refused_until_they_are_allowed() {
 fn a_black_hole_one_way_fails_the_link_and_its_end_brings_it_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut a = damaged(dir.path(), "a");
-    let daemon = Daemon::start_with(a.config.clone(), Privileges::Keep, FaultInjection::Allowed);
+    let daemon = Daemon::start_with(
+        a.config.clone(),
+        Privileges::Keep,
+        FaultInjection::Allowed,
+        None,
+    );
     a.daemon = Some(daemon.expect("the node starts"));
     let b = Node::new(dir.path(), "b", &["p0"], "").start();
     let up = |node: &Node| node.status().links[0].state == "up";

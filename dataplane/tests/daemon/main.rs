@@ -19,6 +19,7 @@ mod contention;
 mod crowd;
 mod durable;
 mod frames;
+mod given;
 mod handover;
 mod healing;
 mod idle;

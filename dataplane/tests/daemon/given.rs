@@ -1,0 +1,107 @@
+//! A listening socket that a service manager holds: who connects while no daemon runs is served by the next one.
+
+use std::{
+    os::fd::AsFd,
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use covalent_api::{
+    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    request::{Reply, Request},
+};
+use covalent_pipe::seqpacket::{Connection, Listener};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    command::{Running, file},
+    node::{Node, PATIENCE, eventually},
+};
+
+/// Starts the program with `listener` as a service manager hands it over (`sd_listen_fds(3)`).
+fn start_with(listener: &Listener, config: &str) -> Running {
+    let fd = listener.as_fd().try_clone_to_owned().expect("a descriptor");
+    let program = env!("CARGO_BIN_EXE_covalentd");
+    // The shell becomes the daemon, so the number of its process is the daemon's.
+    let script = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" --config \"$1\"";
+    let child = Command::new("sh")
+        .args(["-c", script, program, config])
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(fd)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("covalentd runs");
+    Running(child)
+}
+
+fn stop(mut daemon: Running) -> ExitStatus {
+    kill(Pid::from_raw(daemon.0.id() as i32), Signal::SIGTERM).expect("it runs");
+    daemon.0.wait().expect("it ends")
+}
+
+/// Says hello, whether anybody is there or not.
+fn knock(socket: &Path) -> Connection {
+    let connection = Connection::connect_timeout(socket, PATIENCE).expect("the socket is there");
+    let hello = Request::Hello {
+        version: API_VERSION,
+        program: "test".to_owned(),
+    };
+    let hello = datagram::encode(&hello).expect("fits");
+    connection.send(&hello, &[]).expect("there is room");
+    connection
+}
+
+fn is_welcome(connection: &Connection, patience: Duration) -> bool {
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+    if !connection.wait(Some(patience)).expect("a socket") {
+        return false;
+    }
+    let (length, _) = connection.recv(&mut buffer).expect("an answer");
+    matches!(
+        datagram::decode(&buffer[..length]),
+        Ok(Reply::Welcome { .. })
+    )
+}
+
+#[test]
+fn who_connects_while_the_daemon_restarts_waits_for_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (config, socket) = (file(dir.path(), &node), node.config.socket_path());
+    std::fs::create_dir_all(&node.config.node.runtime_dir).expect("room on the disk");
+    let listener = Listener::bind(&socket).expect("a socket");
+    let early = knock(&socket);
+    let daemon = start_with(&listener, &config);
+    assert!(is_welcome(&early, PATIENCE));
+    assert!(stop(daemon).success());
+    assert!(socket.exists(), "the name is not the daemon's to remove");
+    let waiting = knock(&socket);
+    assert!(!is_welcome(&waiting, Duration::from_millis(50)));
+    let daemon = start_with(&listener, &config);
+    assert!(is_welcome(&waiting, PATIENCE));
+    // Not ended in order, and the same.
+    daemon.kill();
+    let waiting = knock(&socket);
+    let _daemon = start_with(&listener, &config);
+    assert!(is_welcome(&waiting, PATIENCE));
+}
+
+#[test]
+fn a_socket_that_is_elsewhere_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let config = file(dir.path(), &node);
+    let elsewhere = Listener::bind(&dir.path().join("elsewhere")).expect("a socket");
+    let daemon = start_with(&elsewhere, &config);
+    eventually("it answers where its configuration says", || {
+        node.config.socket_path().exists()
+    });
+    assert_eq!(node.status().node, "a");
+    assert!(stop(daemon).success());
+    assert!(!node.config.socket_path().exists());
+}
