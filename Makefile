@@ -21,6 +21,8 @@ DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.socket covalentd.service covalent-control.service covalent.target
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
+# With which clients of telemetry are made.
+SCHEMA = telemetry/proto/covalent/telemetry/v1/telemetry.proto
 # For Prometheus and Grafana; docs/metrics.md says what each is.
 TELEMETRY = prometheus.yml alerts.yml alerts_test.yml grafana.json
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
@@ -80,7 +82,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
-	@install -m 644 $(DROP_INS:%=configs/%) $(TELEMETRY:%=configs/%) $(SHARE_DIR)
+	@install -m 644 $(DROP_INS:%=configs/%) $(TELEMETRY:%=configs/%) $(SCHEMA) $(SHARE_DIR)
 	@umask 022 && $(BUILT)/covalent man $(MAN_DIR) >/dev/null && \
 	for program in $(DESCRIBED); do \
 		$(BUILT)/covalent completions bash $$program >$(BASH_DIR)/$$program && \
@@ -101,7 +103,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig

@@ -143,7 +143,12 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
     ),
     (
         "[control]\nlisten = \"x\"",
-        &["`control.listen`", "did you mean `metrics_listen`?"],
+        // The other one stands behind it.
+        &[
+            "`control.listen`",
+            "did you mean `grpc_listen`?",
+            "`metrics_listen`",
+        ],
     ),
     (
         "[[lane]]\ncpu = 3",
@@ -241,6 +246,14 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
             "`control.metrics_listen`",
             "\"localhost\"",
             "\"127.0.0.1:9464\"",
+        ],
+    ),
+    (
+        "[control]\ngrpc_listen = \"0.0.0.0:9465\"",
+        &[
+            ":8:15: `control.grpc_listen`",
+            "no loopback address",
+            "\"127.0.0.1:9465\"",
         ],
     ),
     // Steering.

@@ -69,6 +69,7 @@ fn documented() -> Config {
         steer: Vec::new(),
         control: ControlConfig {
             metrics_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
+            grpc_listen: None,
             bring_up: true,
         },
     }
@@ -311,6 +312,7 @@ fn every_kind() -> Config {
         ],
         control: ControlConfig {
             metrics_listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+            grpc_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             bring_up: false,
         },
     }
@@ -350,6 +352,10 @@ fn sockets_lie_in_the_runtime_directory() {
     assert_eq!(
         documented().control_socket_path(),
         PathBuf::from("/run/covalent/control.sock")
+    );
+    assert_eq!(
+        documented().telemetry_socket_path(),
+        PathBuf::from("/run/covalent/telemetry.sock")
     );
 }
 

@@ -23,6 +23,7 @@ use crate::definitions::Program;
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
         covalent status                         what it is doing; `links`, `pipes` and `events` show a part alone\n  \
         covalent monitor                        the same with rates, on the whole terminal\n  \
+        covalent watch port                     single metrics as a stream; --format json for programs\n  \
         sudo covalent reload --config my.toml   put the edited file in force\n  \
         covalent verb fetch-add node-b bank 0 1 any verb by hand\n  \
         sudo covalent capture node.pcapng       what its ports receive and send, for Wireshark"
@@ -51,6 +52,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Shows lanes, ports, links, pipes and drops of a running node on the whole terminal, with rates.
     Monitor(crate::monitor::MonitorArgs),
+    /// Streams metrics or events of a running node.
+    Watch(crate::watch::WatchArgs),
     /// Shows the links of a running node, and what failed or was dropped on them.
     #[command(after_help = "Examples:\n  \
         covalent links\n  \
@@ -478,7 +481,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 36);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 37);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod sim;
 mod status;
 mod steer;
 mod verb;
+mod watch;
 
 use std::{
     io::{self, Write},
@@ -69,6 +70,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
         Command::Monitor(args) => monitor::run(args, &interrupt),
+        Command::Watch(args) => watch::run(args, &interrupt),
         Command::Links(args) => status::links(args),
         Command::Pipes(args) => status::pipes(args),
         Command::Events(args) => events::run(args, &interrupt),

@@ -20,10 +20,11 @@ use tokio::{
 use tracing::info;
 
 use crate::{
-    agreement::{Agreement, Between, Own},
+    agreement::{Agreement, Between, Listeners, Own},
     answers::{self, Knowledge},
     channel::Incoming,
     daemon::{Daemon, DaemonAt},
+    grpc::{self, SocketName},
     healing::{self, Around},
     http::{self, Pages},
     interfaces::{self, Followed, Interfaces},
@@ -39,18 +40,26 @@ const LAST_ANSWERS: Duration = Duration::from_millis(500);
 pub enum StartError {
     /// Somebody else has the address.
     #[error(
-        "cannot serve /metrics on {address}: the address is taken, perhaps by another node's control on this host; set \
-         `control.metrics_listen` to another port, or stop who has it (`ss -ltnp` shows who)"
+        "cannot serve {what} on {address}: the address is taken, perhaps by another node's control on this host; set \
+         `{key}` to another port, or stop who has it (`ss -ltnp` shows who)"
     )]
     AddressTaken {
+        /// What was to be served.
+        what: &'static str,
+        /// Where it is configured.
+        key: &'static str,
         /// The configured address.
         address: SocketAddr,
     },
     /// The address cannot be had for another reason.
     #[error(
-        "cannot serve /metrics on {address}: {problem}; `control.metrics_listen` must name an address of this host"
+        "cannot serve {what} on {address}: {problem}; `{key}` must name an address of this host"
     )]
     Address {
+        /// What was to be served.
+        what: &'static str,
+        /// Where it is configured.
+        key: &'static str,
         /// The configured address.
         address: SocketAddr,
         /// What the system said.
@@ -58,10 +67,14 @@ pub enum StartError {
     },
     /// The address is not one of this host, or of this network namespace.
     #[error(
-        "cannot serve /metrics on {address}: this host has no such address now; set `control.metrics_listen` to one that \
+        "cannot serve {what} on {address}: this host has no such address now; set `{key}` to one that \
          `ip address` shows (in a new network namespace even loopback needs: ip link set lo up)"
     )]
     AddressUnknown {
+        /// What was to be served.
+        what: &'static str,
+        /// Where it is configured.
+        key: &'static str,
         /// The configured address.
         address: SocketAddr,
     },
@@ -89,6 +102,9 @@ pub enum StartError {
         /// What the system said.
         problem: io::Error,
     },
+    /// The schema of telemetry is wrong.
+    #[error(transparent)]
+    Schema(#[from] grpc::SchemaError),
     /// A declaration of a metric is wrong.
     #[error("metrics: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -97,11 +113,14 @@ pub enum StartError {
 /// A control process that serves. It stops when dropped, but [`Control::run`] lets answers under way finish.
 pub struct Control {
     metrics_address: SocketAddr,
+    telemetry_address: Option<SocketAddr>,
     daemon: Daemon,
     interfaces: watch::Receiver<Interfaces>,
     agreement: Option<Agreement>,
     stop: oneshot::Sender<()>,
     pages: JoinHandle<()>,
+    /// Given up before the tasks, one of which holds the name by which the next control knows that this one is gone.
+    _telemetry_name: SocketName,
     /// Aborted when control ends.
     _tasks: Vec<Task>,
 }
@@ -131,13 +150,27 @@ impl Control {
     /// [`StartError`] says what to change.
     pub async fn start_from(config: &Config, file: Option<&Path>) -> Result<Self, StartError> {
         let own = OwnMetrics::new(&config.node.name)?;
-        let listener = listen(config.control.metrics_listen).await?;
-        let address = |problem| StartError::Address {
-            address: config.control.metrics_listen,
-            problem,
+        let (listener, metrics_address) = listen(
+            "/metrics",
+            "control.metrics_listen",
+            config.control.metrics_listen,
+        )
+        .await?;
+        let (telemetry_listener, telemetry_address) = match config.control.grpc_listen {
+            None => (None, None),
+            Some(address) => {
+                let (listener, address) = listen("gRPC", "control.grpc_listen", address).await?;
+                (Some(listener), Some(address))
+            }
         };
-        let metrics_address = listener.local_addr().map_err(address)?;
         let incoming = bind(&config.node.runtime_dir, &config.control_socket_path())?;
+        // Behind the other, which only one control of this node can have.
+        let telemetry_path = config.telemetry_socket_path();
+        let bound = grpc::bind(&telemetry_path).map_err(|problem| StartError::Socket {
+            path: telemetry_path,
+            problem,
+        });
+        let (telemetry_socket, telemetry_name) = bound?;
 
         let at = DaemonAt {
             socket: config.socket_path(),
@@ -147,7 +180,9 @@ impl Control {
         let daemon = Daemon::keep(at, own.clone(), recent.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
         let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
-        let (listeners, other_listeners) = mpsc::channel(1);
+        let (pages, other_listeners) = mpsc::channel(1);
+        let (telemetry, other_addresses) = mpsc::channel(1);
+        let listeners = Listeners { pages, telemetry };
         let (followed, follows) = watch::channel(Followed::by(config));
         let agreement = file.map(|file| {
             let between = Between {
@@ -171,6 +206,12 @@ impl Control {
             own: own.clone(),
             daemon: daemon.clone(),
         };
+        let telemetry = grpc::serve(
+            telemetry_socket,
+            telemetry_listener,
+            other_addresses,
+            grpc::router(pages.clone(), recent.clone())?,
+        );
         let router = http::router(pages, Live::new(daemon.clone(), recent));
         let pages = http::serve(listener, other_listeners, router, async {
             // A dropped sender means the same.
@@ -178,6 +219,7 @@ impl Control {
         });
         let mut tasks = vec![
             Task(tokio::spawn(answers::serve(incoming, knowledge))),
+            Task(tokio::spawn(telemetry)),
             Task(tokio::spawn(interfaces::watch(
                 table,
                 follows,
@@ -197,16 +239,19 @@ impl Control {
         info!(
             metrics = %metrics_address,
             socket = %config.control_socket_path().display(),
+            telemetry = %config.telemetry_socket_path().display(),
             node = config.node.name,
             "control serves"
         );
         Ok(Self {
             metrics_address,
+            telemetry_address,
             daemon,
             interfaces,
             agreement,
             stop,
             pages: tokio::spawn(pages),
+            _telemetry_name: telemetry_name,
             _tasks: tasks,
         })
     }
@@ -215,6 +260,12 @@ impl Control {
     #[must_use]
     pub const fn metrics_address(&self) -> SocketAddr {
         self.metrics_address
+    }
+
+    /// Where telemetry is served over gRPC beside its socket, with the port that the system chose if the configured one is 0.
+    #[must_use]
+    pub const fn telemetry_address(&self) -> Option<SocketAddr> {
+        self.telemetry_address
     }
 
     /// The connection to the daemon.
@@ -255,13 +306,24 @@ impl Control {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|problem| match problem.kind() {
-            io::ErrorKind::AddrInUse => StartError::AddressTaken { address },
-            _ => StartError::Address { address, problem },
-        })
+async fn listen(
+    what: &'static str,
+    key: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |problem: io::Error| match problem.kind() {
+        io::ErrorKind::AddrInUse => StartError::AddressTaken { what, key, address },
+        io::ErrorKind::AddrNotAvailable => StartError::AddressUnknown { what, key, address },
+        _ => StartError::Address {
+            what,
+            key,
+            address,
+            problem,
+        },
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 fn bind(runtime_dir: &Path, path: &Path) -> Result<Incoming, StartError> {

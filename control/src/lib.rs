@@ -7,6 +7,7 @@
 //! - [`healing`] has ports opened again that are not what their interfaces are any more;
 //! - [`neighbours`] is the table that both fill;
 //! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows what the node does;
+//! - [`grpc`] streams metrics and events on `telemetry.sock`;
 //! - [`answers`] speaks to the CLI on `control.sock`.
 //!
 //! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
@@ -17,6 +18,7 @@ pub mod answers;
 pub mod channel;
 pub mod control;
 pub mod daemon;
+pub mod grpc;
 pub mod healing;
 pub mod http;
 pub mod interfaces;

@@ -102,6 +102,12 @@ impl Config {
         self.node.runtime_dir.join(node::CONTROL_SOCKET)
     }
 
+    /// The socket on which the control process tells telemetry over gRPC.
+    #[must_use]
+    pub fn telemetry_socket_path(&self) -> PathBuf {
+        self.node.runtime_dir.join(node::TELEMETRY_SOCKET)
+    }
+
     /// Reads and checks a file of at most [`CONFIG_BYTES_MAX`] bytes.
     ///
     /// # Errors

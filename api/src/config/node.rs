@@ -13,6 +13,9 @@ pub(super) const DAEMON_SOCKET: &str = "covalentd.sock";
 /// File name of the control process's socket in the runtime directory.
 pub(super) const CONTROL_SOCKET: &str = "control.sock";
 
+/// File name of the socket in the runtime directory on which control tells telemetry over gRPC.
+pub(super) const TELEMETRY_SOCKET: &str = "telemetry.sock";
+
 /// Longest path of a Unix socket, in bytes: `sockaddr_un.sun_path` without its terminating zero (unix(7)).
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 

@@ -81,12 +81,7 @@ fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) ->
             continue;
         }
         let missed = seen.map_or(0, |seen| event.sequence - seen - 1);
-        if missed > 0 {
-            output::line(&match format {
-                Format::Json => serde_json::json!({ "missed": missed }).to_string(),
-                Format::Table => format!("{missed} events came too fast to be told"),
-            })?;
-        }
+        show_missed(missed, format)?;
         seen = Some(event.sequence);
         show(&event, format, theme)?;
         if event.kind == EventKind::Stopping {
@@ -95,7 +90,23 @@ fn follow(socket: &Path, format: Format, theme: Theme, interrupt: &Interrupt) ->
     }
 }
 
-fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
+/// Prints how many events were missed, if any.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn show_missed(missed: u64, format: Format) -> Result<()> {
+    match (missed, format) {
+        (0, _) => Ok(()),
+        (_, Format::Json) => output::line(&serde_json::json!({ "missed": missed }).to_string()),
+        (_, Format::Table) => output::line(&format!("{missed} events came too fast to be told")),
+    }
+}
+
+/// Prints an event on a line.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn show(event: &Event, format: Format, theme: Theme) -> Result<()> {
     let told = tell(&event.kind);
     output::line(&match format {
         Format::Json => serde_json::to_string(event)?,

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod node;
+pub mod terminal;
 
 use std::{
     collections::BTreeSet,

@@ -25,7 +25,10 @@ use covalent_protocol::agreement::Held;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::keeper::Keeper;
-pub use self::{own::Own, rules::RuleEdit};
+pub use self::{
+    own::{Listeners, Own},
+    rules::RuleEdit,
+};
 use crate::{metrics::OwnMetrics, neighbours::Neighbours};
 
 /// Reloads that wait for their turn.

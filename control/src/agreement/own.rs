@@ -1,4 +1,4 @@
-//! The keys that control itself puts in force: where `/metrics` is served, which interfaces are followed, and whether they are set up.
+//! The keys that control itself puts in force: where `/metrics` and telemetry are served, which interfaces are followed, and whether they are set up.
 
 use std::{io, net::SocketAddr};
 
@@ -18,8 +18,17 @@ use crate::interfaces::Followed;
 #[derive(Debug)]
 pub struct Own {
     in_force: ControlConfig,
-    pages: mpsc::Sender<TcpListener>,
+    listeners: Listeners,
     followed: watch::Sender<Followed>,
+}
+
+/// Who serves takes another listener from here.
+#[derive(Debug, Clone)]
+pub struct Listeners {
+    /// For the pages.
+    pub pages: mpsc::Sender<TcpListener>,
+    /// For telemetry over gRPC, which may have none.
+    pub telemetry: mpsc::Sender<Option<TcpListener>>,
 }
 
 /// What is ready to be put in force.
@@ -28,20 +37,22 @@ pub(super) struct Ready {
     wanted: ControlConfig,
     followed: Followed,
     /// Bound already, so that nothing can fail later.
-    listener: Option<TcpListener>,
+    pages: Option<TcpListener>,
+    /// Bound already too, if it has an address.
+    telemetry: Option<Option<TcpListener>>,
 }
 
 impl Own {
-    /// `in_force` is in force. `pages` takes another listener for the pages, `followed` tells which interfaces are of interest.
+    /// `in_force` is in force. `listeners` take others, `followed` tells which interfaces are of interest.
     #[must_use]
     pub const fn new(
         in_force: ControlConfig,
-        pages: mpsc::Sender<TcpListener>,
+        listeners: Listeners,
         followed: watch::Sender<Followed>,
     ) -> Self {
         Self {
             in_force,
-            pages,
+            listeners,
             followed,
         }
     }
@@ -49,25 +60,43 @@ impl Own {
     /// Makes ready what `config` says. What is in force stays so.
     pub(super) async fn prepare(&self, config: &Config) -> Result<Ready, Objection> {
         let wanted = &config.control;
-        let listener = if wanted.metrics_listen == self.in_force.metrics_listen {
+        let pages = if wanted.metrics_listen == self.in_force.metrics_listen {
             None
         } else {
             let bound = TcpListener::bind(wanted.metrics_listen).await;
-            Some(bound.map_err(|problem| objection(wanted.metrics_listen, &problem))?)
+            let objection = |problem| objection(Served::Pages, wanted.metrics_listen, &problem);
+            Some(bound.map_err(objection)?)
+        };
+        let telemetry = match wanted.grpc_listen {
+            same if same == self.in_force.grpc_listen => None,
+            None => Some(None),
+            Some(address) => {
+                let bound = TcpListener::bind(address).await;
+                let objection = |problem| objection(Served::Telemetry, address, &problem);
+                Some(Some(bound.map_err(objection)?))
+            }
         };
         Ok(Ready {
             wanted: wanted.clone(),
             followed: Followed::by(config),
-            listener,
+            pages,
+            telemetry,
         })
     }
 
     /// Puts in force what is ready.
     pub(super) async fn apply(&mut self, ready: Ready) {
-        if let Some(listener) = ready.listener {
+        if let Some(listener) = ready.pages {
             info!(metrics = %ready.wanted.metrics_listen, "/metrics is served there from now on");
             // Closed only when the process is ending.
-            let _ = self.pages.send(listener).await;
+            let _ = self.listeners.pages.send(listener).await;
+        }
+        if let Some(listener) = ready.telemetry {
+            match ready.wanted.grpc_listen {
+                Some(address) => info!(telemetry = %address, "gRPC is served there from now on"),
+                None => info!("gRPC is served on its socket alone from now on"),
+            }
+            let _ = self.listeners.telemetry.send(listener).await;
         }
         self.followed.send_replace(ready.followed);
         self.in_force = ready.wanted;
@@ -100,7 +129,18 @@ impl Own {
     }
 }
 
-fn objection(address: SocketAddr, problem: &io::Error) -> Objection {
+/// What is served at an address.
+#[derive(Debug, Clone, Copy)]
+enum Served {
+    Pages,
+    Telemetry,
+}
+
+fn objection(served: Served, address: SocketAddr, problem: &io::Error) -> Objection {
+    let (key, name) = match served {
+        Served::Pages => ("control.metrics_listen", "/metrics"),
+        Served::Telemetry => ("control.grpc_listen", "gRPC"),
+    };
     let what = match problem.kind() {
         io::ErrorKind::AddrInUse => {
             "the address is taken; choose another, or stop who has it (`ss -ltnp` shows who)"
@@ -112,7 +152,7 @@ fn objection(address: SocketAddr, problem: &io::Error) -> Objection {
         _ => problem.to_string(),
     };
     Objection {
-        key: "control.metrics_listen".to_owned(),
-        message: format!("cannot serve /metrics on {address}: {what}"),
+        key: key.to_owned(),
+        message: format!("cannot serve {name} on {address}: {what}"),
     }
 }

@@ -28,7 +28,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-pub use self::recent::Recent;
+pub use self::recent::{Noted, Recent};
 use crate::daemon::Daemon;
 
 /// Most who look at a time: each costs the daemon an answer in a second at most.

@@ -27,7 +27,7 @@ use self::series::one;
 pub use self::{
     dashboard::dashboard,
     family::{Declared, Family, Kind, Section},
-    own::{Evidence, OwnMetrics},
+    own::{EVENTS, Evidence, OwnMetrics},
     page::page,
 };
 
@@ -54,6 +54,12 @@ pub fn render(
     own: &OwnMetrics,
     status: Option<&NodeStatus>,
 ) -> Result<String, prometheus::Error> {
+    TextEncoder::new().encode_to_string(&families(node, own, status))
+}
+
+/// The families that have a series now, for whoever tells them: control's own metrics, and the daemon's if it answered.
+#[must_use]
+pub fn families(node: &str, own: &OwnMetrics, status: Option<&NodeStatus>) -> Vec<MetricFamily> {
     let answered = series::flag(status.is_some());
     let mut families = vec![one(&UP.family, node, &[], answered)];
     if let Some(status) = status {
@@ -70,7 +76,7 @@ pub fn render(
     }
     families.extend(own.families());
     families.retain(|family: &MetricFamily| !family.get_metric().is_empty());
-    TextEncoder::new().encode_to_string(&families)
+    families
 }
 
 /// Every metric that can appear, in the order of [`render`] but for control's own, which stand by what they tell of.

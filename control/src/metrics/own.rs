@@ -58,8 +58,8 @@ impl Evidence {
     }
 }
 
-/// Names of the kinds of event, so that each is present from the start.
-const EVENTS: [&str; 16] = [
+/// Names of the kinds of event: each is a series from the start.
+pub const EVENTS: [&str; 16] = [
     "link_up",
     "link_down",
     "carrier",

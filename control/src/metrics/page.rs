@@ -7,6 +7,8 @@ const HEAD: &str = "\
 
 `covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`) in the Prometheus text format. `make metrics`
 writes this page and the dashboard's queries from the declarations in `control/src/metrics`, and a test fails when one is not what the other says.
+The same families, labels and values are streamed over gRPC on `telemetry.sock` in `node.runtime_dir`: `covalent watch`, or any client of
+[the schema](../telemetry/proto/covalent/telemetry/v1/telemetry.proto).
 
 | file | what it is |
 |---|---|

@@ -12,7 +12,7 @@ use std::{
 use covalent_api::{
     API_VERSION,
     agreement::{HeldBrief, Objection, RefusalBrief, VerdictBrief},
-    config::Effect,
+    config::{Config, Effect},
     control::{ControlReply, ControlRequest},
     event::EventKind,
     hex64::Hex64,
@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use crate::{
     client::{PCAP_PORT, ask, config, get},
     fake::{PATIENCE, Session, listen, welcome},
+    grpc,
 };
 
 /// Control in a thread of its own, with its file.
@@ -440,6 +441,45 @@ fn pages_move_when_the_file_is_in_force_and_not_before() {
         body.contains("how=\"reloaded\",node=\"node-a\"} 1"),
         "{body}"
     );
+}
+
+#[test]
+fn telemetry_gets_an_address_by_a_reload_and_loses_it_by_another() {
+    let (running, _listener, played, _) = agreed("", 7);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address: SocketAddr = taken.local_addr().expect("an address");
+    let place = format!("http://{address}");
+    let without = running.text("");
+    let listens = format!("bring_up = true\ngrpc_listen = \"{address}\"");
+    let with = Config::parse(&without.replace("bring_up = true", &listens), "test.toml");
+    let with = with.expect("a configuration").to_toml().expect("UTF-8");
+    fs::write(running.file(), &with).expect("written");
+    let problems = running.refused();
+    assert!(
+        problems[0].contains("`control.grpc_listen`") && problems[0].contains("is taken"),
+        "{problems:?}"
+    );
+    drop(taken);
+    for (text, epoch, is_served) in [(with, 8, true), (without, 9, false)] {
+        fs::write(running.file(), &text).expect("written");
+        let reload = running.reload();
+        let (offered, ..) = Played::hear_offer(&played.talk);
+        assert_eq!(offered, text);
+        played
+            .talk
+            .say(&verdict(held(1, epoch, &text), None, Vec::new()));
+        let reply = reload.join().expect("an answer");
+        assert!(matches!(reply, ControlReply::Reloaded { .. }), "{reply:?}");
+        // It is told to who serves, which then does so.
+        let deadline = Instant::now() + PATIENCE;
+        while grpc::is_served(&place) != is_served {
+            assert!(
+                Instant::now() < deadline,
+                "served at {place}: not {is_served}"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ use crate::{
 pub struct Running {
     directory: TempDir,
     pub metrics: SocketAddr,
+    pub telemetry: Option<SocketAddr>,
     neighbours: watch::Receiver<Neighbours>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -36,8 +37,13 @@ pub struct Running {
 
 impl Running {
     pub fn start() -> Self {
+        Self::start_with(PCAP_PORT)
+    }
+
+    /// With this TOML behind what all tests have, whose last table is `[control]`.
+    pub fn start_with(more: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = config(directory.path(), PCAP_PORT);
+        let config = config(directory.path(), more);
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
@@ -47,18 +53,23 @@ impl Running {
                 .expect("a runtime");
             runtime.block_on(async move {
                 let control = Control::start(&config).await.expect("starts");
-                tell.send((control.metrics_address(), control.daemon().neighbours()))
-                    .expect("the test waits");
+                let told = (
+                    control.metrics_address(),
+                    control.telemetry_address(),
+                    control.daemon().neighbours(),
+                );
+                tell.send(told).expect("the test waits");
                 control
                     .run(async { drop(stopped.await) })
                     .await
                     .expect("serves");
             });
         });
-        let (metrics, neighbours) = told.recv_timeout(PATIENCE).expect("control starts");
+        let (metrics, telemetry, neighbours) = told.recv_timeout(PATIENCE).expect("control starts");
         Self {
             directory,
             metrics,
+            telemetry,
             neighbours,
             stop: Some(stop),
             thread: Some(thread),
@@ -67,6 +78,10 @@ impl Running {
 
     pub fn daemon_socket(&self) -> PathBuf {
         self.directory.path().join("covalentd.sock")
+    }
+
+    pub fn telemetry_socket(&self) -> PathBuf {
+        self.directory.path().join("telemetry.sock")
     }
 
     fn control_socket(&self) -> PathBuf {

@@ -9,6 +9,7 @@ mod dashboard;
 mod exposition;
 mod fake;
 mod fixture;
+mod grpc;
 mod interfaces;
 mod live;
 mod metrics;

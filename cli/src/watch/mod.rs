@@ -1,0 +1,190 @@
+//! `covalent watch`: metrics and events of a running node as they are streamed over gRPC.
+
+mod event;
+mod json;
+mod series;
+mod server;
+mod show;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use covalent_telemetry::v1::{EventsRequest, Filter, Sample, WatchRequest};
+
+use self::{event::show as show_event, series::Known, server::Server, show::Screen};
+use crate::{
+    args::{ConfigArgs, Format},
+    interrupt::Interrupt,
+    output::{self, Theme},
+};
+
+/// What the name of every metric begins with.
+const PREFIX: &str = "covalent_";
+
+/// `covalent watch`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "FAMILY is the name of a metric (docs/metrics.md), or what several begin with, with or without `covalent_`: `port`, `link_drops`. On a terminal they stand in a \
+    table that is always the newest, with what came in a second; elsewhere there is a line for each series, and then one for each that has changed. With --format json each \
+    sample is one line.\n\n\
+    The same is had by any gRPC client: the schema is covalent/telemetry/v1/telemetry.proto, and the server tells it by reflection. Who reads too slowly gets the newest \
+    sample, and is told how many were left out.\n\n\
+    Examples:\n  \
+    covalent watch port link\n  \
+    covalent watch port_rx --label port=p0 --interval 0.2\n  \
+    covalent watch --count 1 --format json | jq '.families[].name'\n  \
+    covalent watch --events --format json\n  \
+    covalent watch --at 127.0.0.1:9465 verb"
+)]
+pub struct WatchArgs {
+    /// Which metrics; all, if none is named.
+    #[arg(value_name = "FAMILY", conflicts_with = "events")]
+    families: Vec<String>,
+    /// Only series that have this label with this value.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, conflicts_with = "events")]
+    labels: Vec<(String, String)>,
+    /// Seconds between two samples.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval_ms)]
+    interval: u32,
+    /// Ends after so many samples or events.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// After the first sample only what has changed.
+    #[arg(long, conflicts_with = "events")]
+    changes: bool,
+    /// Shows the events, those that are kept and then each as it happens.
+    #[arg(long)]
+    events: bool,
+    /// How they are printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Which node.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Control's socket for telemetry, instead of the one that the configuration names.
+    #[arg(
+        long,
+        env = "COVALENT_TELEMETRY_SOCKET",
+        value_name = "PATH",
+        conflicts_with = "at"
+    )]
+    socket: Option<PathBuf>,
+    /// An address where it is served, instead of a socket: `control.grpc_listen`.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    at: Option<SocketAddr>,
+}
+
+/// Runs `covalent watch`.
+///
+/// # Errors
+/// When nobody serves telemetry there, it refuses what is wanted, or it ends.
+pub fn run(args: &WatchArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let server = Server::connect(&server::place(args)?)?;
+    if args.events {
+        events(args, &server, interrupt)?;
+    } else {
+        samples(args, &server, interrupt)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn samples(args: &WatchArgs, server: &Server, interrupt: &Interrupt) -> Result<()> {
+    let is_live = args.format == Format::Table && io::stdout().is_terminal() && !args.changes;
+    let is_lines = args.format == Format::Table && !is_live;
+    let filter = Filter {
+        families: args.families.iter().map(|name| full(name)).collect(),
+        labels: args.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
+    };
+    let mut stream = server.watch(WatchRequest {
+        filter: Some(filter),
+        interval_ms: args.interval,
+        changes_only: args.changes || is_lines,
+    })?;
+    let mut known = Known::default();
+    let mut screen = Screen::new(Theme::of_stdout());
+    for _ in 0..args.count.unwrap_or(u64::MAX) {
+        let sample: Sample = server.next(&mut stream, interrupt)?;
+        match args.format {
+            Format::Json => output::line(&json::sample(&sample).to_string())?,
+            Format::Table => {
+                known.take(&sample);
+                if is_live {
+                    screen.draw(&sample, &known)?;
+                } else {
+                    show::lines(&sample, &known)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn events(args: &WatchArgs, server: &Server, interrupt: &Interrupt) -> Result<()> {
+    let theme = Theme::of_stdout();
+    let mut stream = server.events(EventsRequest::default())?;
+    for _ in 0..args.count.unwrap_or(u64::MAX) {
+        let event = server.next(&mut stream, interrupt)?;
+        show_event(event, args.format, theme)?;
+    }
+    Ok(())
+}
+
+/// The name that the server knows.
+fn full(name: &str) -> String {
+    if name.starts_with(PREFIX) || name == PREFIX.trim_end_matches('_') {
+        name.to_owned()
+    } else {
+        format!("{PREFIX}{}", name.trim_end_matches('_'))
+    }
+}
+
+fn label(text: &str) -> Result<(String, String)> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .context("expected a label and its value, such as port=p0")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn interval_ms(text: &str) -> Result<u32, String> {
+    let seconds: f64 = text.parse().unwrap_or(f64::NAN);
+    let allowed = covalent_telemetry::INTERVAL_MS;
+    Some((seconds * 1e3).round())
+        .filter(|ms| (f64::from(*allowed.start())..=f64::from(*allowed.end())).contains(ms))
+        .map(|ms| ms as u32)
+        .ok_or_else(|| "expected seconds, 0.1 to 3600".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_may_be_named_without_what_all_begin_with() {
+        assert_eq!(full("port"), "covalent_port");
+        assert_eq!(full("port_"), "covalent_port");
+        assert_eq!(full("covalent_link_up"), "covalent_link_up");
+        assert_eq!(full("covalent"), "covalent");
+    }
+
+    #[test]
+    fn intervals_and_labels_are_checked_before_anybody_is_asked() {
+        assert_eq!(interval_ms("0.25"), Ok(250));
+        assert_eq!(interval_ms("3600"), Ok(3_600_000));
+        for wrong in ["0.09", "3601", "-1", "often", "NaN"] {
+            assert!(interval_ms(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            label("port=p0=x").ok(),
+            Some(("port".into(), "p0=x".into()))
+        );
+        assert!(label("port").is_err() && label("=p0").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! Telemetry over gRPC: the metrics of `/metrics` and the events of the daemon, as streams, by the schema of `covalent-telemetry`.
+//!
+//! A stream is made as far as its reader has room for it. Nothing waits in a queue: a sample is taken when there is room and it is due, and an event is looked up
+//! among those that are kept. So a reader that stands still costs what is under way to it, and is told afterwards what it missed.
+//!
+//! | module | what |
+//! |---|---|
+//! | `sampler` | samples, shared by all who want one at about the same time |
+//! | `filter` | which series a client wants |
+//! | `changes` | what is another one than before |
+//! | `pace` | when a sample is due, and how many were not taken |
+//! | `watch`, `events` | the two streams |
+//! | `told` | metrics as the schema has them |
+//! | `serve` | the socket, the address, connections and their bounds |
+
+mod changes;
+mod events;
+mod filter;
+mod pace;
+mod sampler;
+mod serve;
+mod told;
+mod watch;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use covalent_telemetry::{
+    INTERVAL_MS, INTERVAL_MS_DEFAULT, SCHEMA,
+    v1::{
+        self, DescribeRequest, Description, Event, EventsRequest, GetRequest, Sample, WatchRequest,
+        telemetry_server::{Telemetry, TelemetryServer},
+    },
+};
+use futures::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::{Request, Response, Status, service::Routes};
+
+pub use self::serve::{SocketName, bind, serve};
+use self::{events::Following, filter::Filter, sampler::Sampler, watch::Watching};
+use crate::{http::Pages, live::Recent, metrics};
+
+/// Most streams at a time: each costs the daemon a status for each of its samples, unless it shares one.
+pub const STREAMS_MAX: usize = 16;
+
+/// Longest request, in bytes: room for the longest filter.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// Most kinds of event in one request.
+const KINDS_MAX: usize = 64;
+
+type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Who answers.
+struct Teller {
+    sampler: Sampler,
+    recent: Recent,
+    places: Arc<Semaphore>,
+}
+
+/// The schema that reflection tells cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the schema of telemetry: {0}")]
+pub struct SchemaError(#[from] tonic_reflection::server::Error);
+
+/// The services: telemetry, and reflection in both of its versions.
+///
+/// # Errors
+/// [`SchemaError`], which the tests exclude.
+pub fn router(pages: Pages, recent: Recent) -> Result<Router, SchemaError> {
+    let teller = Teller {
+        sampler: Sampler::new(pages),
+        recent,
+        places: Arc::new(Semaphore::new(STREAMS_MAX)),
+    };
+    let reflection = || {
+        tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(SCHEMA)
+    };
+    let telemetry = TelemetryServer::new(teller).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let routes = Routes::new(telemetry)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    Ok(routes.prepare().into_axum_router())
+}
+
+impl Teller {
+    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{STREAMS_MAX} streams are open already: end one, or come later"
+            ))
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Telemetry for Teller {
+    type WatchStream = Replies<Sample>;
+    type EventsStream = Replies<Event>;
+
+    async fn describe(
+        &self,
+        _request: Request<DescribeRequest>,
+    ) -> Result<Response<Description>, Status> {
+        let declared = metrics::sections().into_iter();
+        let metrics = declared
+            .flat_map(|section| section.metrics)
+            .map(|metric| told::metric(&metric))
+            .collect();
+        Ok(Response::new(Description { metrics }))
+    }
+
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<Sample>, Status> {
+        let filter = filter(request.into_inner().filter)?;
+        let taken = self.sampler.take().await;
+        Ok(Response::new(Sample {
+            number: 1,
+            families: filter.of(&taken.families),
+            ..taken.head()
+        }))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let WatchRequest {
+            filter: wanted,
+            interval_ms,
+            changes_only,
+        } = request.into_inner();
+        let interval = interval(interval_ms)?;
+        let filter = filter(wanted)?;
+        let watching = Watching::new(
+            self.sampler.clone(),
+            filter,
+            interval,
+            changes_only,
+            self.place()?,
+        );
+        Ok(Response::new(Box::pin(watching.samples())))
+    }
+
+    async fn events(
+        &self,
+        request: Request<EventsRequest>,
+    ) -> Result<Response<Self::EventsStream>, Status> {
+        let request = request.into_inner();
+        check_kinds(&request.kinds)?;
+        let following = Following::new(self.recent.clone(), request, self.place()?);
+        Ok(Response::new(Box::pin(following.events())))
+    }
+}
+
+fn filter(wanted: Option<v1::Filter>) -> Result<Filter, Status> {
+    Filter::new(wanted.unwrap_or_default()).map_err(Status::invalid_argument)
+}
+
+fn interval(interval_ms: u32) -> Result<Duration, Status> {
+    let interval_ms = match interval_ms {
+        0 => INTERVAL_MS_DEFAULT,
+        some => some,
+    };
+    if INTERVAL_MS.contains(&interval_ms) {
+        return Ok(Duration::from_millis(interval_ms.into()));
+    }
+    Err(Status::invalid_argument(format!(
+        "interval_ms is {interval_ms}; expected {} to {}",
+        INTERVAL_MS.start(),
+        INTERVAL_MS.end()
+    )))
+}
+
+fn check_kinds(kinds: &[String]) -> Result<(), Status> {
+    if kinds.len() > KINDS_MAX {
+        return Err(Status::invalid_argument(format!(
+            "kinds has {} entries; expected at most {KINDS_MAX}",
+            kinds.len()
+        )));
+    }
+    match kinds
+        .iter()
+        .find(|kind| !metrics::EVENTS.contains(&kind.as_str()))
+    {
+        None => Ok(()),
+        Some(unknown) => Err(Status::invalid_argument(format!(
+            "kinds names `{unknown}`, which no event is; expected some of {}",
+            metrics::EVENTS.join(", ")
+        ))),
+    }
+}

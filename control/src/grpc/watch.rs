@@ -1,0 +1,82 @@
+//! A stream of samples.
+
+use std::{sync::Arc, time::Duration};
+
+use covalent_telemetry::v1::Sample;
+use futures::{Stream, stream};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep_until},
+};
+use tonic::Status;
+
+use super::{
+    changes::changes,
+    filter::Filter,
+    pace::Pace,
+    sampler::{Sampler, Taken},
+};
+
+/// A client that watches.
+pub struct Watching {
+    sampler: Sampler,
+    filter: Filter,
+    pace: Pace,
+    changes_only: bool,
+    /// Samples told.
+    told: u64,
+    /// The last one.
+    last: Option<Arc<Taken>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Watching {
+    /// One who wants a sample now, and one after each `interval`.
+    pub fn new(
+        sampler: Sampler,
+        filter: Filter,
+        interval: Duration,
+        changes_only: bool,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            sampler,
+            filter,
+            pace: Pace::new(interval, Instant::now()),
+            changes_only,
+            told: 0,
+            last: None,
+            _place: place,
+        }
+    }
+
+    /// The samples. It is asked for the next one only when the client has room for it.
+    pub fn samples(self) -> impl Stream<Item = Result<Sample, Status>> {
+        stream::unfold(self, async |mut watching| {
+            let sample = watching.next().await;
+            Some((Ok(sample), watching))
+        })
+    }
+
+    async fn next(&mut self) -> Sample {
+        sleep_until(self.pace.due()).await;
+        let skipped_samples = self.pace.take(Instant::now());
+        let taken = self.sampler.take().await;
+        let mut families = self.filter.of(&taken.families);
+        let mut gone = Vec::new();
+        if let Some(last) = self.last.as_ref().filter(|_| self.changes_only) {
+            let before = self.filter.of(&last.families);
+            (families, gone) = changes(&before, &families);
+        }
+        self.told += 1;
+        let sample = Sample {
+            number: self.told,
+            skipped_samples,
+            families,
+            gone,
+            ..taken.head()
+        };
+        self.last = Some(taken);
+        sample
+    }
+}

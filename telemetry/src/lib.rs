@@ -1,0 +1,28 @@
+//! What control tells over gRPC: the schema in `proto/`, what is generated from it, and what both ends need besides.
+
+mod details;
+
+pub use details::{from_struct, to_struct};
+
+/// The package `covalent.telemetry.v1`, generated from the schema, which says what each item means.
+pub mod v1 {
+    #![allow(
+        missing_docs,
+        clippy::all,
+        reason = "generated; the comments of the schema are its documentation"
+    )]
+
+    tonic::include_proto!("covalent.telemetry.v1");
+}
+
+/// The schema as reflection tells it: an encoded `FileDescriptorSet`, with all that the schema imports.
+pub const SCHEMA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.bin"));
+
+/// The schema as text.
+pub const SCHEMA_TEXT: &str = include_str!("../proto/covalent/telemetry/v1/telemetry.proto");
+
+/// Milliseconds between two samples where a client names none.
+pub const INTERVAL_MS_DEFAULT: u32 = 1_000;
+
+/// Milliseconds that may be between two samples.
+pub const INTERVAL_MS: std::ops::RangeInclusive<u32> = 100..=3_600_000;
