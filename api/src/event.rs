@@ -148,3 +148,46 @@ pub enum EventKind {
     /// The daemon ends in order. Whoever agreed with it on a configuration hears this too, subscribed or not.
     Stopping,
 }
+
+impl EventKind {
+    /// What it is called in JSON, in metrics and in the schema of telemetry.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::LinkUp { .. } => "link_up",
+            Self::LinkDown { .. } => "link_down",
+            Self::LinkRefused { .. } => "link_refused",
+            Self::LinkRefusalOver { .. } => "link_refusal_over",
+            Self::Carrier { .. } => "carrier",
+            Self::PortAbsent { .. } => "port_absent",
+            Self::PortOpened { .. } => "port_opened",
+            Self::NodeReachable { .. } => "node_reachable",
+            Self::NodeUnreachable { .. } => "node_unreachable",
+            Self::FabricProblem { .. } => "fabric_problem",
+            Self::Attached { .. } => "attached",
+            Self::Detached { .. } => "detached",
+            Self::JournalFailed { .. } => "journal_failed",
+            Self::Configured { .. } => "configured",
+            Self::NotConfigured { .. } => "not_configured",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_that_of_json() {
+        let carrier = EventKind::Carrier {
+            port: "p0".into(),
+            up: true,
+        };
+        let refused = EventKind::NotConfigured { reason: "x".into() };
+        for kind in [carrier, refused, EventKind::Stopping] {
+            let json = serde_json::to_value(&kind).expect("JSON");
+            assert_eq!(json["event"], kind.name());
+        }
+    }
+}

@@ -5,11 +5,11 @@ use std::{path::Path, process::ExitCode, time::Duration};
 use anyhow::Context;
 use clap::Parser;
 use covalent_api::{arguments::ControlArguments, config::Config};
-use covalent_control::{agreement::Agreement, control::Control, logging, privilege, sandbox};
+use covalent_control::{agreement::Agreement, control::Control, privilege, sandbox};
 use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    time::MissedTickBehavior,
+    time::{Instant, MissedTickBehavior, sleep_until},
 };
 use tracing::{info, warn};
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &ControlArguments) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config)?;
-    logging::start(arguments.log_format, &arguments.log_level)?;
+    covalent_log::start(arguments.log_format, &arguments.log_level, None)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -49,6 +49,7 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
     } else {
         warn!("no sandbox: `node.sandbox` is false");
     }
+    tokio::spawn(tell_repeats());
     notify(&[NotifyState::Ready]);
     if let Some(every) = sd_notify::watchdog_enabled() {
         tokio::spawn(tell_watchdog(every));
@@ -70,6 +71,15 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
 async fn reload_at(mut hangup: Signal, agreement: Agreement) {
     while hangup.recv().await.is_some() {
         agreement.reload().await;
+    }
+}
+
+/// Writes how often lines came again.
+async fn tell_repeats() {
+    loop {
+        let due = covalent_log::write_due();
+        let within = Instant::now() + covalent_log::WINDOW;
+        sleep_until(due.map_or(within, |due| within.min(due.into()))).await;
     }
 }
 

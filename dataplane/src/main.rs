@@ -2,10 +2,7 @@
 
 mod attendance;
 
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::{env, io, process::ExitCode};
 
 use anyhow::Context;
 use attendance::notify;
@@ -19,17 +16,23 @@ use covalent_dataplane::{
     privilege::{self, Privileges},
     sandbox,
 };
+use covalent_log::{Lanes, LogError, Waiting};
 use covalent_pipe::seqpacket::Listener;
 use listenfd::ListenFd;
 use nix::sys::signal::{SigSet, Signal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let arguments = DataplaneArguments::parse();
-    log_to_stderr(arguments.log_format);
-    match run(&arguments) {
+    let lines_of_lanes = match start_logging(arguments.log_format) {
+        Ok(waiting) => waiting,
+        Err(problem) => {
+            eprintln!("covalentd: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(&arguments, lines_of_lanes) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             error!("{problem:#}");
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
+fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Result<()> {
     let config = Config::load(&arguments.config)?;
     let faults = if arguments.allow_faults {
         FaultInjection::Allowed
@@ -67,6 +70,9 @@ fn run(arguments: &DataplaneArguments) -> anyhow::Result<()> {
     let socket = config.socket_path();
     let closes_sandbox = config.node.sandbox;
     let daemon = Daemon::start_with(config, Privileges::Drop, faults, given)?;
+    let _writing = lines_of_lanes
+        .write()
+        .context("no thread for the lines of lanes")?;
     if closes_sandbox {
         sandbox::install()?;
     } else {
@@ -95,13 +101,9 @@ fn given_socket() -> io::Result<Option<Listener>> {
         .transpose()
 }
 
-fn log_to_stderr(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => lines.json().init(),
-    }
+fn start_logging(format: LogFormat) -> Result<Waiting, LogError> {
+    let level = env::var("RUST_LOG").ok().filter(|level| !level.is_empty());
+    let (lanes, waiting) = Lanes::new();
+    covalent_log::start(format, level.as_deref().unwrap_or("info"), Some(lanes))?;
+    Ok(waiting)
 }

@@ -23,8 +23,8 @@ pub struct ControlArguments {
     )]
     pub config: PathBuf,
 
-    /// How log lines on standard error look
-    #[arg(long, env = "COVALENT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    /// How log lines look, and where they go
+    #[arg(long, env = "COVALENT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
 
     /// Least important lines to write: error, warn, info, debug or trace

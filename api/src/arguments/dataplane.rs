@@ -34,7 +34,7 @@ pub struct DataplaneArguments {
     /// Take a configuration whose ports damage their own frames (`[port.faults]`). For tests: without it such a file is refused.
     #[arg(long, env = "COVALENT_ALLOW_FAULTS", value_parser = BoolishValueParser::new())]
     pub allow_faults: bool,
-    /// How log lines on stderr look. RUST_LOG chooses which (default: info).
-    #[arg(long, value_enum, default_value = "text", env = "COVALENT_LOG_FORMAT")]
+    /// How log lines look, and where they go. RUST_LOG chooses which (default: info).
+    #[arg(long, value_enum, default_value = "auto", env = "COVALENT_LOG_FORMAT")]
     pub log_format: LogFormat,
 }

@@ -5,7 +5,7 @@ use std::{future::Future, pin::pin, sync::Arc};
 use covalent_api::request::{Reply, Request};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 use tracing::{info, warn};
 
@@ -205,7 +205,6 @@ impl Keeper {
         }
         self.ask(channel).await?;
         loop {
-            let due = self.events.next_due();
             tokio::select! {
                 reply = channel.recv() => self.on_reply(reply?, channel).await?,
                 asker = self.asked.recv() => {
@@ -215,7 +214,6 @@ impl Keeper {
                     self.waiting.push(asker);
                     self.ask(channel).await?;
                 }
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.events.write_due(),
             }
         }
     }

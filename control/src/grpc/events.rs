@@ -77,14 +77,12 @@ impl Following {
 
 fn told(noted: Noted) -> Event {
     let event = noted.event;
+    let kind = event.kind.name().to_owned();
     let mut details = match serde_json::to_value(&event.kind) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let kind = match details.remove("event") {
-        Some(Value::String(kind)) => kind,
-        _ => String::new(),
-    };
+    details.remove("event");
     Event {
         position: noted.position,
         sequence: event.sequence,

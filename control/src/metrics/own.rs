@@ -170,25 +170,7 @@ impl OwnMetrics {
 
     /// Counts an event.
     pub fn event(&self, kind: &EventKind) {
-        let index = match kind {
-            EventKind::LinkUp { .. } => 0,
-            EventKind::LinkDown { .. } => 1,
-            EventKind::Carrier { .. } => 2,
-            EventKind::Attached { .. } => 3,
-            EventKind::Detached { .. } => 4,
-            EventKind::JournalFailed { .. } => 5,
-            EventKind::PortAbsent { .. } => 6,
-            EventKind::LinkRefused { .. } => 7,
-            EventKind::LinkRefusalOver { .. } => 8,
-            EventKind::Configured { .. } => 9,
-            EventKind::NotConfigured { .. } => 10,
-            EventKind::Stopping => 11,
-            EventKind::NodeReachable { .. } => 12,
-            EventKind::NodeUnreachable { .. } => 13,
-            EventKind::FabricProblem { .. } => 14,
-            EventKind::PortOpened { .. } => 15,
-        };
-        self.events.with_label_values(&[EVENTS[index]]).inc();
+        self.events.with_label_values(&[kind.name()]).inc();
     }
 
     /// Counts that something was agreed on, or was not: one of `adopted`, `reloaded`, `reinstated`, `reopened`, `refused`.

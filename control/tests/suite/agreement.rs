@@ -150,7 +150,7 @@ pub fn held(incarnation: u64, epoch: u64, text: &str) -> HeldBrief {
 
 /// The daemon that the test plays: the connection that follows its events, and the one for agreements.
 pub struct Played {
-    _follows: Session,
+    pub follows: Session,
     pub talk: Session,
 }
 
@@ -158,7 +158,7 @@ impl Played {
     pub fn greet(listener: &Listener) -> Self {
         let follows = Session::greeted(listener);
         Self {
-            _follows: follows,
+            follows,
             talk: Self::greet_again(listener),
         }
     }
@@ -387,7 +387,10 @@ fn a_reload_whose_connection_breaks_is_resolved_by_asking() {
         let reload = running.reload();
         let (text, epoch, _) = Played::hear_offer(&played.talk);
         // The daemon lives on: only this connection goes.
-        let Played { _follows, talk } = played;
+        let Played {
+            follows: _follows,
+            talk,
+        } = played;
         drop(talk);
         let talk = Played::greet_again(&listener);
         let now = if taken { held(1, epoch, &text) } else { before };

@@ -1,9 +1,11 @@
 //! The program itself: readiness, the end, what it costs, what it says when it cannot start.
 
 use std::{
-    fs,
+    collections::BTreeMap,
+    fs::{self, Metadata},
+    io::{BufRead, BufReader},
     net::TcpListener,
-    os::unix::net::UnixDatagram,
+    os::unix::{fs::MetadataExt, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread::sleep,
@@ -18,8 +20,10 @@ use nix::{
 use tempfile::TempDir;
 
 use crate::{
+    agreement::Played,
     client::{PCAP_PORT, ask, config},
-    fake::PATIENCE,
+    fake::{PATIENCE, link_down, link_up, listen},
+    namespace::skip,
 };
 
 /// A node's directory with its configuration in it.
@@ -264,6 +268,141 @@ fn log_lines_are_json_if_wanted() {
             "{line}"
         );
     }
+}
+
+/// The fields of the datagrams that came to a journald that the test plays. None of their values has lines.
+fn journal(socket: &UnixDatagram) -> Vec<BTreeMap<String, String>> {
+    socket.set_nonblocking(true).expect("a socket");
+    let mut buffer = vec![0; 1 << 18];
+    let mut lines = Vec::new();
+    while let Ok(length) = socket.recv(&mut buffer) {
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        let fields = text.lines().filter_map(|line| line.split_once('='));
+        lines.push(
+            fields
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        );
+    }
+    lines
+}
+
+/// What control writes from its start to its end, to standard error and to journald, where systemd names this stream.
+fn written_under_systemd(
+    stream: impl Fn(&Metadata) -> String,
+) -> Option<(String, Vec<BTreeMap<String, String>>)> {
+    if !rustix::process::geteuid().is_root() {
+        skip("a mount namespace, in which journald is the test, needs root");
+        return None;
+    }
+    let (directory, file) = node(PCAP_PORT);
+    let place = directory.path().join("journal");
+    fs::create_dir(&place).expect("made");
+    let socket = UnixDatagram::bind(place.join("socket")).expect("a socket");
+    let errors = directory.path().join("stderr");
+    let stderr = fs::File::create(&errors).expect("made");
+    let named = stream(&stderr.metadata().expect("a file"));
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-ec"])
+        .arg(
+            "mount -t tmpfs none /run; mkdir -p /run/systemd/journal; \
+             mount --bind \"$1\" /run/systemd/journal; exec \"$2\" --config \"$3\"",
+        )
+        .arg("sh")
+        .args([
+            &place,
+            Path::new(env!("CARGO_BIN_EXE_covalent-control")),
+            &file,
+        ])
+        .env_remove("COVALENT_LOG_FORMAT")
+        .env("JOURNAL_STREAM", named)
+        .stderr(stderr);
+    let mut running = Running::ready(directory.path(), &mut command);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(ended(&mut running.child).code(), Some(0));
+    let text = fs::read_to_string(errors).expect("text");
+    Some((text, journal(&socket)))
+}
+
+#[test]
+fn under_systemd_lines_go_to_journald_with_their_fields() {
+    let own = |file: &Metadata| format!("{}:{}", file.dev(), file.ino());
+    let Some((text, lines)) = written_under_systemd(own) else {
+        return;
+    };
+    assert_eq!(text, "", "each line is in one place");
+    let of = |words: &str| {
+        let line = lines.iter().find(|line| line["MESSAGE"].starts_with(words));
+        line.unwrap_or_else(|| panic!("{words}: {lines:?}"))
+    };
+    let serves = of("control serves ");
+    assert_eq!(serves["COVALENT_NODE"], "node-a");
+    assert_eq!(serves["PRIORITY"], "6");
+    assert_eq!(serves["SYSLOG_IDENTIFIER"], "covalent-control");
+    assert!(serves["COVALENT_SOCKET"].ends_with("/control.sock"));
+    assert!(serves["MESSAGE"].contains(" node=node-a"));
+    // After the sandbox is closed, too.
+    assert_eq!(of("control ends")["COVALENT_SIGNAL"], "SIGTERM");
+    assert_eq!(of("no daemon: ")["PRIORITY"], "4");
+}
+
+#[test]
+fn where_standard_error_leads_elsewhere_lines_are_for_people() {
+    let Some((text, lines)) = written_under_systemd(|_| "8:1".to_owned()) else {
+        return;
+    };
+    assert!(lines.is_empty(), "{lines:?}");
+    assert!(
+        text.contains("control serves") && text.contains("node"),
+        "{text}"
+    );
+    assert!(
+        !text.contains('\u{1b}') && !text.contains("covalent_control::"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_link_that_flaps_is_written_once_and_counted() {
+    let (directory, file) = node(PCAP_PORT);
+    let listener = listen(&directory.path().join("covalentd.sock"));
+    let mut running = Running::ready(
+        directory.path(),
+        program(&file).args(["--log-format", "json"]),
+    );
+    let played = Played::greet(&listener);
+    for sequence in 0..100 {
+        played.follows.event(2 * sequence, link_up("p0"));
+        played.follows.event(2 * sequence + 1, link_down("p0"));
+    }
+    let mut stderr = BufReader::new(running.child.stderr.take().expect("piped")).lines();
+    let mut of_links = Vec::new();
+    while of_links.len() < 4 {
+        let line = stderr.next().expect("a line").expect("text");
+        let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if line["message"]
+            .as_str()
+            .is_some_and(|words| words.starts_with("link "))
+        {
+            of_links.push(line);
+        }
+    }
+    assert_eq!(of_links[0]["message"], "link up");
+    assert_eq!(of_links[1]["message"], "link down");
+    for words in ["link down ", "link up "] {
+        let is_meant = |line: &&serde_json::Value| {
+            let message = line["message"].as_str().unwrap_or_default();
+            message.starts_with(words) && message.ends_with(": again")
+        };
+        let again = of_links.iter().find(is_meant);
+        assert_eq!(
+            again.map(|line| &line["times"]),
+            Some(&99.into()),
+            "{of_links:?}"
+        );
+    }
+    drop(played);
 }
 
 #[test]

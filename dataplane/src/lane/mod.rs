@@ -275,6 +275,7 @@ impl Lane {
 
     /// Runs until [`command::Command::Stop`]. Pins the calling thread.
     pub fn run(mut self) {
+        covalent_log::this_is_a_lane();
         self.cores = sched_getaffinity(Pid::from_raw(0)).ok();
         self.pin();
         while !self.stopping {
@@ -353,7 +354,6 @@ impl Lane {
         let lsn = durable.poll(engine);
         if let Some(reason) = durable.new_failure() {
             let lane = self.settings.lane;
-            tracing::error!(lane, reason, "the journal has ended");
             let kind = EventKind::JournalFailed { lane, reason };
             self.core.outbox.push(Report::Event(kind));
         }

@@ -11,10 +11,10 @@ use covalent_api::{
 use super::Server;
 
 impl Server {
-    /// Counts an event, logs it, keeps it and sends it to every subscriber. Returns what was sent.
+    /// Counts an event, says it, keeps it and sends it to every subscriber. Returns what was sent.
     pub(super) fn raise(&mut self, kind: EventKind) -> Option<Vec<u8>> {
         self.events += 1;
-        tracing::info!(event = ?kind, "event");
+        covalent_log::tell(&kind);
         let realtime = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();

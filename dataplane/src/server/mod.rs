@@ -53,7 +53,7 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
 use self::{
     admission::Admission,
@@ -615,7 +615,6 @@ impl Server {
             return;
         };
         let port = port.name.clone();
-        error!(port, reason, "a port has no device");
         self.raise(EventKind::PortAbsent { port, reason });
     }
 
@@ -727,7 +726,6 @@ impl Server {
             client.credentials.pid.unsigned_abs(),
             client.program.clone(),
         );
-        info!(session, pid, program, "application attached");
         self.raise(EventKind::Attached {
             session,
             pid,

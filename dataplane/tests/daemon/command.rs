@@ -145,6 +145,42 @@ fn both_signals_end_it_cleanly() {
 }
 
 #[test]
+fn its_lines_are_json_and_none_is_written_by_a_lane() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (path, socket) = (file(dir.path(), &node), node.config.socket_path());
+    let lines = dir.path().join("lines");
+    let stderr = fs::File::create(&lines).expect("room on the disk");
+    let mut child = Running(
+        covalentd(&["--config", &path, "--log-format", "json"])
+            .env("RUST_LOG", "trace")
+            .stderr(stderr)
+            .spawn()
+            .expect("covalentd runs"),
+    );
+    eventually("it listens", || Connection::connect(&socket).is_ok());
+    let mut client = Client::connect(&socket);
+    assert_eq!(client.status().pid, child.0.id());
+    kill(Pid::from_raw(child.0.id().cast_signed()), Signal::SIGTERM).expect("it runs");
+    eventually("it ends", || child.0.try_wait().expect("a child").is_some());
+    let text = fs::read_to_string(&lines).expect("text");
+    let mut threads = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        let line: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|problem| panic!("{problem}: {line}"));
+        assert!(
+            line["level"].is_string() && line["message"].is_string(),
+            "{line}"
+        );
+        let thread = line["threadName"].as_str().unwrap_or_default().to_owned();
+        assert!(!thread.contains("lane"), "{line}");
+        threads.insert(thread);
+    }
+    assert!(text.contains("\"ready\""), "{text}");
+    assert!(threads.contains("main"), "{threads:?}");
+}
+
+#[test]
 fn the_next_start_after_a_kill_finds_nothing_in_its_way() {
     let dir = tempfile::tempdir().expect("a directory");
     let node = Node::new(dir.path(), "a", &["p0"], "");

@@ -210,7 +210,8 @@ fn attack(mut a: Node, mut b: Node, seeds: &mut Seeds) {
     assert_eq!(violations, by_cause);
     // An offender that does not listen is not told.
     assert!(detached.len() as u64 <= violations);
-    assert_eq!(violations as usize, logged);
+    // What comes again is counted there, with one line for all.
+    assert!((1..=violations as usize).contains(&logged), "{logged}");
     assert!(
         detached.len() > 10 && detached.len() * 2 > ends.len(),
         "too few lies were found out"

@@ -1,8 +1,9 @@
-//! One log line per event, and repeated ones counted: a flapping link must not fill the disk.
+//! Which lines were written a moment ago, and how often they came again.
 
-use std::collections::HashMap;
-
-use tokio::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 /// How long a line stands for those that are equal to it.
 pub const WINDOW: Duration = Duration::from_secs(10);
@@ -25,11 +26,14 @@ struct Line {
 impl Repeats {
     /// Whether `line` is to be written now. If not it is counted, and [`Repeats::take_due`] tells how often.
     pub fn admit(&mut self, line: &str, now: Instant) -> bool {
+        // Those that did not come again are of no more use.
+        self.lines
+            .retain(|_, line| line.repeats > 0 || line.until > now);
         // Beyond the bound all others share one line, so that a flood of different lines is bounded too.
         let key = if self.lines.len() < LINES_MAX || self.lines.contains_key(line) {
             line
         } else {
-            "other events"
+            "other lines"
         };
         if let Some(known) = self.lines.get_mut(key) {
             known.repeats += 1;
@@ -45,10 +49,11 @@ impl Repeats {
         true
     }
 
-    /// When [`Repeats::take_due`] is next of use.
+    /// When there is next something to tell.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        self.lines.values().map(|line| line.until).min()
+        let repeated = self.lines.values().filter(|line| line.repeats > 0);
+        repeated.map(|line| line.until).min()
     }
 
     /// Forgets the lines whose time is over, and returns those that came again meanwhile, with how often.
@@ -78,6 +83,7 @@ mod tests {
         let mut repeats = Repeats::default();
         assert!(repeats.admit("down", start));
         assert!(repeats.admit("up", start));
+        assert_eq!(repeats.next_due(), None, "nothing came again");
         assert!(!repeats.admit("down", start));
         assert!(!repeats.admit("down", start + WINDOW / 2));
         assert_eq!(repeats.take_due(start + WINDOW / 2), []);

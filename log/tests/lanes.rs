@@ -1,0 +1,74 @@
+//! What a lane says is written by another thread. A process by itself, for logging is the whole process's.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use covalent_log::{Lanes, this_is_a_lane};
+use serde_json::Value;
+use tracing_subscriber::{Registry, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// What was written.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    fn lines(&self) -> Vec<Value> {
+        let bytes = self.0.lock().expect("no panic").clone();
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        let lines = text.lines().map(serde_json::from_str);
+        lines.collect::<Result<_, _>>().expect("JSON")
+    }
+}
+
+#[test]
+fn what_a_lane_says_is_written_by_another_thread() {
+    let written = Written::default();
+    let into = written.clone();
+    let json = tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_thread_names(true)
+        .with_writer(move || into.clone());
+    let (lanes, waiting) = Lanes::new();
+    Registry::default().with(lanes).with(json).init();
+    let lane = thread::Builder::new().name("lane-3".to_owned());
+    let lane = lane.spawn(|| {
+        tracing::info!("said before it is one");
+        this_is_a_lane();
+        tracing::error!(file = "x", reason = ?Some(1), "the journal has ended");
+    });
+    lane.expect("a thread").join().expect("it ends");
+    tracing::info!("said elsewhere");
+    assert_eq!(written.lines().len(), 2, "it waits for its thread");
+    // All is written when this is gone.
+    drop(waiting.write().expect("a thread"));
+    let lines = written.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let of = |message: &str| {
+        let mut found = lines.iter().filter(|line| line["message"] == message);
+        let line = found
+            .next()
+            .unwrap_or_else(|| panic!("{message}: {lines:?}"));
+        assert!(found.next().is_none(), "{message} twice");
+        line
+    };
+    let handed_over = of("the journal has ended file=x reason=Some(1)");
+    assert_eq!(handed_over["threadName"], "log");
+    assert_eq!(handed_over["lane"], "lane-3");
+    assert_eq!(handed_over["level"], "ERROR");
+    assert_eq!(of("said before it is one")["threadName"], "lane-3");
+    of("said elsewhere");
+}
