@@ -179,6 +179,8 @@ pub enum Command {
         /// Slots of pipes that were told of before.
         from: usize,
     },
+    /// Brings to an end what is open, and begins nothing new. Answered when that is over, which takes a bounded time.
+    Leave,
     /// Ends the lane's thread after this round.
     Stop,
 }
@@ -282,6 +284,11 @@ pub enum Answer {
     /// To the steps of an agreement: [`Command::Judge`], [`Command::Vacate`], [`Command::Take`], [`Command::Settle`], [`Command::Undo`] and
     /// [`Command::PutBack`].
     Stepped(Box<Stepped>),
+    /// To [`Command::Leave`]: no application is served any more.
+    Left {
+        /// Nothing was left half done with any node that can be reached.
+        in_order: bool,
+    },
     /// To [`Command::Snapshot`].
     Snapshot(Box<LaneSnapshot>),
     /// To [`Command::SnapshotPipes`].

@@ -104,6 +104,10 @@ impl Lane {
             Command::PutBack { epoch, ports } => return Ok(self.put_back(ticket, epoch, ports)),
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
+            Command::Leave => {
+                self.leave(ticket);
+                return Ok(None);
+            }
             Command::Stop => self.stopping = true,
         }
         Ok(Some(Answer::Done))

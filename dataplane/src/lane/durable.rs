@@ -586,6 +586,11 @@ impl Durable {
         Some(failure)
     }
 
+    /// Whether the applications of this node were told of everything that was executed for them, or never will be: the journal has ended.
+    pub fn has_told_all(&self) -> bool {
+        self.held.is_empty() || self.lost
+    }
+
     /// The next held completion that may be told.
     pub fn next_told(&mut self) -> Option<Held> {
         let is_durable = self.held.front()?.lsn <= self.told;

@@ -18,6 +18,7 @@ mod far_nodes;
 mod fill;
 mod gather;
 mod idle;
+mod leave;
 pub mod new_port;
 mod offer;
 mod outbox;
@@ -70,6 +71,7 @@ use self::{
     far_nodes::FarNodes,
     gather::Gather,
     idle::Idler,
+    leave::{Leaving, Left},
     new_port::NewPort,
     outbox::Outbox,
     paths::Watchers,
@@ -142,6 +144,7 @@ pub struct Lane {
     link_frame: Box<[u8; FRAME_BYTES_MAX]>,
     /// Whose link is asked first.
     turns: Turns,
+    started: Instant,
     next_tick: Instant,
     /// When links on which nothing is open ask next.
     next_ask: Instant,
@@ -153,6 +156,10 @@ pub struct Lane {
     longest_round: Duration,
     busy: Duration,
     stopping: bool,
+    /// It is coming to an end in order.
+    leaving: Option<Leaving>,
+    /// It has, and serves nobody any more.
+    left: Option<Left>,
     /// Ports that are captured.
     taps: usize,
 }
@@ -249,6 +256,7 @@ impl Lane {
             gather: Gather::default(),
             link_frame: Box::new([0; FRAME_BYTES_MAX]),
             turns: Turns::default(),
+            started: now,
             next_tick: now + settings.pace,
             next_ask: now,
             beat: Arc::default(),
@@ -269,6 +277,8 @@ impl Lane {
             longest_round: Duration::ZERO,
             busy: Duration::ZERO,
             stopping: false,
+            leaving: None,
+            left: None,
             taps: 0,
         })
     }
@@ -279,7 +289,11 @@ impl Lane {
         self.cores = sched_getaffinity(Pid::from_raw(0)).ok();
         self.pin();
         while !self.stopping {
-            self.round();
+            if self.left == Some(Left::Deaf) {
+                self.wait_for_stop();
+            } else {
+                self.round();
+            }
         }
         if let Some(durable) = &mut self.core.durable {
             durable.flush();
@@ -319,13 +333,14 @@ impl Lane {
         work += self.take_doorbells();
         self.core.look_at_warm();
         let (moved, waits_for_port) = self.serve_sources();
-        work += moved;
+        work += moved + usize::from(self.leaving.is_some());
         if let Some(durable) = &mut self.core.durable {
             durable.submit();
         }
         work += self.tick();
         self.tell_far_nodes();
         work += self.send_links();
+        self.go_on_leaving();
         self.hand_over_taps();
         self.core.publish();
         self.flush();

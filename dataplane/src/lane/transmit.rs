@@ -74,6 +74,10 @@ impl Lane {
     pub(super) fn serve_sources(&mut self) -> (usize, bool) {
         let mut moved = 0;
         let mut waits = false;
+        if self.left.is_some() {
+            return (0, false);
+        }
+        let takes_verbs = self.leaving.is_none();
         self.core.resume_paced();
         for _ in 0..self.core.sources.len() {
             let Some(slot) = self.core.sources.pop_front() else {
@@ -93,7 +97,8 @@ impl Lane {
                 continue;
             }
             let (count, served) = match pipe.kind {
-                PipeKind::VerbSubmit => self.serve_verbs(slot),
+                PipeKind::VerbSubmit if takes_verbs => self.serve_verbs(slot),
+                PipeKind::VerbSubmit => (0, Served::Blocked),
                 _ => self.serve_frames(slot),
             };
             moved += count;

@@ -5,8 +5,10 @@
 //! [`super::pending`], and what one application may have under way here. An application that must not wait for a node that is cut
 //! off uses another session for its verbs to the others.
 
+use std::time::Duration;
+
 use covalent_protocol::{
-    Refusal, Reply, SubmitError,
+    LinkState, Refusal, Reply, SubmitError,
     verb::{
         doubt::{Ask, Submission},
         envelope::{COMPLETION_BYTES_MAX, CompletionOutcome, IN_DOUBT_BYTES, Submit},
@@ -20,6 +22,11 @@ use super::{Lane, TRANSACTIONS_MAX, durable::Local, pending::Pending, transmit::
 /// What one verb may put into the completion pipe: the longest completion, and one message that it is in doubt.
 const COMPLETION_RESERVE_BYTES: u64 =
     nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(IN_DOUBT_BYTES);
+
+/// How long a lane that has just started waits for a node that it has not met, while a link is not up; and how many paces in any case, for who is beyond the
+/// neighbours is known somewhat later than they.
+const MEETING_MAX: Duration = Duration::from_secs(1);
+const MEETING_PACES: u32 = 4;
 
 /// Verbs that one application may have under way, so that no single one uses up what may wait for a node.
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
@@ -176,6 +183,10 @@ impl Lane {
             }
             Err(error) => {
                 core.pending.remove(token);
+                if error == SubmitError::NoSuchPeer && self.is_young() {
+                    return Err(Served::Blocked);
+                }
+                let core = &mut self.core;
                 let outcome = match error {
                     SubmitError::NoSuchPeer => CompletionOutcome::NoSuchPeer,
                     _ => CompletionOutcome::Malformed,
@@ -188,6 +199,14 @@ impl Lane {
 }
 
 impl Lane {
+    /// Whether neighbours, or those behind them, may be there that this lane has not met since it started: nobody is told yet that there is no such node.
+    fn is_young(&self) -> bool {
+        let age = self.core.now.saturating_duration_since(self.started);
+        age < MEETING_MAX
+            && (age < self.settings.pace * MEETING_PACES
+                || self.node.links().any(|link| link.state != LinkState::Up))
+    }
+
     /// Asks for the end of an exchange that was in doubt, if its name was told to the user who asks.
     fn ask(&mut self, session: usize, ask: &Ask) -> Result<(), Served> {
         let core = &mut self.core;

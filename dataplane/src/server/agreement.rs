@@ -295,9 +295,11 @@ impl Server {
         let bytes = self.raise(EventKind::Stopping);
         let partner = self.agreements.partner();
         let client = partner.and_then(|number| self.clients.get_mut(&number));
-        if let (Some(client), Some(bytes)) = (client.filter(|it| !it.subscribed), bytes) {
+        let Some(bytes) = bytes else { return };
+        if let Some(client) = client.filter(|it| !it.subscribed) {
             client.event(&bytes);
         }
+        self.say_goodbye(&bytes);
     }
 
     fn is_answered_later(&mut self, client: u64) {

@@ -48,6 +48,11 @@ pub enum Pending {
         /// The lane that does it.
         lane: u32,
     },
+    /// A lane leaves.
+    Leave {
+        /// The lane.
+        lane: u32,
+    },
     /// A part of a status.
     Status {
         /// The round that collects the parts.
@@ -140,7 +145,11 @@ impl Server {
                     self.closed(client, change, *released, reply);
                 }
                 Ok(
-                    Answer::Done | Answer::Snapshot(_) | Answer::Pipes { .. } | Answer::Stepped(_),
+                    Answer::Done
+                    | Answer::Left { .. }
+                    | Answer::Snapshot(_)
+                    | Answer::Pipes { .. }
+                    | Answer::Stepped(_),
                 ) => {
                     let attached = self.apply(change);
                     self.reply_to(client, &reply, fds);
@@ -167,6 +176,9 @@ impl Server {
                     _ => Released::default(),
                 };
                 self.let_go(session, class, reason, released);
+            }
+            Pending::Leave { lane } => {
+                self.lane_left(lane, matches!(result, Ok(Answer::Left { in_order: true })));
             }
             Pending::Status { round, lane } => {
                 if let Ok(answer) = result {

@@ -12,6 +12,7 @@ mod durable_regions;
 mod events;
 mod handover;
 mod lane_link;
+mod leave;
 mod memory;
 mod memory_worker;
 mod opener;
@@ -30,7 +31,7 @@ mod status;
 mod turns;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
@@ -157,6 +158,8 @@ pub struct Server {
     accept_at: Option<Instant>,
     /// No client can send descriptors.
     descriptors_refused: bool,
+    /// Lanes that have nothing open any more.
+    left_in_order: BTreeSet<u32>,
     events: u64,
     recent: Recent,
     detached: Causes,
@@ -200,6 +203,7 @@ impl Server {
             rkeys: RkeySequence::new(),
             accept_at: None,
             descriptors_refused,
+            left_in_order: BTreeSet::new(),
             events: 0,
             recent: Recent::default(),
             detached: zero(&ENDS),
@@ -233,6 +237,7 @@ impl Server {
         loop {
             let ready = self.wait()?;
             if !self.stop.is_empty() {
+                self.leave();
                 self.take_leave();
                 return Ok(());
             }

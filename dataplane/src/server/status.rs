@@ -81,7 +81,11 @@ impl Server {
                 return self.ask_for_part(round, lane, command);
             }
             Answer::Snapshot(snapshot) => parts.add(*snapshot),
-            Answer::Done | Answer::InDoubt(_) | Answer::Released(_) | Answer::Stepped(_) => {}
+            Answer::Done
+            | Answer::InDoubt(_)
+            | Answer::Left { .. }
+            | Answer::Released(_)
+            | Answer::Stepped(_) => {}
         }
         if parts.missing > 0 {
             return;

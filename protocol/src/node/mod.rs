@@ -20,6 +20,7 @@
 //! | `ask` | asking again for an exchange that was in doubt, by its name |
 //! | `tables` | finding and replacing peers |
 //! | `memory` | latches: finding them, making room for others, and what is lost with them |
+//! | `leave` | coming to an end with nothing left half done |
 //! | `hash` | what tells two nodes apart, for model checkers |
 
 #[cfg(feature = "arbitrary-state")]
@@ -33,6 +34,7 @@ mod failure;
 mod far;
 mod greet;
 mod hash;
+mod leave;
 mod memory;
 mod path;
 mod receive;
