@@ -41,6 +41,17 @@ pub enum Request {
         /// frames only; with `None` they see every port of the session's lane. Verb pipes give `None`.
         port: Option<String>,
     },
+    /// As `OpenPipe`, under the number that the pipe had in an earlier session: for an application whose daemon was restarted.
+    OpenPipeAgain {
+        /// Its number: below twice `dataplane.pipes_per_session_max`, and not taken.
+        pipe: u32,
+        /// As there.
+        kind: PipeKind,
+        /// As there.
+        capacity_bytes: u64,
+        /// As there.
+        port: Option<String>,
+    },
     /// What the reply to the last request handed over is mapped: the memory of a session, a pipe or a region. Only now it is served. It follows
     /// that reply at once: any other request means that it could not be mapped, and closes it.
     ///
@@ -99,6 +110,21 @@ pub enum Request {
         /// Whether what verbs do to it outlives the daemon and the machine: they are acknowledged once they are on disk. Registered again by the same user
         /// under the same name, with the same size and on the same lane, it holds what it held. Needs a daemon with a journal. Lasts until
         /// [`Request::DeleteRegion`].
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        durable: bool,
+    },
+    /// As `RegisterRegion`, under the key that the region had: for an application whose daemon was restarted, so that whoever looked the key up can go
+    /// on showing it. What the memory is to hold is written into it before `Mapped`.
+    RegisterRegionAgain {
+        /// Its key: not 0, and none that this daemon ever gave.
+        rkey: u32,
+        /// As there.
+        name: String,
+        /// As there.
+        size_bytes: u64,
+        /// As there.
+        rights: Rights,
+        /// As there. What the journal holds takes the place of what was written.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         durable: bool,
     },

@@ -55,6 +55,7 @@ fn requests() -> impl Strategy<Value = Request> {
         PipeKind::VerbSubmit,
         PipeKind::VerbComplete,
     ]);
+    let again_kinds = kinds.clone();
     let spread = option::of(select(vec![Spread::Hash, Spread::RoundRobin]));
     let text = "\\PC{0,40}";
     prop_oneof![
@@ -67,6 +68,23 @@ fn requests() -> impl Strategy<Value = Request> {
                 port,
             }
         }),
+        (any::<u32>(), again_kinds, any::<u64>(), option::of(text)).prop_map(
+            |(pipe, kind, capacity_bytes, port)| Request::OpenPipeAgain {
+                pipe,
+                kind,
+                capacity_bytes,
+                port,
+            }
+        ),
+        (any::<u32>(), text, any::<u64>(), any::<bool>()).prop_map(
+            |(rkey, name, size_bytes, durable)| Request::RegisterRegionAgain {
+                rkey,
+                name,
+                size_bytes,
+                rights: Rights::ALL,
+                durable,
+            }
+        ),
         Just(Request::Mapped),
         any::<u32>().prop_map(|pipe| Request::ClosePipe { pipe }),
         (any::<u32>(), matches(), spread).prop_map(|(pipe, matches, spread)| Request::Bind {

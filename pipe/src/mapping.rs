@@ -124,6 +124,31 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// Maps the same bytes of another memfd, which the caller has checked likewise, in the place of this one. Who reads or writes words meanwhile finds the old
+    /// ones or the new ones.
+    pub(crate) fn replace(&self, memfd: BorrowedFd<'_>) -> io::Result<()> {
+        let protection = match self.access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        for view in 0..self.views {
+            // SAFETY: the span is a view of this mapping and nothing else's: MAP_FIXED replaces only it, at once for every thread, because the kernel holds
+            // the lock of the process's mappings meanwhile. References to its atomics stay valid, and what they find may change as ever.
+            unsafe {
+                mmap(
+                    self.base.add(view * self.view_bytes).as_ptr().cast(),
+                    self.view_bytes,
+                    protection,
+                    MapFlags::SHARED | MapFlags::FIXED,
+                    memfd,
+                    0,
+                )
+            }?;
+        }
+        self.populate();
+        Ok(())
+    }
+
     /// Brings in every page of every view, so that nobody waits for one later.
     ///
     /// One by one and not by `MAP_POPULATE` or `MADV_POPULATE_WRITE`: those hold the lock of all the process's mappings, and who

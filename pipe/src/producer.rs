@@ -88,6 +88,16 @@ impl Producer {
         unsafe { shared.ring.slice(self.tail, len) }
     }
 
+    /// The `len` bytes from `at` on, if they were placed and the consumer has not given them back, as far as is known.
+    pub(crate) fn placed<'a>(&'a self, shared: &'a Shared, at: u64, len: u64) -> Option<&'a [u8]> {
+        if at < self.freed || at > self.tail || len == 0 || len > self.tail - at {
+            return None;
+        }
+        // SAFETY: the span lies between freed and tail (just checked), which are less than a ring apart. This producer writes behind the tail only, and takes an
+        // exclusive borrow for that; the consumer's process reads.
+        Some(unsafe { shared.ring.slice(at, len as usize) })
+    }
+
     /// Takes the `len` bytes at the tail, already written, as a packet, or as more of the bytes without gaps.
     #[inline]
     pub(crate) fn advance(&mut self, shared: &Shared, len: usize) {

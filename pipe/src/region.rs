@@ -63,6 +63,36 @@ impl RegionMemory {
         })
     }
 
+    /// Puts the memory of `memfd`, of the same size, in the place of this one, with what this one holds: at the same addresses, under whoever else uses it. What
+    /// others write here meanwhile may be lost, for several words are not copied at once.
+    ///
+    /// # Errors
+    /// [`PipeError`] if the descriptor is not the sealed memory of such a region, or cannot be mapped. Nothing is changed then.
+    pub fn replace(&self, memfd: OwnedFd) -> Result<(), PipeError> {
+        let next = Self::open(
+            memfd.try_clone().map_err(|source| PipeError::System {
+                what: WHAT,
+                call: "dup",
+                source,
+            })?,
+            self.size_bytes,
+        )?;
+        for offset in (0..self.size_bytes).step_by(WORD_BYTES as usize) {
+            let held = self.load(offset);
+            if let Some(held) = held.filter(|&held| held != 0) {
+                // Both have the same words.
+                let _ = next.store(offset, held);
+            }
+        }
+        self.mapping
+            .replace(memfd.as_fd())
+            .map_err(|source| PipeError::System {
+                what: WHAT,
+                call: "mmap",
+                source,
+            })
+    }
+
     /// Brings the pages back in of which somebody made holes before [`crate::end_writers`], so that nobody waits for one later. Everything is in
     /// when the memory is made.
     pub fn populate(&self) {

@@ -53,6 +53,8 @@ pub struct BytePipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::BytePipe,
+    /// The device's life that the ring is of.
+    life: u32,
 }
 
 impl<'d> BytePipe<'d> {
@@ -68,7 +70,37 @@ impl<'d> BytePipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
+            life: device.life(),
         })
+    }
+
+    /// Takes over the memory that the pipe has since the daemon came back. Called when more is wanted than is left in the old one.
+    fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        let opened = self.device.take_again(self.id)?;
+        let rest = self.ring.recv().map_or(0, |batch| batch.bytes().len());
+        let lost = (rest + self.ring.held().len()) as u64;
+        self.device
+            .count_carried(|carried| carried.bytes_lost += lost);
+        self.ring = app::BytePipe::new(opened.memory).map_err(foreign)?;
+        self.page_bytes = opened.page_bytes;
+        self.life = self.device.life();
+        Ok(())
+    }
+
+    /// Whether more than `bytes` lie there; looks after the daemon if not.
+    fn has_more_than(&mut self, bytes: usize) -> Result<bool> {
+        if has_more_than(&mut self.ring, bytes)? {
+            return Ok(true);
+        }
+        self.device.look_alive()?;
+        if self.life == self.device.life() {
+            return Ok(false);
+        }
+        self.follow()?;
+        has_more_than(&mut self.ring, bytes)
     }
 
     /// The pipe's number.
@@ -118,8 +150,7 @@ impl<'d> BytePipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`] when there are none and will be none.
     pub fn recv(&mut self) -> Result<Option<ByteBatch<'_>>> {
-        if !has_more_than(&mut self.ring, 0)? {
-            self.device.check_alive_sometimes()?;
+        if !self.has_more_than(0)? {
             return Ok(None);
         }
         Ok(Some(self.batch()))
@@ -131,8 +162,7 @@ impl<'d> BytePipe<'d> {
     /// [`Error::DaemonGone`] when there are not and will not be; [`Error::PipeTooSmall`] as for [`BytePipe::recv_more_than`].
     pub fn poll_more_than(&mut self, bytes: usize) -> Result<Option<ByteBatch<'_>>> {
         self.check_holds_more_than(bytes)?;
-        if !has_more_than(&mut self.ring, bytes)? {
-            self.device.check_alive_sometimes()?;
+        if !self.has_more_than(bytes)? {
             return Ok(None);
         }
         Ok(Some(self.batch()))
@@ -208,6 +238,16 @@ impl<'d> BytePipe<'d> {
 
     fn recv_until(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<ByteBatch<'_>> {
         self.check_holds_more_than(bytes)?;
+        while let Err(error) = self.wait_until(bytes, deadline) {
+            self.device.survive(error)?;
+        }
+        Ok(self.batch())
+    }
+
+    fn wait_until(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<()> {
+        if !has_more_than(&mut self.ring, bytes)? {
+            self.follow()?;
+        }
         let Self {
             device, id, ring, ..
         } = self;
@@ -217,8 +257,7 @@ impl<'d> BytePipe<'d> {
                 device.ring(*id)?;
             }
             Ok(enough)
-        })?;
-        Ok(self.batch())
+        })
     }
 
     fn check_holds_more_than(&self, bytes: usize) -> Result<()> {

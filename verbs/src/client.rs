@@ -12,7 +12,7 @@ use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES,
     config::FaultRates,
     datagram,
-    event::Event,
+    event::{Event, EventKind},
     guid::Guid,
     request::{PortBrief, Reply, Request},
     status::NodeStatus,
@@ -48,6 +48,20 @@ pub struct Client {
     late_replies: u32,
     gone: bool,
 }
+
+/// What a daemon that is gone said last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// That it ends, and that nothing was left half done.
+    InOrder,
+    /// That it detaches this application, for what that wrote into shared memory.
+    Detached,
+    /// Nothing.
+    None,
+}
+
+/// How the daemon's word begins that it detaches an application.
+const DETACHED: &str = "detached: ";
 
 /// What a daemon says of itself when it welcomes a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +165,10 @@ impl Client {
     /// How long each later request waits for its reply: the deadline of every call here that takes none. [`REQUEST_TIMEOUT`] unless set.
     pub fn set_request_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(wait::LONGEST);
+    }
+
+    pub(crate) const fn request_timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Everything that the daemon knows of itself.
@@ -385,6 +403,28 @@ impl Client {
         self.gone
     }
 
+    /// What the daemon said last. It is gone.
+    pub(crate) fn farewell(&mut self) -> Farewell {
+        let mut farewell = Farewell::None;
+        // Bounded by what the socket holds.
+        while let Ok((len, _)) = self.connection.recv(&mut self.buffer) {
+            match datagram::decode(&self.buffer[..len]) {
+                Ok(Reply::Event(event)) if event.kind == EventKind::Stopping => {
+                    farewell = Farewell::InOrder;
+                }
+                Ok(Reply::Refused { reason }) if reason.starts_with(DETACHED) => {
+                    return Farewell::Detached;
+                }
+                _ => {}
+            }
+        }
+        let stops = |event: &Event| event.kind == EventKind::Stopping;
+        if self.events.iter().any(stops) {
+            farewell = Farewell::InOrder;
+        }
+        farewell
+    }
+
     fn broken(&mut self, error: SeqpacketError) -> Error {
         match error {
             SeqpacketError::Closed => {
@@ -403,7 +443,7 @@ impl Client {
         }
     }
 
-    fn daemon_gone(&self) -> Error {
+    pub(crate) fn daemon_gone(&self) -> Error {
         Error::DaemonGone {
             socket: self.socket.clone(),
         }

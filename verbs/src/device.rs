@@ -4,7 +4,8 @@ use std::{
     cell::{Cell, RefCell},
     hint, io,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -27,6 +28,7 @@ use covalent_pipe::{
 use nix::poll::PollFlags;
 
 use crate::{
+    again::Holdings,
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
@@ -71,14 +73,16 @@ const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
 /// returns [`Error::DaemonGone`]. Calls that do not block find that out within a millisecond of its end.
 #[derive(Debug)]
 pub struct Device {
-    client: RefCell<Client>,
+    pub(crate) client: RefCell<Client>,
     session: RefCell<Session>,
-    /// Written by the daemon when it notifies while this side sleeps.
-    woken: EventFd,
-    /// Written by this side when the lane sleeps.
-    lane_wake: EventFd,
+    /// What is open, for a daemon that comes back.
+    pub(crate) holdings: RefCell<Holdings>,
+    pub(crate) patience: Cell<Option<Duration>>,
+    pub(crate) life: Cell<u32>,
+    pub(crate) socket: PathBuf,
+    pub(crate) program: String,
     node: NodeInfo,
-    number: u64,
+    number: Cell<u64>,
     lane: u32,
     spin: Cell<Duration>,
     next_alive_check: Cell<Instant>,
@@ -89,10 +93,54 @@ pub struct Device {
 }
 
 #[derive(Debug)]
-struct Session {
+pub(crate) struct Session {
     waiter: AppWaiter,
     /// Which pipes [`Device::next_rx_pipe`] is about.
     receives: Box<[bool]>,
+    /// Written by the daemon when it notifies while this side sleeps.
+    woken: EventFd,
+    /// Written by this side when the lane sleeps.
+    lane_wake: EventFd,
+}
+
+impl Session {
+    /// Opens the session of a connection: its number, and this side of it.
+    pub(crate) fn open(client: &mut Client, lane: u32, deadline: Instant) -> Result<(u64, Self)> {
+        let request = Request::OpenSession { lane };
+        let (reply, fds) = client.request_until(&request, "open a session", deadline)?;
+        let Reply::Session {
+            session: number,
+            slots,
+        } = reply
+        else {
+            return Err(unexpected("OpenSession", &reply));
+        };
+        let [memory, woken, lane_wake] = take_fds(fds)?;
+        let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
+        client.done_until(&Request::Mapped, "serve the session", deadline)?;
+        let session = Self {
+            waiter: AppWaiter::new(memory),
+            receives: vec![false; slots as usize].into_boxed_slice(),
+            woken: EventFd::from(woken),
+            lane_wake: EventFd::from(lane_wake),
+        };
+        Ok((number, session))
+    }
+
+    /// A pipe that receives is there again, and what lay in its old memory is news.
+    pub(crate) fn receives(&mut self, pipe: u32) -> Result<()> {
+        self.set_receives(pipe, true)?;
+        self.waiter.make_ready(pipe);
+        Ok(())
+    }
+
+    fn set_receives(&mut self, pipe: u32, receives: bool) -> Result<()> {
+        let place = self.receives.get_mut(pipe as usize).ok_or_else(|| {
+            Error::Unintelligible(format!("pipe number {pipe} in a session of fewer pipes"))
+        })?;
+        *place = receives;
+        Ok(())
+    }
 }
 
 /// The number of a pipe in its device.
@@ -153,30 +201,19 @@ impl Device {
         lane: u32,
         deadline: Instant,
     ) -> Result<Self> {
-        let mut client = Client::connect_deadline(socket, program, deadline)?;
-        let request = Request::OpenSession { lane };
-        let (reply, fds) = client.request_until(&request, "open a session", deadline)?;
-        let Reply::Session {
-            session: number,
-            slots,
-        } = reply
-        else {
-            return Err(unexpected("OpenSession", &reply));
-        };
-        let [memory, woken, lane_wake] = take_fds(fds)?;
-        let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
-        client.done_until(&Request::Mapped, "serve the session", deadline)?;
-        let session = Session {
-            waiter: AppWaiter::new(memory),
-            receives: vec![false; slots as usize].into_boxed_slice(),
-        };
+        let socket = socket.as_ref().to_owned();
+        let mut client = Client::connect_deadline(&socket, program, deadline)?;
+        let (number, session) = Session::open(&mut client, lane, deadline)?;
         Ok(Self {
             node: client.node().clone(),
             client: RefCell::new(client),
             session: RefCell::new(session),
-            woken: EventFd::from(woken),
-            lane_wake: EventFd::from(lane_wake),
-            number,
+            holdings: RefCell::default(),
+            patience: Cell::new(None),
+            life: Cell::new(0),
+            socket,
+            program: program.to_owned(),
+            number: Cell::new(number),
             lane,
             spin: Cell::new(SPIN),
             next_alive_check: Cell::new(Instant::now()),
@@ -214,7 +251,7 @@ impl Device {
     /// The daemon's number for this device's session, as its status and events show it.
     #[must_use]
     pub const fn session(&self) -> u64 {
-        self.number
+        self.number.get()
     }
 
     /// The lane that this device lives on.
@@ -229,14 +266,15 @@ impl Device {
     /// # Errors
     /// [`Error::DaemonGone`], [`Error::Refused`], [`Error::Deadline`].
     pub fn status(&self) -> Result<NodeStatus> {
-        self.client.borrow_mut().status()
+        self.asked(Client::status)
     }
 
     /// As [`Device::status`]; the earlier of `deadline` and the time limit of requests holds.
     pub(crate) fn status_until(&self, deadline: Option<Instant>) -> Result<NodeStatus> {
-        let mut client = self.client.borrow_mut();
-        let limit = client.request_deadline();
-        client.status_until(deadline.map_or(limit, |deadline| deadline.min(limit)))
+        self.asked(|client| {
+            let limit = client.request_deadline();
+            client.status_until(deadline.map_or(limit, |deadline| deadline.min(limit)))
+        })
     }
 
     /// How long calls that ask the daemon for something wait for its reply: the deadline of every such call. [`REQUEST_TIMEOUT`] unless set.
@@ -251,11 +289,16 @@ impl Device {
         self.spin.set(spin.min(wait::LONGEST));
     }
 
-    /// Asks the kernel whether the daemon still lives. Does not block.
+    /// Asks the kernel whether the daemon still lives. Does not block, unless the daemon is gone and [is to be found again](Device::set_reconnect): a thread that does
+    /// nothing but host regions calls this now and then.
     ///
     /// # Errors
     /// [`Error::DaemonGone`] if not.
     pub fn check_alive(&self) -> Result<()> {
+        self.check_daemon().or_else(|error| self.survive(error))
+    }
+
+    fn check_daemon(&self) -> Result<()> {
         self.next_alive_check
             .set(Instant::now() + ALIVE_CHECK_EVERY);
         self.client.borrow_mut().check_alive()
@@ -320,8 +363,13 @@ impl Device {
     pub fn poll_rx_pipe(&self) -> Result<Option<PipeId>> {
         let ready = self.take_ready()?;
         if ready.is_none() {
-            self.pay_doorbells()?;
-            self.check_alive_sometimes()?;
+            let looked = self
+                .pay_doorbells()
+                .and_then(|()| self.check_alive_sometimes());
+            if let Err(error) = looked {
+                self.survive(error)?;
+                return self.take_ready();
+            }
         }
         Ok(ready)
     }
@@ -344,13 +392,15 @@ impl Device {
 
     fn next_rx_pipe_until(&self, deadline: Option<Instant>) -> Result<PipeId> {
         let mut ready = None;
-        self.wait("a packet arrived", deadline, |_| {
+        while let Err(error) = self.wait("a packet arrived", deadline, |_| {
             ready = self.take_ready()?;
             if ready.is_none() {
                 self.pay_doorbells()?;
             }
             Ok(ready.is_some())
-        })?;
+        }) {
+            self.survive(error)?;
+        }
         ready.ok_or(Error::Deadline {
             what: "a packet arrived",
         })
@@ -377,6 +427,14 @@ impl Device {
         options: RegionOptions,
     ) -> Result<Region> {
         let (rkey, memory) = self.register(name, size_bytes, options)?;
+        let memory = Arc::new(memory);
+        self.holdings.borrow_mut().registered(
+            name,
+            rkey,
+            size_bytes,
+            options,
+            Some(memory.clone()),
+        );
         Ok(Region::new(name, rkey, memory))
     }
 
@@ -394,19 +452,22 @@ impl Device {
             durable: options.durable,
         };
         let what = format!("register region `{name}`");
-        let (reply, fds) = self.client.borrow_mut().request(&request, &what)?;
-        let Reply::Region { rkey, size_bytes } = reply else {
-            return Err(unexpected("RegisterRegion", &reply));
-        };
-        let [memory] = take_fds(fds)?;
-        let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
-        self.client.borrow_mut().done(&Request::Mapped, &what)?;
-        Ok((rkey, memory))
+        self.asked(|client| {
+            let (reply, fds) = client.request(&request, &what)?;
+            let Reply::Region { rkey, size_bytes } = reply else {
+                return Err(unexpected("RegisterRegion", &reply));
+            };
+            let [memory] = take_fds(fds)?;
+            let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
+            client.done(&Request::Mapped, &what)?;
+            Ok((rkey, memory))
+        })
     }
 
     /// Takes back what was registered: verbs for it are refused from now on, and its name is free. Called when its object is dropped: nobody is left to be
     /// told of an error.
     pub(crate) fn withdraw(&self, rkey: u32) {
+        self.holdings.borrow_mut().withdrawn(rkey);
         let mut client = self.client.borrow_mut();
         if !client.is_gone() {
             let _ = client.done(&Request::WithdrawRegion { rkey }, "take a region back");
@@ -430,7 +491,9 @@ impl Device {
     /// [`Error::Refused`] if there is no such region, it is another user's, or another application has it registered; [`Error::DaemonGone`],
     /// [`Error::Deadline`].
     pub fn delete_region(&self, name: &str) -> Result<()> {
-        self.client.borrow_mut().delete_region(name)
+        self.asked(|client| client.delete_region(name))?;
+        self.holdings.borrow_mut().deleted(name);
+        Ok(())
     }
 
     /// Opens the device's verb queue, with room for [`crate::VERBS_DEPTH`] verbs under way. One at a time in each device.
@@ -485,6 +548,10 @@ impl Device {
         self.groups.borrow_mut().retain(|&other| other != number);
     }
 
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.borrow().is_empty()
+    }
+
     pub(crate) fn has_group(&self, number: u32) -> bool {
         self.groups.borrow().contains(&number)
     }
@@ -506,31 +573,20 @@ impl Device {
             Some(port) => format!("open a pipe ({kind:?}) on port {port}"),
             None => format!("open a pipe ({kind:?})"),
         };
-        let (reply, fds) = self.client.borrow_mut().request(&request, &what)?;
-        let Reply::Pipe {
-            pipe: id,
-            page_bytes,
-            frame_bytes_max,
-        } = reply
-        else {
-            return Err(unexpected("OpenPipe", &reply));
-        };
-        let memory =
-            PipeMemory::open(take_fds(fds)?, direction(kind), capacity_bytes).map_err(foreign)?;
-        self.client.borrow_mut().done(&Request::Mapped, &what)?;
-        let mut session = self.session.borrow_mut();
-        let Some(receives) = session.receives.get_mut(id as usize) else {
-            return Err(Error::Unintelligible(format!(
-                "pipe number {id} in a session of fewer pipes"
-            )));
-        };
-        *receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes);
-        Ok(Opened {
-            id,
-            memory,
-            page_bytes,
-            frame_bytes_max,
-        })
+        let opened = self.asked(|client| {
+            let (reply, fds) = client.request(&request, &what)?;
+            let opened = opened_pipe(&reply, fds, kind, capacity_bytes)?;
+            client.done(&Request::Mapped, &what)?;
+            Ok(opened)
+        })?;
+        let receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes);
+        self.session
+            .borrow_mut()
+            .set_receives(opened.id, receives)?;
+        self.holdings
+            .borrow_mut()
+            .opened(opened.id, kind, capacity_bytes, port);
+        Ok(opened)
     }
 
     /// Gives a pipe back. Called when its object is dropped: nobody is left to be told of an error.
@@ -540,6 +596,7 @@ impl Device {
             session.waiter.forget(pipe);
             session.receives[pipe as usize] = false;
         }
+        self.holdings.borrow_mut().closed(pipe);
         let mut client = self.client.borrow_mut();
         if !client.is_gone() {
             let _ = client.done(&Request::ClosePipe { pipe }, "close a pipe");
@@ -551,32 +608,33 @@ impl Device {
             None => format!("bind pipe {pipe} to {matches}"),
             Some(spread) => format!("bind pipe {pipe} to {matches}, shared by {spread}"),
         };
-        self.client.borrow_mut().done(
-            &Request::Bind {
-                pipe,
-                matches: matches.clone(),
-                spread,
-            },
-            &what,
-        )
+        let request = Request::Bind {
+            pipe,
+            matches: matches.clone(),
+            spread,
+        };
+        self.asked(|client| client.done(&request, &what))?;
+        self.holdings.borrow_mut().bound(pipe, matches, spread);
+        Ok(())
     }
 
     pub(crate) fn unbind(&self, pipe: u32, matches: &Match) -> Result<()> {
         let what = format!("unbind pipe {pipe} from {matches}");
-        self.client.borrow_mut().done(
-            &Request::Unbind {
-                pipe,
-                matches: matches.clone(),
-            },
-            &what,
-        )
+        let request = Request::Unbind {
+            pipe,
+            matches: matches.clone(),
+        };
+        self.asked(|client| client.done(&request, &what))?;
+        self.holdings.borrow_mut().unbound(pipe, matches);
+        Ok(())
     }
 
     pub(crate) fn tune(&self, pipe: u32, tuning: PipeTuning) -> Result<()> {
         let what = format!("tune pipe {pipe}");
-        self.client
-            .borrow_mut()
-            .done(&Request::TunePipe { pipe, tuning }, &what)
+        let request = Request::TunePipe { pipe, tuning };
+        self.asked(|client| client.done(&request, &what))?;
+        self.holdings.borrow_mut().tuned(pipe, tuning);
+        Ok(())
     }
 
     pub(crate) fn tap(&self, pipe: u32, frames: TapFrames, snap_bytes: u32) -> Result<()> {
@@ -586,7 +644,19 @@ impl Device {
             frames,
             snap_bytes,
         };
-        self.client.borrow_mut().done(&request, &what)
+        self.asked(|client| client.done(&request, &what))?;
+        self.holdings.borrow_mut().tapped(pipe, frames, snap_bytes);
+        Ok(())
+    }
+
+    /// The daemon is back: what is said from now on goes to it.
+    pub(crate) fn changed(&self, client: Client, session: Session, number: u64) {
+        let timeout = self.client.borrow().request_timeout();
+        *self.client.borrow_mut() = client;
+        self.client.borrow_mut().set_request_timeout(timeout);
+        *self.session.borrow_mut() = session;
+        self.number.set(number);
+        self.life.set(self.life.get() + 1);
     }
 
     /// Doorbells that this device has rung: what its lane was told of, one by one. Posting in [batches](crate::Batch) rings fewer.
@@ -604,9 +674,8 @@ impl Device {
 
     fn wake_lane(&self, sleeps: bool) -> Result<()> {
         if sleeps {
-            self.lane_wake
-                .notify()
-                .map_err(|error| self.wake_failed("wake the lane", error))?;
+            let woken = self.session.borrow().lane_wake.notify();
+            woken.map_err(|error| self.wake_failed("wake the lane", error))?;
         }
         Ok(())
     }
@@ -646,11 +715,17 @@ impl Device {
         Ok(None)
     }
 
+    /// As [`Device::check_alive_sometimes`], and finds a daemon that was gone again.
+    pub(crate) fn look_alive(&self) -> Result<()> {
+        self.check_alive_sometimes()
+            .or_else(|error| self.survive(error))
+    }
+
     /// For calls that find nothing and return at once: sees the daemon's end soon, without a system call each time.
     pub(crate) fn check_alive_sometimes(&self) -> Result<()> {
         let now = Instant::now();
         if now >= self.next_alive_check.get() {
-            self.check_alive()
+            self.check_daemon()
         } else {
             Ok(())
         }
@@ -720,22 +795,21 @@ impl Device {
 
     fn sleep(&self, deadline: Option<Instant>) -> Result<()> {
         let [woken, daemon] = {
-            let client = self.client.borrow();
+            let (client, session) = (self.client.borrow(), self.session.borrow());
             wait::poll(
                 &mut [
-                    (self.woken.as_fd(), PollFlags::POLLIN),
+                    (session.woken.as_fd(), PollFlags::POLLIN),
                     (client.fd(), HANG_UP),
                 ],
                 deadline,
             )?
         };
         if daemon.intersects(HANG_UP) {
-            self.check_alive()?;
+            self.check_daemon()?;
         }
         if !woken.is_empty() {
-            self.woken
-                .drain()
-                .map_err(|error| self.wake_failed("take a wake-up", error))?;
+            let drained = self.session.borrow().woken.drain();
+            drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
         }
         Ok(())
     }
@@ -765,7 +839,32 @@ const fn direction(kind: PipeKind) -> Direction {
     }
 }
 
-fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
+/// A pipe that was asked for, mapped.
+pub(crate) fn opened_pipe(
+    reply: &Reply,
+    fds: Vec<OwnedFd>,
+    kind: PipeKind,
+    capacity_bytes: u64,
+) -> Result<Opened> {
+    let Reply::Pipe {
+        pipe: id,
+        page_bytes,
+        frame_bytes_max,
+    } = *reply
+    else {
+        return Err(unexpected("OpenPipe", reply));
+    };
+    let memory =
+        PipeMemory::open(take_fds(fds)?, direction(kind), capacity_bytes).map_err(foreign)?;
+    Ok(Opened {
+        id,
+        memory,
+        page_bytes,
+        frame_bytes_max,
+    })
+}
+
+pub(crate) fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
     fds.try_into().map_err(|fds: Vec<OwnedFd>| {
         Error::Unintelligible(format!("{} descriptors came, expected {N}", fds.len()))
     })

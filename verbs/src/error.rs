@@ -98,6 +98,11 @@ pub enum Error {
         "the other node's daemon lost its memory of the verb, almost always because it restarted: whether it was executed is unknown; after a restart an ordinary region is gone, a durable one is there again once its owner has registered it"
     )]
     PeerRestarted,
+    /// The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    #[error(
+        "covalentd was restarted while the verb was under way, and nobody can tell whether it was executed; at most once, if so"
+    )]
+    Forgotten,
     /// More bytes were asked for than the pipe ever holds at a time.
     #[error(
         "{wanted_bytes} bytes were asked for and the pipe holds {holds_bytes}: open a larger pipe, or free what is held"

@@ -22,7 +22,7 @@
 //! # Waiting
 //! Every call that may wait for others has a variant with a deadline ([`std::time::Instant`]); those that only ask the daemon for something (open, bind, tune,
 //! status, and dropping what was opened) wait for its answer, each no longer than [`Device::set_request_timeout`] says. Calls that do not wait say so. A call
-//! that waits spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`].
+//! that waits spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon ends, each returns [`Error::DaemonGone`], unless the device is to find it again ([`Device::set_reconnect`]).
 //!
 //! # Bounds
 //! Nothing queues without end. A full RX pipe drops and counts; a full TX pipe, a full verb queue and a full receive queue refuse.
@@ -45,6 +45,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod again;
 mod blocking;
 mod bytes;
 mod client;
@@ -73,6 +74,7 @@ pub use covalent_api::{
 
 pub use covalent_pipe::{framing, nic::NicCounters as PipeCounters};
 
+pub use again::{Carried, Reconnection};
 pub use blocking::Mismatch;
 pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};

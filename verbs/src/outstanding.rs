@@ -144,6 +144,25 @@ impl Outstanding {
         self.release(id);
     }
 
+    /// Of everything whose end is still to come, and that `stays` does not accept, nobody will hear: returns what the application waits for, with its own numbers, as arrived.
+    /// What nobody wanted to know is free.
+    pub(crate) fn forget(&mut self, stays: impl Fn(VerbId) -> bool) -> Vec<(VerbId, u64)> {
+        let mut forgotten = Vec::new();
+        for index in 0..self.entries.len() {
+            let entry = &mut self.entries[index];
+            let id = id(entry.generation, index as u32);
+            match entry.state {
+                State::UnderWay | State::InDoubt if !stays(id) => {
+                    entry.state = State::Arrived;
+                    forgotten.push((id, entry.posted.user_data));
+                }
+                State::Disowned if !stays(id) => self.release(id),
+                _ => {}
+            }
+        }
+        forgotten
+    }
+
     /// Whether the final completion of `id` is still to come.
     pub(crate) fn is_under_way(&self, id: VerbId) -> bool {
         self.entries.get(index(id)).is_some_and(|entry| {

@@ -105,6 +105,8 @@ pub struct Verbs<'d> {
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final one for each entry of the table.
     arrived: VecDeque<Completion>,
     last_stamp: Stamp,
+    /// The device's life that the pipes are of.
+    life: u32,
 }
 
 impl<'d> Verbs<'d> {
@@ -138,6 +140,7 @@ impl<'d> Verbs<'d> {
             group_ends: GroupEnds::default(),
             arrived: VecDeque::with_capacity(2 * depth as usize),
             last_stamp: Stamp::default(),
+            life: device.life(),
         })
     }
 
@@ -311,6 +314,8 @@ impl<'d> Verbs<'d> {
         request
             .check()
             .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
+        // Else it would be posted to a daemon that is no more.
+        self.follow()?;
         let posted = Posted {
             user_data,
             answer: answer(&request.verb),
@@ -391,17 +396,76 @@ impl<'d> Verbs<'d> {
     /// Shows the lane what was put into the pipe.
     pub(crate) fn ring(&mut self) -> Result<()> {
         if self.submit.publish() {
+            let rung = self.device.ring(self.submit_id);
+            if self.life != self.device.life() || rung.is_err() {
+                return rung
+                    .or_else(|error| self.device.survive(error))
+                    .and_then(|()| self.follow());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the pipes that the queue has since the daemon came back. Every verb that was under way is in the new one, or has ended.
+    pub(crate) fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        // What the old daemon told.
+        self.pump()?;
+        let in_order = self.device.ended_in_order(self.life);
+        let complete = self.device.take_again(self.complete_id)?;
+        let submit = self.device.take_again(self.submit_id)?;
+        let mut again = app::TxPipe::new(submit.memory).map_err(foreign)?;
+        let mut waiting = Vec::new();
+        if in_order {
+            for message in self.submit.unsent() {
+                // Every submission begins with the number of its verb, and the rings are of one size.
+                if let Some(number) = message.first_chunk()
+                    && again.send(message).is_ok()
+                {
+                    waiting.push(VerbId::from_number(u64::from_le_bytes(*number)));
+                }
+            }
+        }
+        self.submit = again;
+        self.complete = app::RxPipe::new(complete.memory).map_err(foreign)?;
+        self.life = self.device.life();
+        waiting.sort_unstable();
+        let forgotten = self
+            .outstanding
+            .forget(|id| waiting.binary_search(&id).is_ok());
+        self.device.count_carried(|carried| {
+            carried.verbs += waiting.len() as u64;
+            carried.verbs_forgotten += forgotten.len() as u64;
+        });
+        for (id, user_data) in forgotten {
+            self.arrived.push_back(Completion {
+                user_data,
+                id,
+                outcome: Outcome::Forgotten,
+                stamp: Stamp::default(),
+            });
+        }
+        if self.submit.publish() {
             self.device.ring(self.submit_id)?;
         }
         Ok(())
     }
 
-    pub(crate) fn full(&self) -> Error {
+    /// A call met `error`: goes on with the daemon that is back, if it is.
+    #[cold]
+    fn survive(&mut self, error: Error) -> Result<()> {
+        self.device.survive(error)?;
+        self.follow()
+    }
+
+    pub(crate) fn full(&mut self) -> Error {
         if let Some(violation) = self.submit.violation() {
             return broken(violation);
         }
         // A queue that stays full may have nobody at its other end.
-        match self.device.check_alive_sometimes() {
+        match self.device.look_alive().and_then(|()| self.follow()) {
             Err(gone) => gone,
             Ok(()) => Error::QueueFull {
                 outstanding: self.outstanding.len(),
@@ -419,7 +483,11 @@ impl<'d> Verbs<'d> {
     pub fn poll(&mut self, completions: &mut [Completion]) -> Result<usize> {
         let taken = self.take(completions)?;
         if taken == 0 {
-            self.device.check_alive_sometimes()?;
+            self.device.look_alive()?;
+            if self.life != self.device.life() {
+                self.follow()?;
+                return self.take(completions);
+            }
         }
         Ok(taken)
     }
@@ -458,7 +526,9 @@ impl<'d> Verbs<'d> {
                 return Ok(taken);
             }
             // What comes may be a group's.
-            self.wait_for_arrival(deadline)?;
+            if let Err(error) = self.wait_for_arrival(deadline) {
+                self.survive(error)?;
+            }
         }
     }
 
@@ -500,7 +570,8 @@ impl<'d> Verbs<'d> {
             }
             match self.wait_for_arrival(deadline) {
                 Err(Error::Deadline { .. }) => return Err(Error::InDoubt { id }),
-                waited => waited?,
+                Err(error) => self.survive(error)?,
+                Ok(()) => {}
             }
         }
     }
@@ -550,6 +621,13 @@ impl<'d> Verbs<'d> {
         loop {
             let id = self.post_until(region, verb, mode, deadline)?;
             match self.wait_until(id, deadline)?.outcome {
+                // A daemon that ends gives back so what it never sent.
+                Outcome::Refused(Refusal::NoResources)
+                    if self.device.reconnects() && !is_over(deadline, pause) =>
+                {
+                    thread::sleep(pause);
+                    pause = (2 * pause).min(BUSY_PAUSE_MAX);
+                }
                 Outcome::Refused(Refusal::Busy) if !is_over(deadline, pause) => {
                     thread::sleep(pause);
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
@@ -570,12 +648,11 @@ impl<'d> Verbs<'d> {
             match self.post(region, verb, mode, 0) {
                 // The table has room, so it is the pipe that has none: the lane makes some.
                 Err(Error::QueueFull { outstanding, depth }) if outstanding < depth => {
-                    wait_for_room(
-                        self.device,
-                        &mut self.submit,
-                        SUBMIT_BYTES_MAX as u64,
-                        deadline,
-                    )?;
+                    let room = SUBMIT_BYTES_MAX as u64;
+                    if let Err(error) = wait_for_room(self.device, &mut self.submit, room, deadline)
+                    {
+                        self.survive(error)?;
+                    }
                 }
                 posted => return posted,
             }
@@ -584,6 +661,9 @@ impl<'d> Verbs<'d> {
 
     /// Waits until something that the caller has not seen lies in the completion pipe.
     fn wait_for_arrival(&mut self, deadline: Option<Instant>) -> Result<()> {
+        if self.life != self.device.life() {
+            return self.follow();
+        }
         let Self {
             device,
             complete,
@@ -742,6 +822,7 @@ fn executed(outcome: Outcome) -> Result<Outcome> {
     match outcome {
         Outcome::Refused(refusal) => Err(Error::VerbRefused(refusal)),
         Outcome::PeerRestarted => Err(Error::PeerRestarted),
+        Outcome::Forgotten => Err(Error::Forgotten),
         Outcome::NoSuchPeer => Err(Error::NoSuchPeer),
         Outcome::Malformed => Err(Error::Unintelligible(
             "covalentd could not read the verb".to_owned(),

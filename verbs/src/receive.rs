@@ -47,6 +47,8 @@ pub struct ReceiveQueue<'d> {
     rkey: u32,
     memory: RegionMemory,
     receiver: Receiver,
+    /// The device's life that the memory is of.
+    life: u32,
     /// The message that was taken last.
     data: Box<[u8; SEND_BYTES_MAX]>,
 }
@@ -71,13 +73,19 @@ impl<'d> ReceiveQueue<'d> {
         };
         let size_bytes = capacity_bytes.checked_add(RING_AT).ok_or_else(invalid)?;
         let receiver = Receiver::new(size_bytes).ok_or_else(invalid)?;
-        let (rkey, memory) = device.register(name, size_bytes, RegionOptions::new(Rights::SEND))?;
+        let options = RegionOptions::new(Rights::SEND);
+        let (rkey, memory) = device.register(name, size_bytes, options)?;
+        device
+            .holdings
+            .borrow_mut()
+            .registered(name, rkey, size_bytes, options, None);
         Ok(Self {
             device,
             name: name.to_owned(),
             rkey,
             memory,
             receiver,
+            life: device.life(),
             data: Box::new([0; SEND_BYTES_MAX]),
         })
     }
@@ -105,13 +113,29 @@ impl<'d> ReceiveQueue<'d> {
     /// # Errors
     /// [`Error::Unintelligible`] if the queue holds what no lane wrote; [`Error::DaemonGone`] when there is no message and will be none.
     pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
-        match self.take()? {
-            Some(received) => Ok(Some(self.message(received))),
-            None => {
-                self.device.check_alive_sometimes()?;
-                Ok(None)
+        let mut taken = self.take()?;
+        if taken.is_none() {
+            self.device.look_alive()?;
+            if self.life != self.device.life() {
+                self.follow()?;
+                taken = self.take()?;
             }
         }
+        Ok(taken.map(|received| self.message(received)))
+    }
+
+    /// Takes over the memory that the queue has since the daemon came back. Called when no message is left in the old one.
+    fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        let memory = self.device.take_queue_again(self.rkey)?;
+        let receiver = Receiver::new(memory.size_bytes());
+        self.receiver = receiver
+            .ok_or_else(|| Error::Unintelligible("a receive queue of another size".to_owned()))?;
+        self.memory = memory;
+        self.life = self.device.life();
+        Ok(())
     }
 
     /// Waits for a message and takes it.
@@ -135,10 +159,16 @@ impl<'d> ReceiveQueue<'d> {
         let mut taken = None;
         let device = self.device;
         // The lane writes a message, then notifies; who sleeps has looked after saying so.
-        device.wait(what, deadline, |_| {
+        while let Err(error) = device.wait(what, deadline, |_| {
             taken = self.take()?;
+            if taken.is_none() && self.life != device.life() {
+                self.follow()?;
+                taken = self.take()?;
+            }
             Ok(taken.is_some())
-        })?;
+        }) {
+            device.survive(error)?;
+        }
         let received = taken.ok_or(Error::Deadline { what })?;
         Ok(self.message(received))
     }

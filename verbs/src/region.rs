@@ -1,5 +1,7 @@
 //! The application's own registered memory.
 
+use std::sync::Arc;
+
 use covalent_api::request::Rights;
 use covalent_pipe::region::RegionMemory;
 
@@ -69,7 +71,7 @@ impl RegionOptions {
 pub struct Region {
     name: String,
     rkey: u32,
-    memory: RegionMemory,
+    memory: Arc<RegionMemory>,
 }
 
 /// A region may be shared between threads.
@@ -79,7 +81,7 @@ const _: () = {
 };
 
 impl Region {
-    pub(crate) fn new(name: &str, rkey: u32, memory: RegionMemory) -> Self {
+    pub(crate) fn new(name: &str, rkey: u32, memory: Arc<RegionMemory>) -> Self {
         Self {
             name: name.to_owned(),
             rkey,
@@ -101,7 +103,7 @@ impl Region {
 
     /// Size in bytes.
     #[must_use]
-    pub const fn size_bytes(&self) -> u64 {
+    pub fn size_bytes(&self) -> u64 {
         self.memory.size_bytes()
     }
 

@@ -42,6 +42,8 @@ pub struct RxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::RxPipe,
+    /// The device's life that the ring is of.
+    life: u32,
 }
 
 impl<'d> RxPipe<'d> {
@@ -57,7 +59,36 @@ impl<'d> RxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
+            life: device.life(),
         })
+    }
+
+    /// Takes over the memory that the pipe has since the daemon came back. Called when nothing is left in the old one.
+    fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        let opened = self.device.take_again(self.id)?;
+        let held = self.ring.held().count() as u64;
+        self.device
+            .count_carried(|carried| carried.frames_lost += held);
+        self.ring = app::RxPipe::new(opened.memory).map_err(foreign)?;
+        self.page_bytes = opened.page_bytes;
+        self.life = self.device.life();
+        Ok(())
+    }
+
+    /// Whether packets lie there; looks after the daemon if not.
+    fn has_packets(&mut self) -> Result<bool> {
+        if has_packets(&mut self.ring)? {
+            return Ok(true);
+        }
+        self.device.look_alive()?;
+        if self.life == self.device.life() {
+            return Ok(false);
+        }
+        self.follow()?;
+        has_packets(&mut self.ring)
     }
 
     /// The pipe's number.
@@ -127,8 +158,7 @@ impl<'d> RxPipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
     pub fn recv(&mut self) -> Result<Option<RxBatch<'_>>> {
-        if !has_packets(&mut self.ring)? {
-            self.device.check_alive_sometimes()?;
+        if !self.has_packets()? {
             return Ok(None);
         }
         Ok(self.batch())
@@ -139,8 +169,7 @@ impl<'d> RxPipe<'d> {
     /// # Errors
     /// As [`RxPipe::recv`].
     pub fn peek(&mut self) -> Result<Option<RxBatch<'_>>> {
-        if !has_packets(&mut self.ring)? {
-            self.device.check_alive_sometimes()?;
+        if !self.has_packets()? {
             return Ok(None);
         }
         Ok(self.ring.peek().map(|packets| RxBatch {
@@ -206,6 +235,22 @@ impl<'d> RxPipe<'d> {
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxBatch<'_>> {
+        while let Err(error) = self.wait_until(deadline) {
+            self.device.survive(error)?;
+        }
+        // Packets do not leave a pipe on their own: those just seen are there.
+        Ok(RxBatch {
+            device: self.device,
+            id: self.id,
+            packets: self.ring.recv(),
+            keep: false,
+        })
+    }
+
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+        if !has_packets(&mut self.ring)? {
+            self.follow()?;
+        }
         let Self {
             device, id, ring, ..
         } = self;
@@ -215,13 +260,6 @@ impl<'d> RxPipe<'d> {
                 device.ring(*id)?;
             }
             Ok(has_packets)
-        })?;
-        // Packets do not leave a pipe on their own: those just seen are there.
-        Ok(RxBatch {
-            device: self.device,
-            id: self.id,
-            packets: self.ring.recv(),
-            keep: false,
         })
     }
 

@@ -52,6 +52,8 @@ pub struct RxTxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::RxTxPipe,
+    /// The device's life that the ring is of.
+    life: u32,
 }
 
 impl<'d> RxTxPipe<'d> {
@@ -63,7 +65,23 @@ impl<'d> RxTxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
+            life: device.life(),
         })
+    }
+
+    /// Takes over the memory that the pipe has since the daemon came back. Called when nothing is left to be received in the old one.
+    fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        let opened = self.device.take_again(self.id)?;
+        let unsent = self.ring.unsent() as u64;
+        self.device
+            .count_carried(|carried| carried.frames_lost += unsent);
+        self.ring = app::RxTxPipe::new(opened.memory).map_err(foreign)?;
+        self.page_bytes = opened.page_bytes;
+        self.life = self.device.life();
+        Ok(())
     }
 
     /// The pipe's number.
@@ -140,8 +158,14 @@ impl<'d> RxTxPipe<'d> {
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
     pub fn recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
         if !has_packets(&mut self.ring)? {
-            self.device.check_alive_sometimes()?;
-            return Ok(None);
+            self.device.look_alive()?;
+            if self.life == self.device.life() {
+                return Ok(None);
+            }
+            self.follow()?;
+            if !has_packets(&mut self.ring)? {
+                return Ok(None);
+            }
         }
         Ok(Some(self.batch()))
     }
@@ -163,6 +187,16 @@ impl<'d> RxTxPipe<'d> {
     }
 
     fn recv_until(&mut self, deadline: Option<Instant>) -> Result<RxTxBatch<'_>> {
+        while let Err(error) = self.wait_until(deadline) {
+            self.device.survive(error)?;
+        }
+        Ok(self.batch())
+    }
+
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+        if !has_packets(&mut self.ring)? {
+            self.follow()?;
+        }
         let Self {
             device, id, ring, ..
         } = self;
@@ -172,8 +206,7 @@ impl<'d> RxTxPipe<'d> {
                 device.ring(*id)?;
             }
             Ok(has_packets)
-        })?;
-        Ok(self.batch())
+        })
     }
 
     fn batch(&mut self) -> RxTxBatch<'_> {

@@ -10,7 +10,7 @@ use covalent_pipe::{app, nic::NicCounters as PipeCounters};
 
 use crate::{
     device::{Device, PipeId, Stage, broken, foreign},
-    error::{Result, SendRefusal},
+    error::{Error, Result, SendRefusal},
 };
 
 /// Shortest frame that is sent, in bytes: an Ethernet header.
@@ -41,6 +41,8 @@ pub struct TxPipe<'d> {
     id: u32,
     page_bytes: u64,
     ring: app::TxPipe,
+    /// The device's life that the ring is of.
+    life: u32,
 }
 
 impl<'d> TxPipe<'d> {
@@ -53,7 +55,44 @@ impl<'d> TxPipe<'d> {
             id: opened.id,
             page_bytes: opened.page_bytes,
             ring,
+            life: device.life(),
         })
+    }
+
+    /// Takes over the memory that the pipe has since the daemon came back, with what the old daemon had not taken.
+    fn follow(&mut self) -> Result<()> {
+        if self.life == self.device.life() {
+            return Ok(());
+        }
+        let opened = self.device.take_again(self.id)?;
+        let mut ring = app::TxPipe::new(opened.memory).map_err(foreign)?;
+        ring.set_frame_bytes_max(opened.frame_bytes_max as usize);
+        let mut frames = 0;
+        for frame in self.ring.unsent() {
+            // The rings are of one size; a port may take shorter frames than before.
+            match ring.send(frame) {
+                Ok(()) => frames += 1,
+                Err(_) => self
+                    .device
+                    .count_carried(|carried| carried.frames_lost += 1),
+            }
+        }
+        self.device
+            .count_carried(|carried| carried.frames += frames);
+        self.ring = ring;
+        self.page_bytes = opened.page_bytes;
+        self.life = self.device.life();
+        if self.ring.publish() {
+            self.device.ring(self.id)?;
+        }
+        Ok(())
+    }
+
+    /// A call met `error`: goes on with the daemon that is back, if it is.
+    #[cold]
+    fn survive(&mut self, error: Error) -> Result<()> {
+        self.device.survive(error)?;
+        self.follow()
     }
 
     /// The pipe's number.
@@ -137,10 +176,18 @@ impl<'d> TxPipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone), [`Error::Unintelligible`](crate::Error::Unintelligible).
     pub fn publish(&mut self) -> Result<()> {
-        if self.ring.publish() {
+        let shown = if self.ring.publish() {
             self.device.ring(self.id)
         } else {
             Ok(())
+        };
+        if !self.device.reconnects() {
+            return shown;
+        }
+        // Who only sends would find a daemon that is gone when the pipe is full, and not before.
+        match shown.and_then(|()| self.device.check_alive_sometimes()) {
+            Ok(()) => self.follow(),
+            Err(error) => self.survive(error),
         }
     }
 
@@ -200,7 +247,10 @@ impl<'d> TxPipe<'d> {
     fn wait_for_room(&mut self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         // What is not published is never sent, so it never makes room.
         self.publish()?;
-        wait_for_room(self.device, &mut self.ring, bytes, deadline)
+        while let Err(error) = wait_for_room(self.device, &mut self.ring, bytes, deadline) {
+            self.survive(error)?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -216,16 +266,18 @@ impl<'d> TxPipe<'d> {
         Ok(())
     }
 
-    fn refused(&self, refusal: app::SendRefusal, len_bytes: usize) -> crate::Error {
+    fn refused(&mut self, refusal: app::SendRefusal, len_bytes: usize) -> Error {
         if let Some(violation) = self.ring.violation() {
             return broken(violation);
         }
         let refusal = refusal_of(refusal, len_bytes);
-        match self.device.check_alive_sometimes() {
-            // A pipe that stays full may have nobody at its other end.
-            Err(gone) if refusal == SendRefusal::Full => gone,
-            _ => refusal.into(),
+        // A pipe that stays full may have nobody at its other end.
+        if refusal == SendRefusal::Full
+            && let Err(gone) = self.device.look_alive().and_then(|()| self.follow())
+        {
+            return gone;
         }
+        refusal.into()
     }
 }
 

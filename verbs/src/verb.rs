@@ -213,7 +213,8 @@ pub enum Outcome {
     /// What was [asked for](crate::Verbs::ask) was not executed and will not be: it never reached the other node.
     NeverSeen,
     /// Nobody can tell what became of what was [asked for](crate::Verbs::ask). It was executed at most once. One of the
-    /// two daemons started afresh since, or more verbs were in doubt than are remembered, or the name is another user's.
+    /// two daemons started afresh since, or more verbs were in doubt than are remembered, or the name is another user's. Any verb may end so that was under way when the own daemon
+    /// ended, of a device that [found it again](crate::Device::set_reconnect): only if the daemon was killed, or the verb was in doubt.
     Forgotten,
 }
 

@@ -11,6 +11,7 @@ mod mesh;
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
 mod namespace;
 #[path = "../../../verbs/tests/live/nodes.rs"]
+#[allow(dead_code, reason = "the library's own tests use all of it")]
 mod nodes;
 #[path = "../../../dataplane/tests/daemon/noise.rs"]
 #[allow(dead_code, reason = "the daemon's own tests use all of it")]
@@ -19,6 +20,7 @@ mod process;
 mod prometheus;
 mod rack;
 mod registers;
+mod restarts;
 #[path = "../../../dataplane/tests/daemon/seeds.rs"]
 mod seeds;
 mod soak;

@@ -60,6 +60,8 @@ pub enum After {
 pub struct PlannedPipe {
     /// The lane of its session.
     pub lane: u32,
+    /// Its number, if it had one before.
+    pub number: Option<u32>,
     /// What it is for.
     pub kind: PipeKind,
     /// Its port.
@@ -237,13 +239,14 @@ impl Server {
         };
         let PlannedPipe {
             lane,
+            number,
             kind,
             port,
             capacity_bytes,
             frame_bytes_max,
         } = planned;
         let (page_bytes, nic) = (memory.page_bytes(), NicPipe::new(memory));
-        let number = record.free_number();
+        let number = number.unwrap_or_else(|| record.free_number());
         record.pipes.insert(
             number,
             PipeRecord {

@@ -111,7 +111,13 @@ impl Server {
                 kind,
                 capacity_bytes,
                 port,
-            } => self.open_pipe(client, kind, capacity_bytes, port),
+            } => self.open_pipe(client, None, kind, capacity_bytes, port),
+            Request::OpenPipeAgain {
+                pipe,
+                kind,
+                capacity_bytes,
+                port,
+            } => self.open_pipe(client, Some(pipe), kind, capacity_bytes, port),
             Request::ClosePipe { pipe } => self.close_pipe(client, pipe),
             Request::Bind {
                 pipe,
@@ -134,7 +140,24 @@ impl Server {
                 size_bytes,
                 rights,
                 durable,
-            } => self.register(client, name, size_bytes, rights, durable),
+            } => {
+                let rkey = self.rkeys.draw();
+                self.register(client, rkey, name, size_bytes, rights, durable)
+            }
+            Request::RegisterRegionAgain {
+                rkey,
+                name,
+                size_bytes,
+                rights,
+                durable,
+            } => {
+                let mut regions = self.sessions.values().flat_map(|it| &it.regions);
+                if regions.any(|region| region.rkey == rkey) {
+                    return Err(format!("another region has the key {rkey:#x}"));
+                }
+                self.rkeys.claim(rkey)?;
+                self.register(client, rkey, name, size_bytes, rights, durable)
+            }
             Request::Mapped => self.mapped(client),
             Request::WithdrawRegion { rkey } => self.withdraw_region(client, rkey),
             Request::DeleteRegion { name } => self.delete_region(client, name),
@@ -279,6 +302,7 @@ impl Server {
     fn open_pipe(
         &mut self,
         client: u64,
+        number: Option<u32>,
         kind: PipeKind,
         capacity_bytes: u64,
         port: Option<String>,
@@ -286,6 +310,14 @@ impl Server {
         let session = self.session_of(client)?;
         let record = &self.sessions[&session];
         let lane = record.lane;
+        if let Some(number) = number
+            && !record.may_number(number)
+        {
+            return Err(format!(
+                "session {session} has a pipe {number} already, or can have none of that number: they are below {}",
+                record.slots - 1
+            ));
+        }
         let port = self.port_of_pipe(kind, port.as_deref(), lane)?;
         if matches!(kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) && record.has(kind) {
             return Err(format!("session {session} has its {kind:?} pipe already"));
@@ -315,6 +347,7 @@ impl Server {
         });
         let planned = PlannedPipe {
             lane,
+            number,
             kind,
             port,
             capacity_bytes,
@@ -512,6 +545,7 @@ impl Server {
     fn register(
         &mut self,
         client: u64,
+        rkey: u32,
         name: String,
         size_bytes: u64,
         rights: Rights,
@@ -536,7 +570,6 @@ impl Server {
             size_bytes,
             durable,
         })?;
-        let rkey = self.rkeys.draw();
         let elsewhere_bytes = self.memory_elsewhere(session);
         let record = self
             .sessions

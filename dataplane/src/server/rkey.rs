@@ -2,17 +2,25 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use rustc_hash::FxHashSet;
+
 /// Turns of the shuffle. Four are enough for a permutation that looks random to who sees some of its values.
 const TURNS: u16 = 4;
+
+/// Most keys that applications bring along from the daemon before: as many regions as all of them can have, many times over.
+const CLAIMS_MAX: usize = 1 << 16;
 
 /// Draws keys: each number but 0 once, in an order that the system's randomness chose when the daemon started.
 ///
 /// A key is never given twice by one daemon, so a verb that was sent to a region of the past does not reach one of the present. A
-/// client that still holds a key of the daemon before a restart meets another region under it as seldom as by guessing.
+/// client that still holds a key of the daemon before a restart meets another region under it as seldom as by guessing, unless the region's owner, or whoever
+/// says so, has brought that key along.
 #[derive(Debug)]
 pub struct RkeySequence {
     secret: RandomState,
     drawn: u32,
+    /// Keys of the daemon before, which are not drawn here.
+    claimed: FxHashSet<u32>,
 }
 
 impl RkeySequence {
@@ -21,6 +29,7 @@ impl RkeySequence {
         Self {
             secret: RandomState::new(),
             drawn: 0,
+            claimed: FxHashSet::default(),
         }
     }
 
@@ -29,10 +38,29 @@ impl RkeySequence {
         loop {
             let rkey = self.shuffled(self.drawn);
             self.drawn = self.drawn.wrapping_add(1);
-            if rkey != 0 {
+            if rkey != 0 && !self.claimed.contains(&rkey) {
                 return rkey;
             }
         }
+    }
+
+    /// A region has this key from the daemon before.
+    ///
+    /// # Errors
+    /// It cannot be: this daemon has given it to another region, or takes no more of them.
+    pub fn claim(&mut self, rkey: u32) -> Result<(), String> {
+        if rkey == 0 || self.drawn_as(rkey) < self.drawn {
+            return Err(format!(
+                "the key {rkey:#x} is none of an earlier daemon's: register the region without it"
+            ));
+        }
+        if self.claimed.len() >= CLAIMS_MAX && !self.claimed.contains(&rkey) {
+            return Err(format!(
+                "{CLAIMS_MAX} keys of earlier daemons were brought along already: register the region without one"
+            ));
+        }
+        self.claimed.insert(rkey);
+        Ok(())
     }
 
     /// A Feistel network over two halves: whatever its turns mix in, different numbers stay different.
@@ -44,6 +72,16 @@ impl RkeySequence {
         }
         u32::from(high) << 16 | u32::from(low)
     }
+
+    /// Which number is shuffled into `rkey`: the same turns the other way round.
+    fn drawn_as(&self, rkey: u32) -> u32 {
+        let (mut high, mut low) = ((rkey >> 16) as u16, rkey as u16);
+        for turn in (0..TURNS).rev() {
+            let mixed = low ^ self.secret.hash_one((turn, high)) as u16;
+            (high, low) = (mixed, high);
+        }
+        u32::from(high) << 16 | u32::from(low)
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +89,23 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn a_key_of_an_earlier_daemon_is_never_drawn_and_one_of_this_is_not_claimed() {
+        let (mut one, mut before) = (RkeySequence::new(), RkeySequence::new());
+        let drawn: Vec<u32> = (0..100).map(|_| one.draw()).collect();
+        for &rkey in &drawn {
+            assert!(one.claim(rkey).is_err(), "{rkey:#x} was given here");
+        }
+        assert!(one.claim(0).is_err());
+        // What would be drawn next is left out once it was claimed; the same region may claim it again.
+        let next = one.shuffled(one.drawn);
+        assert_eq!(one.claim(next), Ok(()));
+        assert_eq!(one.claim(next), Ok(()));
+        assert_ne!(one.draw(), next);
+        let theirs = before.draw();
+        assert!(drawn.contains(&theirs) || one.claim(theirs).is_ok());
+    }
 
     #[test]
     fn keys_differ_within_a_sequence_and_between_sequences() {

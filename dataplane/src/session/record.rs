@@ -73,6 +73,12 @@ impl SessionRecord {
             .map_or(self.pipes.len() as u32, |(free, _)| free)
     }
 
+    /// Whether a pipe may have this number. No pipe has the highest one.
+    #[must_use]
+    pub fn may_number(&self, number: u32) -> bool {
+        number < self.slots - 1 && !self.pipes.contains_key(&number)
+    }
+
     /// Whether it has a pipe of `kind`.
     #[must_use]
     pub fn has(&self, kind: PipeKind) -> bool {

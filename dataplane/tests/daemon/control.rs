@@ -14,6 +14,10 @@ use covalent_api::{
     datagram,
 };
 use covalent_pipe::seqpacket::Connection;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use super::node::{PATIENCE, eventually};
 
@@ -66,6 +70,12 @@ impl Control {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has it end in order; whether it did.
+    pub fn stop(mut self) -> bool {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).expect("it runs");
+        self.child.wait().expect("it ends").success()
     }
 
     /// Somebody who may ask it from another thread, and after its end.

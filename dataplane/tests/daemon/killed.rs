@@ -13,11 +13,11 @@ use covalent_api::{
     config::Config,
     control::{ControlReply, ControlRequest},
 };
-use covalent_protocol::agreement::digest;
+use covalent_protocol::{Mode, agreement::digest, verb::Verb};
 
 use super::{
     agreement::{text, wish},
-    client::Client,
+    client::{App, Client, Verbs},
     command,
     control::{Control, program, write},
     live_ports::{Stream, await_link, cable, link, replaced, without},
@@ -139,6 +139,43 @@ fn control_is_killed_at_any_moment_of_a_reload_and_nothing_is_lost() {
     assert_eq!(verdict.refused, None, "{verdict:?}");
     let lanes: Vec<_> = verdict.lanes.iter().map(|it| (it.lane, it.epoch)).collect();
     assert_eq!(lanes, [(0, held.epoch + 1), (1, held.epoch + 1)]);
+}
+
+#[test]
+fn control_is_restarted_in_order_and_the_dataplane_notices_nothing() {
+    let Some(program) = program() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b, file) = nodes(dir.path());
+    let (a, b) = (a.start(), b.start());
+    let epochs = [&a, &b].map(|node| await_link(&mut node.client(), "p0"));
+    let stream = Stream::start(&a, &b);
+    let mut app = App::attach(&b.config.socket_path());
+    let (rkey, memory) = app.register("counter", 4096);
+    let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut added = 0;
+    for _ in 0..5 {
+        let control = Control::start(&program, &file);
+        control.await_agreed();
+        for _ in 0..50 {
+            let old = verbs.run(
+                b.guid(),
+                Mode::TwoPhase,
+                rkey,
+                0,
+                Verb::FetchAdd { delta: 1 },
+            );
+            assert_eq!(old.word(), added);
+            added += 1;
+        }
+        assert!(control.stop(), "it ends in order");
+    }
+    assert_eq!(memory.load(0), Some(added));
+    assert!(stream.end() > 0);
+    for (node, epoch) in [&a, &b].into_iter().zip(epochs) {
+        let status = node.status();
+        let p0 = link(&status, "p0").expect("it is there");
+        assert_eq!((p0.epoch, p0.ups), (epoch, 1));
+    }
 }
 
 #[test]

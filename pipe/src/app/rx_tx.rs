@@ -69,6 +69,22 @@ impl RxTxPipe {
         NicCounters::seen(self.shared.control.counters())
     }
 
+    /// How many packets were to be sent that the daemon has not taken.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        let mut at = self.shared.control.head().load(Ordering::Acquire);
+        let mut packets = 0;
+        // The daemon wrote the head: it is no further than what it was given, or it means nothing.
+        while at < self.consumer.released {
+            let Ok(span) = self.consumer.span(&self.shared, at) else {
+                break;
+            };
+            packets += usize::from(!span.dropped);
+            at = span.end();
+        }
+        packets
+    }
+
     /// What the daemon did wrong, if anything; no more packets come then.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {

@@ -105,6 +105,25 @@ impl TxPipe {
         self.producer.tail - self.producer.freed
     }
 
+    /// The packets that the daemon has not taken, published or not, oldest first: what is to be sent by another pipe when there is no daemon any more. One that was
+    /// ended in the midst of its work may have sent the first of them.
+    pub fn unsent(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.refresh();
+        let Self {
+            shared, producer, ..
+        } = &*self;
+        let mut at = producer.freed;
+        std::iter::from_fn(move || {
+            if at >= producer.tail {
+                return None;
+            }
+            let len = shared.control.length(at).load(Ordering::Relaxed);
+            let packet = producer.placed(shared, at, len.into())?;
+            at += shared.footprint(packet.len());
+            Some(packet)
+        })
+    }
+
     /// Bytes that can be sent now. A packet takes its length rounded up to 64 bytes.
     #[must_use]
     pub fn free_bytes(&mut self) -> u64 {

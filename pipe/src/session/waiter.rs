@@ -35,6 +35,11 @@ impl AppWaiter {
         Ok(self.ready.pop())
     }
 
+    /// Names a pipe as if it had news.
+    pub fn make_ready(&mut self, pipe: u32) {
+        self.ready.insert(pipe);
+    }
+
     /// As [`AppSession::ring`]. Nothing more is owed to the pipe then.
     ///
     /// # Errors

@@ -381,7 +381,7 @@ enum covalent_status
     COVALENT_INVALID = -1,
     // No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    // The daemon is gone. Close everything and attach again.
+    // The daemon is gone. Close everything and attach again; or have the device find it again by itself: covalent_device_set_reconnect.
     COVALENT_DAEMON_GONE = -3,
     // The daemon and this library are not of the same version.
     COVALENT_VERSION = -4,
@@ -412,6 +412,8 @@ enum covalent_status
     COVALENT_PIPE_TOO_SMALL = -16,
     // This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
     COVALENT_STOPPED = -17,
+    // The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    COVALENT_FORGOTTEN = -18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -427,6 +429,28 @@ typedef struct covalent_device {
     // Opaque.
     uint64_t handle;
 } covalent_device;
+
+// A time at which the daemon was gone and a device found it again.
+typedef struct covalent_reconnection {
+    // From the moment in which the device noticed until everything was open again, in nanoseconds.
+    uint64_t gap_ns;
+    // The daemon said goodbye: everything that it had taken had ended, and was told. Else it was killed, or could not end everything.
+    bool in_order;
+} covalent_reconnection;
+
+// What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.
+typedef struct covalent_carried {
+    // Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
+    uint64_t frames;
+    // Frames that were lost: confirmed and still held, or to be sent back in place.
+    uint64_t frames_lost;
+    // Bytes of a message without its end, and bytes that were confirmed and still held.
+    uint64_t bytes_lost;
+    // Verbs that the old daemon had not taken, posted again.
+    uint64_t verbs;
+    // Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
+    uint64_t verbs_forgotten;
+} covalent_carried;
 
 // A node.
 typedef struct covalent_node {
@@ -823,6 +847,28 @@ int covalent_device_check_alive(struct covalent_device device);
 // COVALENT_DEADLINE: 10 seconds unless set. `timeout_ns`: negative waits for ever, 0 is COVALENT_INVALID.
 int covalent_device_set_request_timeout(struct covalent_device device,
                                         int64_t timeout_ns);
+
+// Has a device find its daemon again when that is gone, for so long; 0 or less, as at first, has every call end with COVALENT_DAEMON_GONE at once. Call it right after
+// attaching.
+//
+// From then on a call that finds the daemon gone does not return before the daemon is back, or the time is over, whatever its own timeout. The device attaches
+// again, registers its regions under their keys with what they hold, and opens its pipes, under their numbers, with bindings and tuning; then the call goes on, and covalent_device_next_reconnection tells of
+// it. What had arrived is received first, and what was not taken goes to the new daemon; a verb of which nobody can tell how it ended is COVALENT_OUTCOME_FORGOTTEN, or
+// COVALENT_FORGOTTEN of a call that waits. A device with a group does not find its daemon again.
+int covalent_device_set_reconnect(struct covalent_device device,
+                                  int64_t patience_ns);
+
+// Tells of the oldest reconnection that was not told; COVALENT_DEADLINE if there is none. Does not wait.
+//
+// # Safety
+// `reconnection` may be written.
+int covalent_device_next_reconnection(struct covalent_device device, struct covalent_reconnection *reconnection);
+
+// Tells what became of what lay in pipes and queues, over all reconnections.
+//
+// # Safety
+// `carried` may be written.
+int covalent_device_carried(struct covalent_device device, struct covalent_carried *carried);
 
 // Tells the node that a device is attached to.
 //

@@ -131,6 +131,101 @@ pub extern "C" fn covalent_device_set_request_timeout(
     })
 }
 
+/// A time at which the daemon was gone and a device found it again.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_reconnection {
+    /// From the moment in which the device noticed until everything was open again, in nanoseconds.
+    pub gap_ns: u64,
+    /// The daemon said goodbye: everything that it had taken had ended, and was told. Else it was killed, or could not end everything.
+    pub in_order: bool,
+}
+
+/// What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct covalent_carried {
+    /// Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
+    pub frames: u64,
+    /// Frames that were lost: confirmed and still held, or to be sent back in place.
+    pub frames_lost: u64,
+    /// Bytes of a message without its end, and bytes that were confirmed and still held.
+    pub bytes_lost: u64,
+    /// Verbs that the old daemon had not taken, posted again.
+    pub verbs: u64,
+    /// Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
+    pub verbs_forgotten: u64,
+}
+
+/// Has a device find its daemon again when that is gone, for so long; 0 or less, as at first, has every call end with COVALENT_DAEMON_GONE at once. Call it right after
+/// attaching.
+///
+/// From then on a call that finds the daemon gone does not return before the daemon is back, or the time is over, whatever its own timeout. The device attaches
+/// again, registers its regions under their keys with what they hold, and opens its pipes, under their numbers, with bindings and tuning; then the call goes on, and covalent_device_next_reconnection tells of
+/// it. What had arrived is received first, and what was not taken goes to the new daemon; a verb of which nobody can tell how it ended is COVALENT_OUTCOME_FORGOTTEN, or
+/// COVALENT_FORGOTTEN of a call that waits. A device with a group does not find its daemon again.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_set_reconnect(
+    device: covalent_device,
+    patience_ns: i64,
+) -> c_int {
+    call(|| {
+        let patience = u64::try_from(patience_ns).ok().filter(|&ns| ns > 0);
+        self::device(device)?.set_reconnect(patience.map(Duration::from_nanos));
+        Ok(())
+    })
+}
+
+/// Tells of the oldest reconnection that was not told; COVALENT_DEADLINE if there is none. Does not wait.
+///
+/// # Safety
+/// `reconnection` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_next_reconnection(
+    device: covalent_device,
+    reconnection: *mut covalent_reconnection,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(reconnection, "reconnection")? };
+        let told =
+            self::device(device)?
+                .next_reconnection()
+                .ok_or(covalent_verbs::Error::Deadline {
+                    what: "the daemon was found again",
+                })?;
+        out.set(covalent_reconnection {
+            gap_ns: u64::try_from(told.gap.as_nanos()).unwrap_or(u64::MAX),
+            in_order: told.in_order,
+        });
+        Ok(())
+    })
+}
+
+/// Tells what became of what lay in pipes and queues, over all reconnections.
+///
+/// # Safety
+/// `carried` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_carried(
+    device: covalent_device,
+    carried: *mut covalent_carried,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(carried, "carried")? };
+        let told = self::device(device)?.carried();
+        out.set(covalent_carried {
+            frames: told.frames,
+            frames_lost: told.frames_lost,
+            bytes_lost: told.bytes_lost,
+            verbs: told.verbs,
+            verbs_forgotten: told.verbs_forgotten,
+        });
+        Ok(())
+    })
+}
+
 /// Tells the node that a device is attached to.
 ///
 /// # Safety

@@ -20,7 +20,7 @@ pub enum covalent_status {
     COVALENT_INVALID = -1,
     /// No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    /// The daemon is gone. Close everything and attach again.
+    /// The daemon is gone. Close everything and attach again; or have the device find it again by itself: covalent_device_set_reconnect.
     COVALENT_DAEMON_GONE = -3,
     /// The daemon and this library are not of the same version.
     COVALENT_VERSION = -4,
@@ -51,6 +51,8 @@ pub enum covalent_status {
     COVALENT_PIPE_TOO_SMALL = -16,
     /// This member is out of the group, or leaves it; or nobody waits for this piece of state any more.
     COVALENT_STOPPED = -17,
+    /// The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
+    COVALENT_FORGOTTEN = -18,
 }
 
 use covalent_status::*;
@@ -126,6 +128,7 @@ impl From<Error> for Failure {
             Error::VerbRefused(Refusal::QueueFull) => COVALENT_FULL,
             Error::VerbRefused(_) => COVALENT_VERB_REFUSED,
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
+            Error::Forgotten => COVALENT_FORGOTTEN,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
             Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
             Error::System { .. } => COVALENT_SYSTEM,
@@ -159,7 +162,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 19] = [
+const NAMES: [(covalent_status, &CStr); 20] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -179,4 +182,5 @@ const NAMES: [(covalent_status, &CStr); 19] = [
     (COVALENT_SYSTEM, c"COVALENT_SYSTEM"),
     (COVALENT_PIPE_TOO_SMALL, c"COVALENT_PIPE_TOO_SMALL"),
     (COVALENT_STOPPED, c"COVALENT_STOPPED"),
+    (COVALENT_FORGOTTEN, c"COVALENT_FORGOTTEN"),
 ];

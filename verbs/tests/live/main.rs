@@ -11,6 +11,7 @@ mod nodes;
 mod pipes;
 mod queue;
 mod regions;
+mod restarts;
 mod scale;
 mod sets;
 mod stamps;

@@ -18,6 +18,8 @@ pub struct Nodes {
     a: Option<Daemon>,
     b: Option<Daemon>,
     directory: TempDir,
+    cables: Vec<String>,
+    more: String,
 }
 
 impl Nodes {
@@ -34,6 +36,8 @@ impl Nodes {
             a: start("a"),
             b: start("b"),
             directory,
+            cables: cables.iter().map(|&cable| cable.to_owned()).collect(),
+            more: more.to_owned(),
         };
         for name in ["a", "b"] {
             let mut client = Client::connect(nodes.socket(name), "test").unwrap();
@@ -51,12 +55,32 @@ impl Nodes {
 
     /// Ends a node's daemon.
     pub fn stop(&mut self, name: &str) {
-        let daemon = if name == "a" {
+        self.daemon(name).take().unwrap().stop();
+    }
+
+    /// Starts a node's daemon that was ended.
+    pub fn start_again(&mut self, name: &str) {
+        let cables: Vec<&str> = self.cables.iter().map(String::as_str).collect();
+        let config = config(&self.directory, name, &cables, &self.more);
+        let deadline = soon();
+        // A process that another test starts has copies of all descriptors for an instant, and with them the locks of a daemon that has ended here.
+        let daemon = loop {
+            match Daemon::start(config.clone()) {
+                Err(error) if error.to_string().contains("in use") && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                started => break started.unwrap(),
+            }
+        };
+        *self.daemon(name) = Some(daemon);
+    }
+
+    fn daemon(&mut self, name: &str) -> &mut Option<Daemon> {
+        if name == "a" {
             &mut self.a
         } else {
             &mut self.b
-        };
-        daemon.take().unwrap().stop();
+        }
     }
 
     /// A node's socket.

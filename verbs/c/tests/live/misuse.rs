@@ -394,6 +394,7 @@ fn statuses_have_names() {
     assert_eq!(name(-15), "COVALENT_SYSTEM");
     assert_eq!(name(-16), "COVALENT_PIPE_TOO_SMALL");
     assert_eq!(name(-17), "COVALENT_STOPPED");
-    assert_eq!(name(-18), "unknown");
+    assert_eq!(name(-18), "COVALENT_FORGOTTEN");
+    assert_eq!(name(-19), "unknown");
     assert_eq!(name(99), "unknown");
 }

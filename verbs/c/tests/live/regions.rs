@@ -147,6 +147,60 @@ fn a_durable_region_outlives_the_daemon_until_it_is_deleted() {
 }
 
 #[test]
+fn a_device_and_its_region_live_through_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(&directory, "a", &["p0"], "");
+    let daemon = start_again(&config);
+    let device = attach(&config.socket_path());
+    ok(covalent_device_set_reconnect(device, SOON_NS));
+    let mut told = covalent_reconnection {
+        gap_ns: 0,
+        in_order: false,
+    };
+    let mut region = NOWHERE;
+    let rights = COVALENT_RIGHT_READ | COVALENT_RIGHT_ATOMIC;
+    let name = c"ledger".as_ptr();
+    // SAFETY: the text ends in a zero, and what is written may be.
+    unsafe {
+        ok(covalent_region_register(
+            device,
+            name,
+            4096,
+            rights,
+            &raw mut region,
+        ));
+        let nothing = covalent_device_next_reconnection(device, &raw mut told);
+        fails(nothing, covalent_status::COVALENT_DEADLINE, "found again");
+    }
+    add(device);
+    daemon.stop();
+    let daemon = start_again(&config);
+    assert_eq!(word(region), 5);
+    ok(covalent_device_check_alive(device));
+    add(device);
+    assert_eq!(word(region), 10);
+    let mut carried = covalent_carried {
+        frames: 1,
+        frames_lost: 1,
+        bytes_lost: 1,
+        verbs: 1,
+        verbs_forgotten: 1,
+    };
+    // SAFETY: what is written may be.
+    unsafe {
+        ok(covalent_device_next_reconnection(device, &raw mut told));
+        ok(covalent_device_carried(device, &raw mut carried));
+    }
+    assert!(told.in_order && told.gap_ns > 0);
+    assert_eq!((carried.verbs, carried.verbs_forgotten), (0, 0));
+    // Not any more.
+    ok(covalent_device_set_reconnect(device, 0));
+    daemon.stop();
+    let gone = covalent_device_check_alive(device);
+    fails(gone, covalent_status::COVALENT_DAEMON_GONE, "is gone");
+}
+
+#[test]
 fn what_a_durable_region_needs_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(&directory, "a", &["p0"], "");

@@ -1,0 +1,219 @@
+//! Daemons that are killed, or restarted in order, under applications that find them again: additions agree to the last one with what their callers were told.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use covalent_verbs::{Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Verb};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+
+use crate::{
+    nodes::{PATIENCE, config, eventually, soon},
+    noise::Noise,
+    process::REGISTERS,
+    seeds::seed,
+};
+
+/// How many daemons are ended.
+const RESTARTS: u64 = 10;
+
+/// Verbs under way of each client.
+const DEPTH: usize = 16;
+
+/// A node whose daemon is a process.
+struct Place {
+    daemon: Option<Child>,
+    file: PathBuf,
+    socket: PathBuf,
+}
+
+impl Place {
+    fn new(directory: &TempDir, name: &str) -> Self {
+        let config = config(directory, name, &["p0"], "");
+        let file = directory.path().join(name).with_extension("toml");
+        fs::write(&file, config.to_toml().unwrap()).unwrap();
+        let mut place = Self {
+            daemon: None,
+            file,
+            socket: config.socket_path(),
+        };
+        place.start();
+        place
+    }
+
+    fn start(&mut self) {
+        let daemon = Path::new(REGISTERS).with_file_name("covalentd");
+        let daemon = Command::new(daemon)
+            .arg("--config")
+            .arg(&self.file)
+            .env_remove("NOTIFY_SOCKET")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.daemon = Some(daemon.unwrap());
+    }
+
+    /// Ends the daemon, and starts the next one.
+    fn restart(&mut self, signal: Signal) {
+        let mut daemon = self.daemon.take().unwrap();
+        kill(Pid::from_raw(daemon.id() as i32), signal).unwrap();
+        daemon.wait().unwrap();
+        self.start();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// What became of the additions of one client.
+#[derive(Debug, Default)]
+struct Tally {
+    done: u64,
+    not_done: u64,
+    unknown: u64,
+}
+
+/// A client on the node of `socket`: adds one to the counter of node `target`, again and again until `end`, and waits for all ends.
+fn adder(
+    socket: &Path,
+    target: &'static str,
+    running: &Arc<AtomicU64>,
+    end: &Arc<AtomicBool>,
+) -> JoinHandle<Tally> {
+    let (socket, running, end) = (socket.to_owned(), running.clone(), end.clone());
+    thread::spawn(move || {
+        let device = Device::attach(socket, "adder").unwrap();
+        device.set_reconnect(Some(PATIENCE));
+        let mut verbs = device.verbs_with_depth(DEPTH as u32).unwrap();
+        let counter = verbs.open_region(Target::Name(target), "counter").unwrap();
+        running.fetch_add(1, Ordering::AcqRel);
+        let one = Verb::FetchAdd {
+            offset_bytes: 0,
+            delta: 1,
+        };
+        let mut tally = Tally::default();
+        let mut completions = vec![Completion::default(); DEPTH];
+        loop {
+            while !end.load(Ordering::Acquire) && verbs.outstanding() < DEPTH {
+                verbs.post(&counter, one, Mode::TwoPhase, 0).unwrap();
+            }
+            if verbs.outstanding() == 0 {
+                return tally;
+            }
+            let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+            for completion in &completions[..taken] {
+                match &completion.outcome {
+                    Outcome::Old(_) => tally.done += 1,
+                    Outcome::Refused(
+                        Refusal::NoResources | Refusal::UnknownRegion | Refusal::Busy,
+                    ) => tally.not_done += 1,
+                    Outcome::Forgotten | Outcome::PeerRestarted => tally.unknown += 1,
+                    Outcome::InDoubt(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    })
+}
+
+/// Whoever has the counter on the node of `socket`: what it holds in the end.
+fn host(socket: &Path, running: &Arc<AtomicU64>, over: &Arc<AtomicBool>) -> JoinHandle<u64> {
+    let (socket, running, over) = (socket.to_owned(), running.clone(), over.clone());
+    thread::spawn(move || {
+        let device = Device::attach(socket, "host").unwrap();
+        device.set_reconnect(Some(PATIENCE));
+        let counter = device.register_region("counter", 4096, Rights::ALL);
+        let counter = counter.unwrap();
+        running.fetch_add(1, Ordering::AcqRel);
+        while !over.load(Ordering::Acquire) {
+            device.check_alive().unwrap();
+            thread::sleep(Duration::from_micros(200));
+        }
+        counter.load(0).unwrap()
+    })
+}
+
+fn additions(signals: &[Signal]) -> Option<Tally> {
+    if !Path::new(REGISTERS).with_file_name("covalentd").exists() {
+        eprintln!("skipped: covalentd is not built");
+        return None;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut places = ["a", "b"].map(|name| Place::new(&directory, name));
+    for place in &places {
+        eventually("the link is up", || {
+            let status = Client::connect(&place.socket, "test").and_then(|mut it| it.status());
+            status.is_ok_and(|status| status.links.iter().all(|link| link.state == "up"))
+        });
+    }
+    let running = Arc::new(AtomicU64::new(0));
+    let (end, over) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+    let host = host(&places[1].socket, &running, &over);
+    eventually("the counter is there", || {
+        running.load(Ordering::Acquire) == 1
+    });
+    let adders = [
+        adder(&places[0].socket, "b", &running, &end),
+        adder(&places[1].socket, "b", &running, &end),
+    ];
+    eventually("both add", || running.load(Ordering::Acquire) == 3);
+    let mut noise = Noise::new(seed());
+    for round in 0..RESTARTS {
+        thread::sleep(Duration::from_micros(5_000 + noise.below(60_000)));
+        let place = &mut places[(round % 2) as usize];
+        place.restart(signals[noise.below(signals.len() as u64) as usize]);
+    }
+    thread::sleep(Duration::from_millis(100));
+    end.store(true, Ordering::Release);
+    let mut all = Tally::default();
+    for adder in adders {
+        let tally = adder.join().unwrap();
+        eprintln!("{tally:?}");
+        all.done += tally.done;
+        all.not_done += tally.not_done;
+        all.unknown += tally.unknown;
+    }
+    over.store(true, Ordering::Release);
+    let counted = host.join().unwrap();
+    assert!(all.done > 1000, "{all:?}");
+    assert!(
+        (all.done..=all.done + all.unknown).contains(&counted),
+        "{counted} were added: {all:?}"
+    );
+    Some(all)
+}
+
+#[test]
+fn no_addition_is_lost_or_doubled_when_daemons_are_killed() {
+    additions(&[Signal::SIGKILL]);
+}
+
+#[test]
+fn no_addition_is_lost_or_doubled_however_daemons_end() {
+    additions(&[Signal::SIGKILL, Signal::SIGTERM]);
+}
+
+#[test]
+fn no_addition_is_left_in_doubt_when_daemons_end_in_order() {
+    if let Some(all) = additions(&[Signal::SIGTERM]) {
+        assert_eq!(all.unknown, 0, "{all:?}");
+    }
+}

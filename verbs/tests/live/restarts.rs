@@ -1,0 +1,291 @@
+//! Daemons that are restarted in order under applications that find them again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_verbs::{
+    Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Verb,
+    Verbs,
+};
+
+use crate::nodes::{Nodes, PATIENCE, eventually, soon};
+
+/// An EtherType that nobody else uses.
+const TYPE: Match = Match::EtherType { ethertype: 0x88b6 };
+
+/// A device that finds its daemon again.
+fn attach(nodes: &Nodes, name: &str) -> Device {
+    let device = nodes.attach(name);
+    device.set_reconnect(Some(PATIENCE));
+    device
+}
+
+/// Frame number `number`, 100 bytes.
+fn frame(number: u32) -> [u8; 100] {
+    let mut frame = [0; 100];
+    frame[12..14].copy_from_slice(&0x88b6_u16.to_be_bytes());
+    frame[14..18].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+#[test]
+fn pipes_are_open_again_with_their_bindings_and_what_lay_in_them() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut out = a.tx_pipe(1 << 16, "p0").unwrap();
+    // So that numbers have a hole, which they keep.
+    let first = b.rx_pipe(1 << 16).unwrap();
+    let mut rx = b.rx_pipe(1 << 16).unwrap();
+    let id = rx.id();
+    drop(first);
+    rx.bind(&TYPE).unwrap();
+    out.send(&frame(0)).unwrap();
+    assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), id);
+    // It lies there unread.
+    nodes.stop("b");
+    nodes.start_again("b");
+    let taken = |rx: &mut covalent_verbs::RxPipe<'_>| {
+        let batch = rx.recv_deadline(soon()).unwrap();
+        let numbers: Vec<u32> = batch.iter().map(number).collect();
+        batch.free_all();
+        numbers
+    };
+    assert_eq!(taken(&mut rx), [0], "what had arrived is received first");
+    assert_eq!(b.next_reconnection(), None, "nobody has noticed yet");
+    b.check_alive().unwrap();
+    let reconnection = b.next_reconnection().expect("it has noticed");
+    assert!(reconnection.in_order, "{reconnection:?}");
+    assert_eq!(b.next_reconnection(), None);
+    assert_eq!(rx.id(), id);
+    let mut next = 1;
+    let mut seen = Vec::new();
+    // The cable takes a moment until it carries again, and what is sent before is lost.
+    eventually("frames arrive again", || {
+        out.send(&frame(next)).unwrap();
+        next += 1;
+        while let Some(batch) = rx.recv().unwrap() {
+            seen.extend(batch.iter().map(number));
+            batch.free_all();
+        }
+        !seen.is_empty()
+    });
+    assert!(seen.is_sorted(), "{seen:?}");
+    rx.unbind(&TYPE).unwrap();
+    assert!(matches!(rx.unbind(&TYPE), Err(Error::Refused { .. })));
+}
+
+#[test]
+fn frames_that_were_not_taken_are_sent_by_the_next_daemon_once_and_in_order() {
+    const FRAMES: u32 = 200;
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut rx = b.rx_pipe(1 << 20).unwrap();
+    rx.bind(&TYPE).unwrap();
+    let mut out = a.tx_pipe(1 << 16, "p0").unwrap();
+    // A pulled cable takes nothing.
+    nodes.set_port("p0", false);
+    for number in 0..FRAMES {
+        out.send(&frame(number)).unwrap();
+    }
+    nodes.stop("a");
+    nodes.start_again("a");
+    out.flush_deadline(soon()).unwrap();
+    assert_eq!(a.carried().frames, u64::from(FRAMES));
+    assert!(a.next_reconnection().unwrap().in_order);
+    let mut seen = Vec::new();
+    while seen.len() < FRAMES as usize {
+        let batch = rx.recv_deadline(soon()).unwrap();
+        seen.extend(batch.iter().map(number));
+        batch.free_all();
+    }
+    assert!(seen.iter().copied().eq(0..FRAMES), "{seen:?}");
+}
+
+#[test]
+fn without_patience_a_device_ends_with_its_daemon_and_with_too_little_too() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (plain, hasty) = (nodes.attach("b"), nodes.attach("b"));
+    hasty.set_reconnect(Some(Duration::from_millis(30)));
+    nodes.stop("b");
+    for device in [&plain, &hasty] {
+        assert!(matches!(device.status(), Err(Error::DaemonGone { .. })));
+    }
+    nodes.start_again("b");
+    for device in [&plain, &hasty] {
+        assert!(matches!(device.status(), Err(Error::DaemonGone { .. })));
+        assert_eq!(device.next_reconnection(), None);
+    }
+}
+
+/// What became of the additions of one client.
+#[derive(Debug, Default)]
+struct Tally {
+    done: u64,
+    not_done: u64,
+    unknown: u64,
+}
+
+impl Tally {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Old(_) => self.done += 1,
+            Outcome::Refused(Refusal::NoResources | Refusal::UnknownRegion | Refusal::Busy) => {
+                self.not_done += 1
+            }
+            Outcome::Forgotten | Outcome::PeerRestarted => self.unknown += 1,
+            Outcome::InDoubt(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Adds one to the first word again and again, sixteen at a time, until `end`, and waits for all of them.
+fn add(verbs: &mut Verbs<'_>, region: &RemoteRegion, end: &AtomicBool) -> Tally {
+    let one = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    let mut tally = Tally::default();
+    let mut completions = vec![Completion::default(); 16];
+    loop {
+        while !end.load(Ordering::Acquire) && verbs.outstanding() < 16 {
+            verbs.post(region, one, Mode::TwoPhase, 0).unwrap();
+        }
+        if verbs.outstanding() == 0 {
+            return tally;
+        }
+        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        for completion in &completions[..taken] {
+            tally.count(&completion.outcome);
+        }
+    }
+}
+
+#[test]
+fn additions_are_exact_through_restarts_of_both_nodes_under_load() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (ready, end) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let hosted = Arc::new(AtomicBool::new(false));
+    let client = |from: &'static str, target: &'static str| {
+        let (socket, end, ready) = (nodes.socket(from), end.clone(), ready.clone());
+        thread::spawn(move || {
+            let device = Device::attach(socket, "adder").unwrap();
+            device.set_reconnect(Some(PATIENCE));
+            let mut verbs = device.verbs_with_depth(16).unwrap();
+            let region = verbs.open_region(Target::Name(target), "counter").unwrap();
+            ready.fetch_add(1, Ordering::AcqRel);
+            let tally = add(&mut verbs, &region, &end);
+            let mut restarts = Vec::new();
+            while let Some(reconnection) = device.next_reconnection() {
+                restarts.push(reconnection);
+            }
+            (tally, device.carried(), restarts)
+        })
+    };
+    // Who hosts the counter does nothing else, and looks after its daemon.
+    let host = {
+        let (socket, hosted, end) = (nodes.socket("b"), hosted.clone(), end.clone());
+        thread::spawn(move || {
+            let device = Device::attach(socket, "host").unwrap();
+            device.set_reconnect(Some(PATIENCE));
+            let counter = device
+                .register_region("counter", 4096, Rights::ALL)
+                .unwrap();
+            hosted.store(true, Ordering::Release);
+            while !end.load(Ordering::Acquire) || Arc::strong_count(&end) > 2 {
+                device.check_alive().unwrap();
+                thread::sleep(Duration::from_micros(200));
+            }
+            counter.load(0).unwrap()
+        })
+    };
+    eventually("the counter is there", || hosted.load(Ordering::Acquire));
+    let clients = [client("a", "b"), client("b", "b")];
+    eventually("both add", || ready.load(Ordering::Acquire) == 2);
+    let seed = Instant::now();
+    for round in 0..10_u64 {
+        // Any moment will do.
+        let pause = 3_000 + (seed.elapsed().as_nanos() as u64 ^ round) % 20_000;
+        thread::sleep(Duration::from_micros(pause));
+        let name = if round % 2 == 0 { "b" } else { "a" };
+        nodes.stop(name);
+        nodes.start_again(name);
+    }
+    thread::sleep(Duration::from_millis(50));
+    end.store(true, Ordering::Release);
+    let mut all = Tally::default();
+    for client in clients {
+        let (tally, carried, restarts) = client.join().unwrap();
+        eprintln!("{tally:?} {carried:?} {restarts:?}");
+        assert_eq!(
+            carried.verbs_forgotten,
+            tally.unknown.min(carried.verbs_forgotten)
+        );
+        assert_eq!(restarts.len(), 5, "each of its daemon's restarts");
+        all.done += tally.done;
+        all.unknown += tally.unknown;
+        all.not_done += tally.not_done;
+    }
+    let word = host.join().unwrap();
+    assert!(all.done > 1000, "{all:?}");
+    assert!(
+        (all.done..=all.done + all.unknown).contains(&word),
+        "{word} were added: {all:?}"
+    );
+    assert_eq!(all.unknown, 0, "in order nothing is left in doubt: {all:?}");
+}
+
+#[test]
+fn messages_come_once_through_restarts_of_the_receiver() {
+    const MESSAGES: u64 = 2_000;
+    let mut nodes = Nodes::start(&["p0"]);
+    let b = attach(&nodes, "b");
+    let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
+    let socket = nodes.socket("a");
+    let sent = Arc::new(AtomicU64::new(0));
+    let told = sent.clone();
+    let sender = thread::spawn(move || {
+        let device = Device::attach(socket, "sender").unwrap();
+        device.set_reconnect(Some(PATIENCE));
+        let mut verbs = device.verbs().unwrap();
+        let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+        for message in 0..MESSAGES {
+            loop {
+                match verbs.send_deadline(&orders, &message.to_le_bytes(), soon()) {
+                    Ok(()) => break,
+                    // Not there yet, or full: still the sender's.
+                    Err(Error::VerbRefused(Refusal::UnknownRegion | Refusal::QueueFull)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            told.store(message + 1, Ordering::Release);
+        }
+    });
+    let mut restarts = 0;
+    for expected in 0..MESSAGES {
+        if expected % 400 == 200 {
+            nodes.stop("b");
+            nodes.start_again("b");
+            restarts += 1;
+        }
+        let message = queue.recv_deadline(soon()).unwrap();
+        let found = u64::from_le_bytes(message.data.try_into().unwrap());
+        assert_eq!(found, expected, "after {restarts} restarts");
+    }
+    sender.join().unwrap();
+    assert_eq!(sent.load(Ordering::Acquire), MESSAGES);
+    assert_eq!(queue.recv().unwrap(), None);
+}
