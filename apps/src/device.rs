@@ -1,6 +1,6 @@
 //! Reaching the daemon: the options about it, and how they name frames.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,6 +16,14 @@ pub struct SocketArgs {
         default_value = "/run/covalent/covalentd.sock"
     )]
     pub socket: PathBuf,
+    /// Seconds to wait for the daemon when it is restarted, and go on; 0 ends with it
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        env = "COVALENT_RECONNECT"
+    )]
+    pub reconnect: u32,
 }
 
 /// The option about the lane, for applications that need no port.
@@ -32,7 +40,14 @@ impl SocketArgs {
     /// # Errors
     /// No daemon, no such lane, or what the daemon refuses.
     pub fn attach_to_lane(&self, lane: LaneArgs, program: &str) -> Result<Device> {
-        Ok(Device::attach_to_lane(&self.socket, program, lane.lane)?)
+        self.attach(program, lane.lane)
+    }
+
+    fn attach(&self, program: &str, lane: u32) -> Result<Device> {
+        let device = Device::attach_to_lane(&self.socket, program, lane)?;
+        let patience = Duration::from_secs(self.reconnect.into());
+        device.set_reconnect(Some(patience).filter(|patience| !patience.is_zero()));
+        Ok(device)
     }
 
     /// Attaches to the lane that owns `port`.
@@ -50,7 +65,7 @@ impl SocketArgs {
                 names.join(", ")
             );
         };
-        Ok(Device::attach_to_lane(&self.socket, program, brief.lane)?)
+        self.attach(program, brief.lane)
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Action {
     SystemCalls(Wire),
     /// Two linked daemons with nothing to do: below 2 % of a core and 100 MiB each (as root).
     Idle(Wire),
+    /// Daemons that are restarted under load: the gap that their clients see, and whether each addition was done as often as its client was told (as root).
+    Restart(Restart),
     /// Writes docs/performance.md and its plots from a result of `streams` and the last ones of the other measurements beside it.
     Page(Page),
     /// One of the members that `multicast` starts; what it is told comes by its standard input.
@@ -68,6 +70,23 @@ pub enum Action {
         /// Where the measurement listens.
         socket: PathBuf,
     },
+}
+
+/// Restarts of daemons.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// How often each of the two daemons is restarted.
+    #[arg(long, default_value_t = 20, env = "COVALENT_BENCH_RESTARTS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub restarts: u32,
+    /// What lanes do when there is nothing to do: `poll` or `adaptive`.
+    #[arg(long, default_value = "adaptive", env = "COVALENT_BENCH_IDLE", value_parser = ["poll", "adaptive"])]
+    pub idle: String,
+    /// Kills the daemons instead of ending them in order.
+    #[arg(long)]
+    pub kill: bool,
+    /// The cable.
+    #[command(flatten)]
+    pub wire: Wire,
 }
 
 /// Measurements on a virtual cable.

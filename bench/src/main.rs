@@ -28,6 +28,7 @@ mod perftest;
 mod plot_files;
 mod rate;
 mod repeats;
+mod restart;
 mod servers;
 mod stage;
 mod stop;
@@ -98,6 +99,10 @@ fn run(action: &Action) -> Result<bool> {
         Action::Idle(wire) => {
             prepare_wire(wire)?;
             idle::measure(wire)
+        }
+        Action::Restart(options) => {
+            prepare_wire(&options.wire)?;
+            restart::measure(options)
         }
         Action::Atomics(options) => {
             prepare_wire(&options.wire)?;

@@ -98,6 +98,28 @@ impl Plan<'_> {
     }
 }
 
+/// Starts a daemon in `namespace` with what lies in `directory`.
+fn spawn(program: &Path, namespace: &Namespace, directory: &Path, faulty: bool) -> Result<Child> {
+    let log = fs::File::create(directory.join("log")).context("making a node's log")?;
+    let mut command = Command::new(program);
+    command
+        .arg("--config")
+        .arg(directory.join("node.toml"))
+        .env("RUST_LOG", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    if faulty {
+        command.arg("--allow-faults");
+    }
+    ends_with_this(&mut command);
+    namespace.within(|| {
+        command
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))
+    })
+}
+
 /// Where `covalentd` is: as told, or beside this program.
 pub fn find_daemon(told: Option<&Path>) -> Result<PathBuf> {
     let path = match told {
@@ -122,36 +144,23 @@ pub struct Node {
     child: Child,
     directory: TempDir,
     command: Vec<String>,
+    program: PathBuf,
+    faulty: bool,
 }
 
 impl Node {
     /// Starts the daemon in `namespace` and waits until it answers.
     pub fn start(program: &Path, namespace: &Namespace, plan: &Plan<'_>) -> Result<Self> {
         let directory = tempfile::tempdir().context("making a directory for a node")?;
-        let config = directory.path().join("node.toml");
         let toml = plan.toml(directory.path());
-        fs::write(&config, &toml).context("writing a node's configuration")?;
-        let log = fs::File::create(directory.path().join("log")).context("making a node's log")?;
-        let mut command = Command::new(program);
-        command
-            .arg("--config")
-            .arg(&config)
-            .env("RUST_LOG", "warn")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        if plan.faulty {
-            command.arg("--allow-faults");
-        }
-        ends_with_this(&mut command);
-        let child = namespace.within(|| {
-            command
-                .spawn()
-                .with_context(|| format!("starting {}", program.display()))
-        })?;
+        fs::write(directory.path().join("node.toml"), &toml)
+            .context("writing a node's configuration")?;
+        let child = spawn(program, namespace, directory.path(), plan.faulty)?;
         let mut node = Self {
             name: plan.name.to_owned(),
             child,
+            program: program.to_owned(),
+            faulty: plan.faulty,
             command: vec![
                 program.file_name().map_or_else(
                     || program.display().to_string(),
@@ -165,6 +174,15 @@ impl Node {
         };
         node.wait_until_ready()?;
         Ok(node)
+    }
+
+    /// Ends the daemon by `signal`, and starts it again in `namespace` at once; returns when it answers.
+    pub fn restart(&mut self, namespace: &Namespace, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        kill(pid, signal).context("ending a daemon")?;
+        self.child.wait().context("waiting for a daemon's end")?;
+        self.child = spawn(&self.program, namespace, self.directory.path(), self.faulty)?;
+        self.wait_until_ready()
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {

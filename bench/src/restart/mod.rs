@@ -1,0 +1,109 @@
+//! The gap that a client sees when a daemon is restarted.
+//!
+//! Two nodes on one cable. A client of each has one addition under way all the time: the one to a counter of its own node, the other to that same counter, which is at the other
+//! node for it. The daemon of the node that has the counter is ended and started again, and so is, in turn, the other one. Of each restart the longest time between two completions is taken, for
+//! each client; the node whose daemon it was is told apart from the other.
+
+mod client;
+mod results;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+
+use self::{
+    client::{Adder, Host},
+    results::{Gaps, Results, Setup},
+};
+use crate::{
+    arguments::Restart,
+    host::Host as Machine,
+    kept::{Kept, now_unix_ms},
+    node::{Node, Plan, find_daemon},
+    stage::Stage,
+    stop,
+    watch::Watch,
+};
+
+/// Between two restarts: the links are up again, and everybody adds.
+const SETTLING: Duration = Duration::from_millis(400);
+
+/// Measures and tells it.
+pub fn measure(arguments: &Restart) -> Result<bool> {
+    let began_unix_ms = now_unix_ms();
+    let wire = &arguments.wire;
+    let daemon = find_daemon(wire.covalentd.as_deref())?;
+    let (machine, watch) = (Machine::look(), Watch::begin()?);
+    let stage = Stage::build(1, 1)?;
+    let start = |name, namespace, interface| {
+        let plan = Plan {
+            name,
+            idle: &arguments.idle,
+            core: None,
+            interfaces: &[interface],
+            cables: &[],
+            link: true,
+            ring_slots: wire.ring_slots,
+            link_settings: &[],
+            faulty: false,
+        };
+        Node::start(&daemon, namespace, &plan)
+    };
+    let mut a = start("a", &stage.a, "a0")?;
+    let mut b = start("b", &stage.b, "b0")?;
+    a.wait_for_links()?;
+    b.wait_for_links()?;
+    let host = Host::start(b.socket())?;
+    let near = Adder::start(b.socket(), "b")?;
+    let far = Adder::start(a.socket(), "b")?;
+    stop::sleep(SETTLING)?;
+    let mode = b.status()?.ports.into_iter().next();
+    let mode = mode.context("the daemon has no port")?.mode;
+    let (signal, ended) = if arguments.kill {
+        (Signal::SIGKILL, "killed")
+    } else {
+        (Signal::SIGTERM, "in order")
+    };
+    let mut gaps = [const { Vec::new() }; 3];
+    for _ in 0..arguments.restarts {
+        near.take_longest();
+        far.take_longest();
+        b.restart(&stage.b, signal)?;
+        b.wait_for_links()?;
+        stop::sleep(SETTLING)?;
+        gaps[0].push(near.take_longest());
+        gaps[1].push(far.take_longest());
+        a.restart(&stage.a, signal)?;
+        a.wait_for_links()?;
+        stop::sleep(SETTLING)?;
+        gaps[2].push(far.take_longest());
+    }
+    let told = near.end()? + far.end()?;
+    let counted = host.end()?;
+    let [own, target, caller] = gaps;
+    let results = Results {
+        name: Results::NAME.to_owned(),
+        began_unix_ms,
+        host: machine.seen_by(watch)?,
+        setup: Setup {
+            restarts: arguments.restarts,
+            ended: ended.to_owned(),
+            ring_slots: wire.ring_slots,
+            idle: arguments.idle.clone(),
+            mode,
+            commands: vec![a.command(), b.command()],
+        },
+        gaps: vec![
+            Gaps::new("own daemon, own counter", own),
+            Gaps::new("the counter's daemon, another node's client", target),
+            Gaps::new("own daemon, another node's counter", caller),
+        ],
+        is_exact: told.admits(counted),
+        done: told.done,
+        unknown: told.unknown,
+        counted,
+    };
+    results.tell(&wire.output)?;
+    Ok(results.is_exact)
+}

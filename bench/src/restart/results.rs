@@ -1,0 +1,137 @@
+//! What was measured, for programs, and to make a table of.
+
+use std::fmt::Write as _;
+
+use covalent_verbs::status::PortMode;
+use serde::{Deserialize, Serialize};
+
+use crate::{host::Host, kept::Kept};
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The suite.
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// How.
+    pub setup: Setup,
+    /// What clients saw, by whose daemon was restarted.
+    pub gaps: Vec<Gaps>,
+    /// Whether the counter stands where it may.
+    pub is_exact: bool,
+    /// Additions whose callers were told that they were done.
+    pub done: u64,
+    /// Those of which nobody can tell.
+    pub unknown: u64,
+    /// Where the counter stands.
+    pub counted: u64,
+}
+
+/// How a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// How often each daemon was restarted.
+    pub restarts: u32,
+    /// How it was ended: `in order` or `killed`.
+    pub ended: String,
+    /// Descriptors in each AF_XDP ring.
+    pub ring_slots: u32,
+    /// Idle policy of the lanes.
+    pub idle: String,
+    /// The mode of a port as it was read back.
+    pub mode: PortMode,
+    /// The daemons' command lines.
+    pub commands: Vec<Vec<String>>,
+}
+
+/// The gaps of one client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gaps {
+    /// Whose daemon was restarted, and whose counter the client adds to.
+    pub what: String,
+    /// One for each restart, in order of size, in nanoseconds.
+    pub ns: Vec<u64>,
+}
+
+impl Gaps {
+    /// Those of `what`.
+    pub fn new(what: &str, mut ns: Vec<u64>) -> Self {
+        ns.sort_unstable();
+        Self {
+            what: what.to_owned(),
+            ns,
+        }
+    }
+
+    /// The gap that `percent` of 100 do not exceed; 0 where there is none.
+    fn percentile_ns(&self, percent: usize) -> u64 {
+        let rank = (self.ns.len() * percent).div_ceil(100).max(1);
+        self.ns.get(rank - 1).copied().unwrap_or(0)
+    }
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "restart";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        let Setup {
+            restarts,
+            ended,
+            ring_slots,
+            idle,
+            mode,
+            ..
+        } = &self.setup;
+        let mut out = format!(
+            "restart: the longest time between two completions that a client sees, daemons ended {ended}\n  {:<46}{:>10}{:>10}{:>10}{:>10}\n",
+            "restarted", "min ms", "p50 ms", "p90 ms", "max ms"
+        );
+        // Writing to a string cannot fail.
+        for gaps in &self.gaps {
+            let _ = write!(out, "  {:<46}", gaps.what);
+            for percent in [0, 50, 90, 100] {
+                let ms = gaps.percentile_ns(percent) as f64 / 1e6;
+                let _ = write!(out, "{ms:>10.2}");
+            }
+            out.push('\n');
+        }
+        let _ = writeln!(
+            out,
+            "  additions: {} done, {} of which nobody can tell, {} counted: {}\n  {restarts} restarts of each daemon; lanes {idle}, wherever there is room; {} XDP, {}, need_wakeup {}, \
+             {} queue(s), pages of {} bytes, rings of {ring_slots}\n  {}",
+            self.done,
+            self.unknown,
+            self.counted,
+            if self.is_exact { "exact" } else { "NOT EXACT" },
+            mode.xdp,
+            if mode.zero_copy { "zero-copy" } else { "copy" },
+            mode.need_wakeup,
+            mode.queues,
+            mode.page_bytes,
+            self.host.words()
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_gaps_that_were_seen() {
+        let gaps = Gaps::new("x", vec![30, 10, 20, 40]);
+        let told = [0, 50, 90, 100].map(|percent| gaps.percentile_ns(percent));
+        assert_eq!(told, [10, 20, 40, 40]);
+        assert_eq!(Gaps::new("x", Vec::new()).percentile_ns(50), 0);
+    }
+}
