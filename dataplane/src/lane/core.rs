@@ -54,6 +54,8 @@ pub struct Core {
     pub warm: Warm,
     /// The durable ones among the regions of this lane, if it keeps a journal.
     pub durable: Option<Durable>,
+    /// The lane leaves, and its neighbours know: who asks for something over a path now is told that it is not executed.
+    pub closed: bool,
     /// Executes verbs on the regions of this lane.
     pub engine: VerbEngine,
     /// Where a submission is copied to before it is looked at.
@@ -343,6 +345,9 @@ impl Core {
 
 impl Host for Core {
     fn admit(&mut self, id: &ExchangeId, mode: Mode, payload: &[u8]) -> Result<(), Refusal> {
+        if self.closed {
+            return Err(Refusal::NoResources);
+        }
         let Some(durable) = &mut self.durable else {
             return self.engine.admit(id, mode, payload);
         };

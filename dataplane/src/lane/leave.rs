@@ -5,6 +5,8 @@
 //! answers → what never left is given back → the host thread is told
 //! ```
 //!
+//! Who is farther away, at the end of a path, is not waited for: what he begins from then on is refused as not executed.
+//!
 //! That a neighbour has heard something is known from a ball that asked after it and came back: the cable keeps the order, so whatever the neighbour said before it
 //! heard is here by then. From the answer on the lane serves no application. If the time ran out it does not serve its links either, as if it had died: who finds his
 //! region as it is then must be sure that it stays so.
@@ -142,7 +144,10 @@ impl Lane {
             });
         }
         match leaving.step {
-            Step::Granting if leaving.unheard.is_empty() => leaving.step = Step::Ending,
+            Step::Granting if leaving.unheard.is_empty() => {
+                self.core.closed = true;
+                leaving.step = Step::Ending;
+            }
             Step::Ending if self.is_settled() => {
                 leaving.unheard = self.cables();
                 leaving.step = Step::Answering;

@@ -231,6 +231,7 @@ impl Lane {
             sources: std::collections::VecDeque::new(),
             warm: warm::Warm::new(),
             durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),
+            closed: false,
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
