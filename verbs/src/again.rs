@@ -349,7 +349,8 @@ impl Device {
         let Some(patience) = self.patience.get() else {
             return Err(error);
         };
-        if !matches!(error, Error::DaemonGone { .. }) || self.has_groups() {
+        let is_gone = matches!(error, Error::DaemonGone { .. }) && self.client.borrow().is_gone();
+        if !is_gone || self.has_groups() {
             return Err(error);
         }
         let since = Instant::now();

@@ -434,8 +434,8 @@ typedef struct covalent_device {
 typedef struct covalent_reconnection {
     // From the moment in which the device noticed until everything was open again, in nanoseconds.
     uint64_t gap_ns;
-    // The daemon said goodbye: everything that it had taken had ended, and was told. Else it was killed, or could not end everything.
-    bool in_order;
+    // 1: the daemon said goodbye, and everything that it had taken had ended, and was told. 0: it was killed, or could not end everything.
+    uint32_t in_order;
 } covalent_reconnection;
 
 // What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.

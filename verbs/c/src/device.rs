@@ -137,8 +137,8 @@ pub extern "C" fn covalent_device_set_request_timeout(
 pub struct covalent_reconnection {
     /// From the moment in which the device noticed until everything was open again, in nanoseconds.
     pub gap_ns: u64,
-    /// The daemon said goodbye: everything that it had taken had ended, and was told. Else it was killed, or could not end everything.
-    pub in_order: bool,
+    /// 1: the daemon said goodbye, and everything that it had taken had ended, and was told. 0: it was killed, or could not end everything.
+    pub in_order: u32,
 }
 
 /// What became of what lay in pipes and queues when daemons ended, over all reconnections. Each object counts when it is used next.
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
                 })?;
         out.set(covalent_reconnection {
             gap_ns: u64::try_from(told.gap.as_nanos()).unwrap_or(u64::MAX),
-            in_order: told.in_order,
+            in_order: told.in_order.into(),
         });
         Ok(())
     })

@@ -155,7 +155,7 @@ fn a_device_and_its_region_live_through_a_restart() {
     ok(covalent_device_set_reconnect(device, SOON_NS));
     let mut told = covalent_reconnection {
         gap_ns: 0,
-        in_order: false,
+        in_order: 0,
     };
     let mut region = NOWHERE;
     let rights = COVALENT_RIGHT_READ | COVALENT_RIGHT_ATOMIC;
@@ -191,7 +191,7 @@ fn a_device_and_its_region_live_through_a_restart() {
         ok(covalent_device_next_reconnection(device, &raw mut told));
         ok(covalent_device_carried(device, &raw mut carried));
     }
-    assert!(told.in_order && told.gap_ns > 0);
+    assert!(told.in_order == 1 && told.gap_ns > 0);
     assert_eq!((carried.verbs, carried.verbs_forgotten), (0, 0));
     // Not any more.
     ok(covalent_device_set_reconnect(device, 0));
