@@ -66,6 +66,7 @@ static void begin_to_give(uint64_t to) {
     given_to = to;
 }
 
+// ANCHOR: give
 // Gives as many pieces as there is room for now.
 static void go_on_giving(covalent_group group) {
     while (given != NULL) {
@@ -88,6 +89,7 @@ static void go_on_giving(covalent_group group) {
         }
     }
 }
+// ANCHOR_END: give
 
 // Reads what is there of the standard input and multicasts its whole lines. False at its end.
 static bool say(covalent_group group) {
@@ -121,6 +123,7 @@ static bool say(covalent_group group) {
     }
 }
 
+// ANCHOR: chat
 int main(int argc, char **argv) {
     if (argc != 3) {
         fprintf(stderr, "usage: chat SOCKET FOUNDERS\n");
@@ -146,6 +149,7 @@ int main(int argc, char **argv) {
             continue; // the standard input may have more
         }
         check(status, "take an event");
+        // ANCHOR: events
         switch (event.kind) {
         case COVALENT_GROUP_VIEW: {
             size_t members;
@@ -182,5 +186,7 @@ int main(int argc, char **argv) {
         default:
             break;
         }
+        // ANCHOR_END: events
     }
 }
+// ANCHOR_END: chat

@@ -35,6 +35,7 @@ static void expect(int holds, const char *what) {
     }
 }
 
+// ANCHOR: host
 static int host(const char *socket_path) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "counter host", 0, &device), "attach");
@@ -52,7 +53,9 @@ static int host(const char *socket_path) {
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: host
 
+// ANCHOR: take
 // Takes completions until there is room for another verb, or until none is under way; returns how many came.
 static uint64_t take(covalent_verb_queue queue, char *seen, uint64_t count) {
     covalent_completion completions[AT_A_TIME];
@@ -71,7 +74,9 @@ static uint64_t take(covalent_verb_queue queue, char *seen, uint64_t count) {
     }
     return final;
 }
+// ANCHOR_END: take
 
+// ANCHOR: client
 static int client(const char *socket_path, const char *node, uint64_t count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "counter client", 0, &device), "attach");
@@ -80,6 +85,8 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
     covalent_remote_region region;
     check(covalent_verb_queue_open_region(queue, node, "c-counter", 20 * SECOND_NS, &region), "open the region");
 
+// ANCHOR_END: client
+    // ANCHOR: post
     // Asynchronous: as many as the queue takes.
     covalent_verb add = {.kind = COVALENT_FETCH_ADD, .offset_bytes = COUNTER_OFFSET, .operand = 1};
     char *seen = calloc(count, 1);
@@ -97,8 +104,10 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
         }
         ended += take(queue, seen, count);
     }
+    // ANCHOR_END: post
     free(seen);
 
+    // ANCHOR: words
     // Blocking: a lock, held while a pair of words is committed.
     uint64_t found = 0;
     int status = covalent_compare_and_swap(queue, &region, LOCK_OFFSET, 0, 77, 20 * SECOND_NS, &found);
@@ -123,6 +132,7 @@ static int client(const char *socket_path, const char *node, uint64_t count) {
     check(covalent_swap(queue, &region, LOCK_OFFSET, 0, 20 * SECOND_NS, &found), "give the lock back");
     expect(found == 77, "it was held until now");
 
+    // ANCHOR_END: words
     status = covalent_fetch_add(queue, &region, REGION_BYTES, 1, 20 * SECOND_NS, &found);
     expect(status == COVALENT_VERB_REFUSED, "beyond the end nothing is added");
     printf("%" PRIu64 "\n", ended);

@@ -56,6 +56,7 @@ struct reader {
     int skipping;
 };
 
+// ANCHOR: lines
 // Prints the whole lines that bytes begin with, up to `count` in all; returns how many bytes are done with.
 static size_t print_lines(struct reader *reader, unsigned long count, const uint8_t *data, size_t length) {
     size_t done = 0;
@@ -82,7 +83,9 @@ static size_t print_lines(struct reader *reader, unsigned long count, const uint
     }
     return done;
 }
+// ANCHOR_END: lines
 
+// ANCHOR: read
 static int read_lines(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "logs read", lane_of(socket_path, port), &device), "attach");
@@ -112,6 +115,7 @@ static int read_lines(const char *socket_path, const char *port, unsigned long c
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: read
 
 static void put_u16(uint8_t *at, unsigned value) {
     at[0] = (uint8_t)(value >> 8);

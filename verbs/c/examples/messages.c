@@ -28,6 +28,7 @@ static void check(int status, const char *what) {
     }
 }
 
+// ANCHOR: receive
 static int receive(const char *socket_path, uint64_t count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "messages recv", 0, &device), "attach");
@@ -46,7 +47,9 @@ static int receive(const char *socket_path, uint64_t count) {
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: receive
 
+// ANCHOR: send
 static int transmit(const char *socket_path, const char *node) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "messages send", 0, &device), "attach");
@@ -77,6 +80,7 @@ static int transmit(const char *socket_path, const char *node) {
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: send
 
 int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "recv") == 0) {

@@ -31,6 +31,7 @@ static void expect(int holds, const char *what) {
     }
 }
 
+// ANCHOR: attach
 // The lane that owns a port, for a device must live on it.
 static uint32_t lane_of(const char *socket_path, const char *name) {
     covalent_device device;
@@ -48,9 +49,11 @@ static uint32_t lane_of(const char *socket_path, const char *name) {
     fprintf(stderr, "ping: node %s has no port %s\n", node.name, name);
     exit(2);
 }
+// ANCHOR_END: attach
 
 static const covalent_match OURS = {.kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
 
+// ANCHOR: echo
 static int echo(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping echo", lane_of(socket_path, port), &device), "attach");
@@ -76,7 +79,9 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: echo
 
+// ANCHOR: send
 static int send_all(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "ping send", lane_of(socket_path, port), &device), "attach");
@@ -127,6 +132,7 @@ static int send_all(const char *socket_path, const char *port, unsigned long cou
     check(covalent_device_close(device), "close the device");
     return 0;
 }
+// ANCHOR_END: send
 
 int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "echo") == 0) {

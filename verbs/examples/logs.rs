@@ -1,0 +1,55 @@
+//! Lines of text over UDP, read without gaps; `verbs/c/examples/logs.c` is the same in C, which sends them too.
+//!
+//! ```text
+//! logs SOCKET PORT N    prints the first N lines that arrive on UDP port 514, whatever datagrams they came in
+//! ```
+#![expect(clippy::print_stdout, reason = "a program that prints")]
+
+use std::{env, error::Error};
+
+use covalent_verbs::{Device, Match, Transport, framing::Delimited};
+
+const PIPE_BYTES: u64 = 1 << 20;
+const LINE_BYTES_MAX: usize = 1024;
+
+// ANCHOR: read
+fn read(socket: &str, port: &str, count: usize) -> Result<(), Box<dyn Error>> {
+    let device = Device::attach(socket, "logs")?;
+    let mut pipe = device.byte_pipe_on(PIPE_BYTES, port)?;
+    pipe.bind(&Match::Port {
+        transport: Transport::Udp,
+        dst_port: 514,
+    })?;
+    println!("ready");
+    let (mut printed, mut looked_at) = (0, 0);
+    while printed < count {
+        let batch = pipe.recv_more_than(looked_at)?;
+        let mut lines = batch.messages(Delimited::new(b'\n', LINE_BYTES_MAX));
+        for line in lines.by_ref().take(count - printed) {
+            println!("{}", String::from_utf8_lossy(line));
+            printed += 1;
+        }
+        if let Some(broken) = lines.error() {
+            return Err(broken.into());
+        }
+        // What is left is the beginning of a line: wait for more than that.
+        let done = lines.consumed_bytes();
+        looked_at = batch.bytes().len() - done;
+        batch.free(done);
+    }
+    eprintln!(
+        "{} datagrams lost because the pipe was full",
+        pipe.counters().full
+    );
+    Ok(())
+}
+// ANCHOR_END: read
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [socket, port, count] => read(socket, port, count.parse()?),
+        _ => Err("usage: logs SOCKET PORT N".into()),
+    }
+}

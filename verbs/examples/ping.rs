@@ -1,0 +1,100 @@
+//! Frames out and back; `verbs/c/examples/ping.c` is the same in C, and either end may be either program.
+//!
+//! ```text
+//! ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back from where they lie
+//! ping send SOCKET PORT N    sends N frames, 32 at a time, and checks what comes back
+//! ```
+#![expect(clippy::print_stdout, reason = "a program that prints")]
+
+use std::{
+    env,
+    error::Error,
+    io::{self, Read},
+};
+
+use covalent_verbs::{Device, Match};
+
+const PIPE_BYTES: u64 = 1 << 20;
+const FRAME_BYTES: usize = 100;
+const AT_A_TIME: u64 = 32;
+
+const OURS: Match = Match::EtherType { ethertype: 0x88b6 };
+
+// ANCHOR: attach
+/// A device on the lane that owns a port: pipes live there.
+fn attach(socket: &str, port: &str) -> Result<Device, Box<dyn Error>> {
+    let device = Device::attach(socket, "ping")?;
+    let found = device.ports().iter().find(|found| found.name == port);
+    let lane = found.ok_or("there is no such port")?.lane;
+    if lane == device.lane() {
+        return Ok(device);
+    }
+    drop(device);
+    Ok(Device::attach_to_lane(socket, "ping", lane)?)
+}
+// ANCHOR_END: attach
+
+// ANCHOR: echo
+fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
+    let device = attach(socket, port)?;
+    let mut pipe = device.rx_tx_pipe(PIPE_BYTES, port)?;
+    pipe.bind(&OURS)?;
+    println!("ready");
+    let mut seen = 0;
+    while seen < count {
+        let mut batch = pipe.recv_blocking()?;
+        while let Some(mut frame) = batch.next_packet() {
+            frame[FRAME_BYTES - 1] ^= 0xff;
+            seen += 1;
+        }
+        batch.send_all()?; // from where they lie
+    }
+    // Until stdin closes, so that the last frames are on the wire before the pipe goes.
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+// ANCHOR_END: echo
+
+// ANCHOR: send
+fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
+    let device = attach(socket, port)?;
+    let mut rx = device.rx_pipe_on(PIPE_BYTES, port)?;
+    rx.bind(&OURS)?;
+    let mut tx = device.tx_pipe(PIPE_BYTES, port)?;
+    let mut frame = [0; FRAME_BYTES];
+    frame[12..14].copy_from_slice(&[0x88, 0xb6]);
+    let (mut sent, mut back) = (0, 0);
+    while back < count {
+        while sent < count && sent - back < AT_A_TIME {
+            frame[14..22].copy_from_slice(&sent.to_le_bytes());
+            tx.push(&frame)?; // copied into the pipe
+            sent += 1;
+        }
+        tx.publish()?; // one doorbell for all of them
+        let batch = rx.recv_blocking()?;
+        for packet in &batch {
+            frame[14..22].copy_from_slice(&back.to_le_bytes());
+            frame[FRAME_BYTES - 1] = 0xff;
+            if *packet != frame {
+                return Err(format!("frame {back} is not what was sent").into());
+            }
+            frame[FRAME_BYTES - 1] = 0;
+            back += 1;
+        }
+        batch.free_all();
+    }
+    tx.flush()?;
+    println!("{back}");
+    Ok(())
+}
+// ANCHOR_END: send
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["echo", socket, port, count] => echo(socket, port, count.parse()?),
+        ["send", socket, port, count] => send(socket, port, count.parse()?),
+        _ => Err("usage: ping echo|send SOCKET PORT N".into()),
+    }
+}
