@@ -48,10 +48,13 @@ BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 # Unpacked and not installed, for Debian's package would start a service.
 BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
+# What makes a site of the documentation. Debian 12 has none.
+MDBOOK_VERSION = 0.5.4
+MDBOOK = target/doc-tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 # So is this, unless it is installed already. The tests look for it there.
 PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
 
-.PHONY: help run test build install uninstall deb deb-test lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -116,6 +119,17 @@ deb: build       ## Builds Debian packages of what `make install` installs, and 
 deb-test:        ## Installs the packages of `make deb` in a clean Debian, uses, removes and purges them there (as root); downloads 100 MB by name
 	@scripts/install-packages deb
 	@scripts/deb-test
+
+docs: $(MDBOOK)  ## Builds the documentation as a site, target/site/index.html, and looks at every link of it
+	@scripts/install-packages build
+	@$(CARGO) build --locked --quiet -p covalent-guide
+	@MDBOOK_PREPROCESSOR__REPOSITORY__COMMAND="$(CURDIR)/target/debug/covalent-guide preprocess" $(MDBOOK) build docs
+	@target/debug/covalent-guide check target/site
+
+$(MDBOOK):
+	@scripts/install-packages build
+	@echo "installing: mdBook $(MDBOOK_VERSION) into target/doc-tools; two or three minutes, once"
+	@$(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --quiet --no-default-features --features search --root target/doc-tools/mdbook-$(MDBOOK_VERSION)
 
 test: lint ebpf-check loom spec-bounded instructions unit dpdk-test ## Format, lints, docs, the XDP object against its source, pipes and links under their model checkers, instructions for each packet, every test, DPDK ports
 

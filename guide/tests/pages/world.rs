@@ -1,0 +1,161 @@
+//! What a page's commands are typed into: two machines, joined by two cables.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use covalent_guide::{console::Step, expect::is_shown, pages};
+
+use crate::machine::Machine;
+
+/// How long a command may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long something that will come may take to come.
+const SOON: Duration = Duration::from_secs(20);
+
+/// How far a page takes its reader to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// There is a clone.
+    Bare,
+    /// Covalent is installed.
+    Installed,
+    /// On each machine a node of its name runs on its interfaces `eth1` and `eth2`.
+    Running,
+}
+
+impl Standing {
+    /// What a page says of itself, in a comment: `<!-- world: running -->`.
+    pub fn of(page: &str) -> Self {
+        let said = page
+            .lines()
+            .find_map(|line| line.strip_prefix("<!-- world: ")?.strip_suffix(" -->"));
+        match said {
+            None | Some("bare") => Self::Bare,
+            Some("installed") => Self::Installed,
+            Some("running") => Self::Running,
+            Some(other) => panic!("there is no world `{other}`"),
+        }
+    }
+}
+
+/// Two machines.
+pub struct World {
+    machines: [Machine; 2],
+    _places: [tempfile::TempDir; 2],
+}
+
+impl World {
+    /// Makes them, as far as a page takes its reader to be.
+    pub fn make(standing: Standing) -> Self {
+        let places = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        let machines = [Machine::start(), Machine::start()];
+        let mut world = Self {
+            machines,
+            _places: places,
+        };
+        for (at, machine) in world.machines.iter_mut().enumerate() {
+            let name = format!("machine-{}", at + 1);
+            machine.furnish(&name, world._places[at].path(), &pages::root(), &built());
+        }
+        let [one, two] = [0, 1].map(|at: usize| world.machines[at].pid().to_string());
+        for interface in ["eth1", "eth2"] {
+            let made = Command::new("ip")
+                .args(["link", "add", interface, "netns", &one, "type", "veth"])
+                .args(["peer", "name", interface, "netns", &two])
+                .status();
+            assert!(made.expect("ip is installed").success());
+        }
+        for pid in [&one, &two] {
+            // Both ends of one more cable are in the same machine.
+            let made = Command::new("ip")
+                .args(["link", "add", "eth3", "netns", pid, "type", "veth"])
+                .args(["peer", "name", "eth4", "netns", pid])
+                .status();
+            assert!(made.expect("ip is installed").success());
+        }
+        if standing >= Standing::Installed {
+            world.both("make -s install");
+        }
+        if standing >= Standing::Running {
+            world.both("covalent up --name $(hostname) --interfaces eth1,eth2");
+            world.both("until [ $(covalent links --format json | grep -c '\"state\": *\"up\"') = 2 ]; do sleep 0.1; done");
+        }
+        world
+    }
+
+    fn both(&mut self, command: &str) {
+        for machine in &mut self.machines {
+            let done = machine.run(command, PATIENCE);
+            let done = done.unwrap_or_else(|| panic!("`{command}` does not end"));
+            assert_eq!(done.status, 0, "`{command}`:\n{}", done.printed.join("\n"));
+        }
+    }
+
+    /// Types the command of a step and looks at what it prints.
+    ///
+    /// # Panics
+    /// If that is not what the page shows.
+    pub fn walk(&mut self, page: &Path, step: &Step) {
+        let at = format!("{}:{}: `{}`", page.display(), step.line, step.command);
+        let machine = self
+            .machines
+            .get_mut(step.machine - 1)
+            .unwrap_or_else(|| panic!("{at}: there are two machines"));
+        let deadline = Instant::now() + SOON;
+        loop {
+            let done = machine.run(&step.command, PATIENCE);
+            let mut done = done.unwrap_or_else(|| panic!("{at} does not end within {PATIENCE:?}"));
+            let in_background = step.command.trim_end().ends_with('&');
+            let mut fits = step.shown.is_empty() || is_shown(&step.shown, &done.printed);
+            while in_background && !fits {
+                let Some(line) = machine.line(deadline) else {
+                    break;
+                };
+                done.printed.push(line);
+                fits = is_shown(&step.shown, &done.printed);
+            }
+            if fits && done.status == step.status {
+                eprintln!("{at}\n{}", done.printed.join("\n"));
+                return;
+            }
+            assert!(
+                step.eventually && Instant::now() < deadline,
+                "{at}\nends with status {} (the page says {}) and prints\n{}\nwhere the page shows\n{}\n",
+                done.status,
+                step.status,
+                done.printed.join("\n"),
+                step.shown.join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Where cargo puts what it builds.
+///
+/// # Panics
+/// If what the pages need was not built: it belongs to other packages, so cargo does not see to it.
+pub fn built() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_covalent-guide"));
+    let directory = program.parent().expect("in a directory").to_owned();
+    for name in [
+        "covalent",
+        "covalentd",
+        "covalent-control",
+        "covalent-bank",
+        "covalent-registers",
+        "libcovalent.a",
+        "libcovalent.so",
+    ] {
+        assert!(
+            directory.join(name).exists(),
+            "{name} is not in {}: run `cargo build --workspace --all-targets` first (`make test` does)",
+            directory.display()
+        );
+    }
+    directory
+}
