@@ -75,7 +75,7 @@ impl Recent {
         })
     }
 
-    /// Those that came behind the first `seen`, the last [`SHOWN_MAX`] at most, and how many have come in all.
+    /// Those that came behind the first `seen`, the last 60 at most, and how many have come in all.
     pub fn since(&self, seen: u64) -> (Vec<Event>, u64) {
         let kept = self.kept();
         let news = usize::try_from(kept.count.saturating_sub(seen)).unwrap_or(usize::MAX);
