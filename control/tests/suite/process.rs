@@ -119,6 +119,7 @@ fn it_tells_its_service_manager_and_ends_cleanly_on_a_signal() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let (directory, file) = node(PCAP_PORT);
         let socket = directory.path().join("control.sock");
+        let telemetry = directory.path().join("telemetry.sock");
         let mut running = Running::ready(directory.path(), &mut program(&file));
         assert!(
             matches!(
@@ -127,10 +128,11 @@ fn it_tells_its_service_manager_and_ends_cleanly_on_a_signal() {
             ),
             "ready means answering"
         );
+        assert!(telemetry.exists());
         running.signal(signal);
         assert_eq!(running.told(), "STOPPING=1");
         assert_eq!(ended(&mut running.child).code(), Some(0));
-        assert!(!socket.exists());
+        assert!(!socket.exists() && !telemetry.exists());
     }
 }
 
