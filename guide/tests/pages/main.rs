@@ -10,7 +10,7 @@
 //! | attribute | meaning |
 //! |---|---|
 //! | `on=both`, `on=machine-2` | where `$ ` is typed, if not on the first machine |
-//! | `eventually` | typed again until it prints what is shown, for 20 s |
+//! | `eventually` | typed again until it prints what is shown, for a minute |
 //! | `status=1` | how the commands end, if not with 0 |
 //! | `skip="reason"` | not run, and why |
 #![allow(clippy::unwrap_used)]

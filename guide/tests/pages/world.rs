@@ -14,7 +14,7 @@ use crate::machine::Machine;
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long something that will come may take to come.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// How far a page takes its reader to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
