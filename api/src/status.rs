@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agreement::{HeldBrief, PortFacts},
     guid::Guid,
+    hex64::Hex64,
     refusal::LinkRefusal,
     request::PipeKind,
 };
@@ -42,6 +43,9 @@ pub struct NodeStatus {
     /// Paths that end here or were asked for, by lane.
     #[serde(default)]
     pub paths: Vec<PathStatus>,
+    /// Stays in groups, as the applications of this node tell them themselves.
+    #[serde(default)]
+    pub groups: Vec<GroupStatus>,
     /// Pipes of every session.
     pub pipes: Vec<PipeStatus>,
     /// Registered regions.
@@ -74,7 +78,7 @@ pub struct NodeStatus {
     pub peers_refused: Causes,
     /// Events that the daemon raised so far.
     pub events: u64,
-    /// Pipes, regions and nodes left out of this answer so that it fits into one datagram. Nothing else is ever left out.
+    /// Pipes, regions, groups and nodes left out of this answer so that it fits into one datagram. Nothing else is ever left out.
     #[serde(default)]
     pub omitted: u64,
     /// The configuration in force.
@@ -94,7 +98,7 @@ pub struct ConfigStatus {
 impl NodeStatus {
     /// Leaves out as many of the last nodes, pipes and regions as needed for [`crate::request::Reply::Status`] to fit into
     /// [`crate::MAX_DATAGRAM_BYTES`], and counts them in [`NodeStatus::omitted`]. Nodes go first down to 64, then
-    /// pipes, regions and the other nodes, durable regions last.
+    /// pipes, regions, groups and the other nodes, durable regions last.
     pub fn fit(&mut self) {
         // A rack's; few enough to leave most of the room to others.
         const NODES_KEPT: usize = 64;
@@ -106,6 +110,7 @@ impl NodeStatus {
         self.omitted += drop_last(&mut self.nodes, NODES_KEPT, &mut excess)
             + drop_last(&mut self.pipes, 0, &mut excess)
             + drop_last(&mut self.regions, 0, &mut excess)
+            + drop_last(&mut self.groups, 0, &mut excess)
             + drop_last(&mut self.nodes, 0, &mut excess)
             + drop_last(&mut self.durable_regions, 0, &mut excess);
     }
@@ -491,6 +496,37 @@ pub struct RegionStatus {
     pub size_bytes: u64,
     /// The session that owns it.
     pub session: u64,
+}
+
+/// One application's stay in a group, as its library tells it, some milliseconds old. A group runs in its members' libraries; the daemon passes on what lies in
+/// their memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// The group's name.
+    pub group: String,
+    /// The session of the member.
+    pub session: u64,
+    /// Which group: two that were founded under one name have different ones; 0 without a view.
+    pub id: Hex64,
+    /// The stay: by which other members know this one.
+    pub stay: Hex64,
+    /// `seeking`: without a view; `member`: delivers; `changing`: its view is being replaced; `minority`: the same, and it reaches no quorum; `stopped`:
+    /// out for good; `left`.
+    pub standing: String,
+    /// Number of the view that it is in; 0: none.
+    pub view: u64,
+    /// Nodes of the view's members, by rank: the first one is the oldest.
+    pub members: Vec<Guid>,
+    /// How many of them count towards a quorum.
+    pub voters: u32,
+    /// Views begun.
+    pub views: u64,
+    /// Messages that the application gave.
+    pub multicasts: u64,
+    /// Messages delivered.
+    pub deliveries: u64,
+    /// Envelopes: `said`, `said_again` (of those), `taken`, `duplicate`, `dropped`.
+    pub envelopes: Causes,
 }
 
 /// One durable region.

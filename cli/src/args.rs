@@ -21,7 +21,7 @@ use crate::definitions::Program;
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
-        covalent status                         what it is doing; `links`, `pipes` and `events` show a part alone\n  \
+        covalent status                         what it is doing; `links`, `groups`, `pipes` and `events` show a part alone\n  \
         covalent monitor                        the same with rates, on the whole terminal\n  \
         covalent watch port                     single metrics as a stream; --format json for programs\n  \
         sudo covalent reload --config my.toml   put the edited file in force\n  \
@@ -59,6 +59,14 @@ pub enum Command {
         covalent links\n  \
         covalent links --format json | jq '.[] | select(.state != \"up\")'")]
     Links(ListArgs),
+    /// Shows what applications on a running node tell of their groups: standing, view and members.
+    #[command(
+        after_help = "A group runs in its members' libraries; what is shown is this node's members' word, some milliseconds old.\n\n\
+        Examples:\n  \
+        covalent groups\n  \
+        covalent groups --format json | jq '.[] | select(.standing != \"member\")'"
+    )]
+    Groups(ListArgs),
     /// Shows the pipes of the applications on a running node, and what was dropped at them.
     #[command(
         after_help = "A session is one attached application; `covalent events` says which.\n\n\
@@ -308,7 +316,7 @@ pub struct StatusArgs {
     pub format: Format,
 }
 
-/// `covalent links`, `covalent pipes`
+/// `covalent links`, `covalent groups`, `covalent pipes`
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Which node.

@@ -72,6 +72,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Monitor(args) => monitor::run(args, &interrupt),
         Command::Watch(args) => watch::run(args, &interrupt),
         Command::Links(args) => status::links(args),
+        Command::Groups(args) => status::groups(args),
         Command::Pipes(args) => status::pipes(args),
         Command::Events(args) => events::run(args, &interrupt),
         Command::Steer(command) => steer::run(command),

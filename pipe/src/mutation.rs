@@ -56,6 +56,10 @@ mod asked_for {
         ReleaseRelaxed,
         /// `AppSession::ring` looks whether the lane sleeps before it posts the doorbell.
         WakeBeforePost,
+        /// `Published::publish` has no fence between the odd sequence and the words.
+        PublishWithoutFence,
+        /// `Published::read` has no fence between the words and its second look at the sequence.
+        ReadWithoutFence,
     }
 
     impl Mutation {

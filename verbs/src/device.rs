@@ -23,7 +23,7 @@ use covalent_pipe::{
     Direction, PipeError, PipeMemory, Violation,
     event::EventFd,
     region::RegionMemory,
-    session::{AppWaiter, SessionMemory},
+    session::{AppWaiter, NOTICE_WORDS, SessionMemory},
 };
 use nix::poll::PollFlags;
 
@@ -32,7 +32,7 @@ use crate::{
     bytes::BytePipe,
     client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
     error::{Error, Result},
-    group::{Group, GroupOptions, GroupSeat},
+    group::{GROUPS_MAX, Group, GroupOptions, GroupSeat},
     queue::Verbs,
     receive::ReceiveQueue,
     region::{Region, RegionOptions},
@@ -87,8 +87,8 @@ pub struct Device {
     spin: Cell<Duration>,
     next_alive_check: Cell<Instant>,
     doorbells: Cell<u64>,
-    /// Groups that share the verb queue, by number, and how many there have been.
-    groups: RefCell<Vec<u32>>,
+    /// Numbers of the groups that share the verb queue, each at the place of its notice in the session, and how many there have been.
+    groups: RefCell<[Option<u32>; GROUPS_MAX]>,
     groups_begun: Cell<u32>,
 }
 
@@ -531,21 +531,22 @@ impl Device {
         GroupSeat::take(self, name, options)
     }
 
-    /// Takes in one more group that shares the verb queue: its number, or `None` if there are `most`.
-    pub(crate) fn enrol_group(&self, most: usize) -> Option<u32> {
+    /// Takes in one more group that shares the verb queue: its number, or `None` if there are [`GROUPS_MAX`].
+    pub(crate) fn enrol_group(&self) -> Option<u32> {
         let mut groups = self.groups.borrow_mut();
-        if groups.len() >= most {
-            return None;
-        }
+        let place = groups.iter_mut().find(|place| place.is_none())?;
         // Never given twice: what ends late is of nobody.
         let number = self.groups_begun.get().checked_add(1)?;
         self.groups_begun.set(number);
-        groups.push(number);
+        *place = Some(number);
         Some(number)
     }
 
     pub(crate) fn dismiss_group(&self, number: u32) {
-        self.groups.borrow_mut().retain(|&other| other != number);
+        self.tell_of_group(number, &[0; NOTICE_WORDS]);
+        for place in self.groups.borrow_mut().iter_mut() {
+            place.take_if(|other| *other == number);
+        }
     }
 
     pub(crate) fn has_groups(&self) -> bool {
@@ -553,7 +554,15 @@ impl Device {
     }
 
     pub(crate) fn has_group(&self, number: u32) -> bool {
-        self.groups.borrow().contains(&number)
+        self.groups.borrow().contains(&Some(number))
+    }
+
+    /// Tells the daemon, when it looks, of a group in place of what it was told of it before. No system call.
+    pub(crate) fn tell_of_group(&self, number: u32, notice: &[u64; NOTICE_WORDS]) {
+        let groups = self.groups.borrow();
+        if let Some(place) = groups.iter().position(|&other| other == Some(number)) {
+            self.session.borrow_mut().waiter.tell(place, notice);
+        }
     }
 
     // What pipes and queues are made of.

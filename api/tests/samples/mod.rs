@@ -9,9 +9,9 @@ use covalent_api::{
     request::PipeKind,
     rule::{Match, Transport},
     status::{
-        Causes, ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
-        LaneStatus, LinkStatus, NodeStatus, PathStatus, PipeStatus, PortMode, PortStatus,
-        ReclaimedStatus, RegionStatus, VerbStatus,
+        Causes, ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, GroupStatus,
+        JournalStatus, LaneStatus, LinkStatus, NodeStatus, PathStatus, PipeStatus, PortMode,
+        PortStatus, ReclaimedStatus, RegionStatus, VerbStatus,
     },
 };
 
@@ -192,6 +192,20 @@ pub fn status() -> NodeStatus {
             opener: true,
             state: "up".into(),
             open_transactions: 3,
+        }],
+        groups: vec![GroupStatus {
+            group: "orders".into(),
+            session: 3,
+            id: Hex64(u64::MAX),
+            stay: Hex64(7),
+            standing: "member".into(),
+            view: 4,
+            members: vec![Guid::new(1).expect("not zero")],
+            voters: 1,
+            views: 2,
+            multicasts: 3,
+            deliveries: 5,
+            envelopes: causes(),
         }],
         pipes: vec![pipe(0)],
         regions: vec![RegionStatus {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use covalent_api::config::Config;
-use covalent_verbs::{Client, Device, RegionOptions, Rights, Target};
+use covalent_verbs::{Client, Device, GroupOptions, RegionOptions, Rights, Target};
 use serde_json::Value;
 
 use crate::{
@@ -139,13 +139,22 @@ fn with_one_of_everything(devices: &[Device; 2], sockets: &[PathBuf; 2], look: i
     for socket in sockets {
         eventually("the link is up again", || is_up(socket));
     }
-    for (device, peer) in devices.iter().zip(["b", "a"]) {
-        let mut verbs = device.verbs().unwrap();
-        let bank = verbs.open_region(Target::Name(peer), "bank").unwrap();
-        for _ in 0..100 {
-            verbs.fetch_add(&bank, 0, 1).unwrap();
-        }
-    }
+    let _stays: Vec<_> = devices
+        .iter()
+        .zip(["b", "a"])
+        .map(|(device, peer)| {
+            let mut verbs = device.verbs().unwrap();
+            let bank = verbs.open_region(Target::Name(peer), "bank").unwrap();
+            for _ in 0..100 {
+                verbs.fetch_add(&bank, 0, 1).unwrap();
+            }
+            let seat = device.group_seat("alone", GroupOptions::new()).unwrap();
+            let contact = seat.contact();
+            let mut group = seat.begin(&[contact]).unwrap();
+            group.poll(&mut verbs).unwrap();
+            (verbs, group)
+        })
+        .collect();
     look();
 }
 

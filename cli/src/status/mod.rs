@@ -72,6 +72,19 @@ pub fn links(args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs `covalent groups`.
+///
+/// # Errors
+/// When no daemon answers.
+pub fn groups(args: &ListArgs) -> Result<ExitCode> {
+    let status = Client::connect(&socket(&args.node)?)?.status()?;
+    match args.format {
+        Format::Json => output::json(&status.groups)?,
+        Format::Table => output::line(&render::of_groups(&status.groups, Theme::of_stdout()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs `covalent pipes`.
 ///
 /// # Errors

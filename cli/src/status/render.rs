@@ -8,7 +8,8 @@ use covalent_api::{
     refusal::LinkRefusal,
     request::PipeKind,
     status::{
-        Causes, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus, RegionStatus,
+        Causes, GroupStatus, LaneStatus, LinkStatus, NodeStatus, PipeStatus, PortMode, PortStatus,
+        RegionStatus,
     },
 };
 
@@ -62,6 +63,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
     if let Some(fabric) = &status.fabric {
         let _ = writeln!(text, "\nfabric: {}", nodes::summary(fabric));
     }
+    section(&mut text, "groups", groups(theme, &status.groups));
     section(&mut text, "pipes", pipes(theme, &status.pipes));
     section(&mut text, "regions", regions(theme, &status.regions));
     section(
@@ -100,6 +102,29 @@ pub fn of_links(all: &[LinkStatus], theme: Theme) -> String {
     let mut losses = Losses::new(theme);
     losses.of_links(all);
     section(&mut text, LOSSES, losses.table);
+    text.trim().to_owned()
+}
+
+/// The stays in groups alone.
+pub fn of_groups(all: &[GroupStatus], theme: Theme) -> String {
+    if all.is_empty() {
+        return "no application on this node is in a group".to_owned();
+    }
+    let mut text = String::new();
+    section(&mut text, "groups", groups(theme, all));
+    for stay in all {
+        let members: Vec<String> = stay.members.iter().map(ToString::to_string).collect();
+        if !members.is_empty() {
+            let _ = writeln!(
+                text,
+                "{} (session {}): view {} is {}",
+                stay.group,
+                stay.session,
+                stay.view,
+                members.join(", ")
+            );
+        }
+    }
     text.trim().to_owned()
 }
 
@@ -324,6 +349,46 @@ fn frames(theme: Theme, links: &[LinkStatus]) -> Table {
     table
 }
 
+fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
+    let mut table = theme.table(&[
+        "group",
+        "session",
+        "standing",
+        "view",
+        "members",
+        "voters",
+        "views begun",
+        "multicast",
+        "delivered",
+        "envelopes",
+        "said again",
+        "dropped",
+    ]);
+    for stay in groups {
+        let colour = match stay.standing.as_str() {
+            "member" => Color::Green,
+            "minority" | "stopped" => Color::Red,
+            _ => Color::Yellow,
+        };
+        let envelopes = |what: &str| number(stay.envelopes.get(what).copied().unwrap_or(0));
+        table.add_row([
+            Cell::new(&stay.group),
+            Cell::new(stay.session),
+            theme.cell(&stay.standing, colour),
+            number(stay.view),
+            number(stay.members.len() as u64),
+            number(stay.voters.into()),
+            number(stay.views),
+            number(stay.multicasts),
+            number(stay.deliveries),
+            envelopes("said"),
+            envelopes("said_again"),
+            envelopes("dropped"),
+        ]);
+    }
+    table
+}
+
 fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
     let mut table = theme.table(&[
         "session",
@@ -497,6 +562,7 @@ fn ended(theme: Theme, status: &NodeStatus) -> Table {
 pub(super) mod tests {
     use covalent_api::{
         guid::Guid,
+        hex64::Hex64,
         status::{
             ConfigStatus, DurableRegionStatus, FabricStatus, FarNodeStatus, JournalStatus,
             PathStatus, ReclaimedStatus, VerbStatus,
@@ -596,6 +662,20 @@ pub(super) mod tests {
                 unreflected_records: 3,
                 silent_paces: 1,
                 round_trips: covalent_api::status::RoundTrips::default(),
+            }],
+            groups: vec![GroupStatus {
+                group: "orders".into(),
+                session: 3,
+                id: Hex64(9),
+                stay: Hex64(0xabc),
+                standing: "minority".into(),
+                view: 12,
+                members: [1, 2].into_iter().filter_map(Guid::new).collect(),
+                voters: 2,
+                views: 12,
+                multicasts: 1_500,
+                deliveries: 4_200,
+                envelopes: [("said".to_owned(), 900), ("dropped".to_owned(), 2)].into(),
             }],
             pipes: Vec::new(),
             regions: vec![RegionStatus {

@@ -109,7 +109,7 @@ function show(told) {
   const { status, at_ms } = told;
   const seconds = before ? (at_ms - before.at_ms) / 1000 : NaN;
   const was = before && before.status.pid === status.pid ? before.status : null;
-  const old = (list, same) => (was ? was[list].find(same) : undefined) || {};
+  const old = (list, same) => ((was && was[list]) || []).find(same) || {};
   byId("node").textContent = status.node;
   document.title = `${status.node} – Covalent`;
   const up = status.links.filter((link) => link.state === "up").length;
@@ -163,6 +163,21 @@ function show(told) {
     ["in doubt", true, (verbs) => number(verbs.in_doubt), (verbs) => (verbs.in_doubt ? "bad" : "good")],
     ["refused", false, (verbs) => causes(verbs.refused)],
   ], [status.verbs]);
+  const names = new Map([[status.guid, status.node]]);
+  for (const link of status.links) if (link.peer_name) names.set(link.peer, link.peer_name);
+  for (const node of status.nodes || []) if (node.name) names.set(node.guid, node.name);
+  const groups = status.groups || [];
+  byId("groups-note").textContent = groups.length ? "As this node's members tell." : "No application on this node is in a group.";
+  table("groups-table", "Groups", [
+    ["group", false, (stay) => stay.group],
+    ["session", true, (stay) => String(stay.session)],
+    ["standing", false, (stay) => stay.standing, (stay) => ({ member: "good", minority: "bad", stopped: "bad" })[stay.standing] || "wait"],
+    ["view", true, (stay) => number(stay.view)],
+    ["members, the oldest first", false, (stay) => stay.members.map((guid) => names.get(guid) || guid).join(", ") || "–"],
+    ["voters", true, (stay) => number(stay.voters)],
+    ["multicast /s", true, (stay) => number(rate(stay.multicasts, old("groups", (o) => o.stay === stay.stay).multicasts, seconds))],
+    ["delivered /s", true, (stay) => number(rate(stay.deliveries, old("groups", (o) => o.stay === stay.stay).deliveries, seconds))],
+  ], groups);
   const moved = (pipe) => {
     const o = old("pipes", (other) => other.session === pipe.session && other.pipe === pipe.pipe);
     return [rate(pipe.rx_packets, o.rx_packets, seconds), rate(pipe.tx_packets, o.tx_packets, seconds), o];

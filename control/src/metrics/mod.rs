@@ -8,6 +8,7 @@
 
 mod dashboard;
 mod family;
+mod group;
 mod lane;
 mod link;
 mod node;
@@ -69,6 +70,7 @@ pub fn families(node: &str, own: &OwnMetrics, status: Option<&NodeStatus>) -> Ve
         families.extend(link::LINK.families(node, &status.links));
         families.extend(tree::TREE.families(node, status.fabric.as_slice()));
         families.extend(tree::PATH.families(node, status.fabric.as_slice()));
+        families.extend(group::GROUP.families(node, &status.groups));
         families.extend(pipe::PIPE.families(node, &status.pipes));
         families.extend(region::REGION.families(node, &status.regions));
         families.extend(region::DURABLE_REGION.families(node, &status.durable_regions));
@@ -95,8 +97,13 @@ pub fn sections() -> Vec<Section> {
         section("Links", "", link::LINK.declared().collect()),
         section(
             "Nodes beyond the neighbours",
-            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node. The views of groups are not here: they live in the library of their members, and the daemon knows nothing of them.",
+            "There where `[fabric]` is not off. `covalent status --nodes` tells of each single node.",
             tree::TREE.declared().chain(tree::PATH.declared()).collect(),
+        ),
+        section(
+            "Groups",
+            "As the members on this node tell them, some milliseconds old; a stay that is over is shown until its application lets go of it.",
+            group::GROUP.declared().collect(),
         ),
         section("Pipes", "", pipe::PIPE.declared().collect()),
         section(

@@ -12,8 +12,8 @@ use covalent_api::{
     request::{PipeKind, Rights},
     rule::{Match, Spread},
     status::{
-        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus, PortStatus,
-        VerbStatus,
+        FabricStatus, FarNodeStatus, GroupStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus,
+        PortStatus, VerbStatus,
     },
     tap::TapFrames,
     tuning::PipeTuning,
@@ -353,6 +353,8 @@ pub struct LaneSnapshot {
     pub nodes: Vec<FarNodeStatus>,
     /// Its paths.
     pub paths: Vec<PathStatus>,
+    /// Stays in groups that its applications tell of.
+    pub groups: Vec<GroupStatus>,
     /// Its verbs.
     pub verbs: VerbStatus,
 }

@@ -17,6 +17,7 @@ mod failover;
 mod far_nodes;
 mod fill;
 mod gather;
+mod groups;
 mod idle;
 mod leave;
 pub mod new_port;

@@ -62,6 +62,7 @@ impl Lane {
             fabric: self.fabric_status(),
             nodes: self.far_node_status(),
             paths: self.path_status(),
+            groups: self.group_status(),
             verbs: VerbStatus {
                 submitted: self.core.submitted,
                 completed: self.core.completed,

@@ -6,8 +6,8 @@ use covalent_api::{
     config::lane_cable_name,
     request::Reply,
     status::{
-        FabricStatus, FarNodeStatus, LaneStatus, LinkStatus, NodeStatus, PathStatus, PipeStatus,
-        PortStatus, VerbStatus,
+        FabricStatus, FarNodeStatus, GroupStatus, LaneStatus, LinkStatus, NodeStatus, PathStatus,
+        PipeStatus, PortStatus, VerbStatus,
     },
 };
 
@@ -30,6 +30,7 @@ pub struct StatusRound {
     /// Other nodes as each lane knows them.
     nodes: BTreeMap<u32, Vec<FarNodeStatus>>,
     paths: Vec<PathStatus>,
+    groups: Vec<GroupStatus>,
     pipes: Vec<PipeStatus>,
     /// Pipes that are not kept.
     omitted: u64,
@@ -110,6 +111,9 @@ impl Server {
         parts.lanes.sort_by_key(|lane| lane.lane);
         parts.ports.sort_by_key(|(index, _)| *index);
         parts.paths.sort_by_key(|path| (path.lane, path.far));
+        parts
+            .groups
+            .sort_by(|one, other| (&one.group, one.session).cmp(&(&other.group, other.session)));
         NodeStatus {
             node: self.config.node.name.clone(),
             guid: self.guid,
@@ -122,6 +126,7 @@ impl Server {
             fabric: parts.fabric,
             nodes: nodes(parts.nodes),
             paths: parts.paths,
+            groups: parts.groups,
             pipes: parts.pipes,
             regions: self
                 .sessions
@@ -165,6 +170,7 @@ impl StatusRound {
             self.add_fabric(snapshot.lane.lane, fabric);
         }
         self.paths.extend(snapshot.paths);
+        self.groups.extend(snapshot.groups);
         self.nodes.insert(snapshot.lane.lane, snapshot.nodes);
         self.lanes.push(snapshot.lane);
         self.verbs.submitted += snapshot.verbs.submitted;

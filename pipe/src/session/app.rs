@@ -89,6 +89,14 @@ impl AppSession {
         may_sleep
     }
 
+    /// Tells `notice` in place of what was told as number `slot`, below [`super::NOTICES`], before; zeros are nothing. Others are told nothing.
+    #[cfg(not(loom))]
+    pub fn tell(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
+        if slot < super::NOTICES {
+            self.words.notice(slot).publish(notice);
+        }
+    }
+
     /// Says that the application is awake.
     pub fn cancel_sleep(&mut self) {
         wake::retract(self.words.app_sleeps());

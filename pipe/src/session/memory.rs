@@ -9,6 +9,7 @@
 //! | 512 | doorbells taken (u64) | daemon |
 //! | 640 | application sleeps (u32) | application raises, both clear |
 //! | 768 | lane sleeps (u32) | daemon raises, both clear |
+//! | 896 | notices: [`NOTICES`] times a sequence and [`NOTICE_WORDS`] words (u64 each) | application |
 //! | 4096 | notification slots (2 × u64 each), doorbell slots (2 × u64 each) | their writers |
 //! | behind | notification pending (u32 each), doorbell pending (u32 each) | writer raises, reader clears |
 
@@ -19,16 +20,30 @@ use crate::{
     mapping::{Access, Mapping},
     memfd,
     sync::{AtomicU32, Ordering},
-    words::mailbox::{Mailbox, SLOT_WORDS},
+    words::{
+        mailbox::{Mailbox, SLOT_WORDS},
+        published::Published,
+    },
 };
 
 const WHAT: &str = "session memory";
-/// "CVLSESS1", little-endian.
-const MAGIC: u64 = u64::from_le_bytes(*b"CVLSESS1");
+/// "CVLSESS2", little-endian.
+const MAGIC: u64 = u64::from_le_bytes(*b"CVLSESS2");
+
+/// Notices of a session: what its application tells of itself to those who watch the node.
+pub const NOTICES: usize = 7;
+/// Words of a notice.
+pub const NOTICE_WORDS: usize = 49;
+const NOTICES_AT: usize = 896;
+const NOTICE_BYTES: usize = (1 + NOTICE_WORDS) * size_of::<u64>();
 
 const SLOTS: usize = 4096;
 const SLOT_BYTES: usize = SLOT_WORDS * size_of::<u64>();
 const PENDING_BYTES: usize = size_of::<u32>();
+const _: () = assert!(
+    NOTICES_AT + NOTICES * NOTICE_BYTES <= SLOTS,
+    "the notices lie before the mailboxes' slots"
+);
 
 /// The shared memory of one session, with the descriptor to hand over.
 #[derive(Debug)]
@@ -131,6 +146,12 @@ impl Words {
 
     pub(super) fn lane_sleeps(&self) -> &AtomicU32 {
         &self.mapping.u32s(768, 1)[0]
+    }
+
+    /// The notice `slot`, below [`NOTICES`].
+    pub(super) fn notice(&self, slot: usize) -> Published<'_> {
+        let at = NOTICES_AT + slot * NOTICE_BYTES;
+        Published::new(self.mapping.u64s(at, 1 + NOTICE_WORDS))
     }
 
     fn mailbox(&self, index: usize, written: usize, taken: usize) -> Mailbox<'_> {

@@ -23,5 +23,7 @@ pub use app::{AppSession, Notification};
 #[cfg(loom)]
 pub use memory::MailboxWords;
 pub use memory::SessionMemory;
+#[cfg(not(loom))]
+pub use memory::{NOTICE_WORDS, NOTICES};
 pub use nic::NicSession;
 pub use waiter::AppWaiter;

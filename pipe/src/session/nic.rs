@@ -123,6 +123,15 @@ impl NicSession {
                 .is_empty(doorbells.written.load(Ordering::Acquire))
     }
 
+    /// What the application told last as its notice `slot`. `None`: nothing, it is being written at this moment, or there is no such slot.
+    /// The words are whatever the application wrote.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn notice(&self, slot: usize) -> Option<[u64; super::NOTICE_WORDS]> {
+        let mut words = [0; super::NOTICE_WORDS];
+        (slot < super::NOTICES && self.words.notice(slot).read(&mut words)).then_some(words)
+    }
+
     /// What the application did wrong, if anything: the reason to detach it.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {

@@ -79,6 +79,12 @@ impl AppWaiter {
         self.session.cancel_sleep();
     }
 
+    /// As [`AppSession::tell`].
+    #[cfg(not(loom))]
+    pub fn tell(&mut self, slot: usize, notice: &[u64; super::NOTICE_WORDS]) {
+        self.session.tell(slot, notice);
+    }
+
     /// Forgets a pipe that is closed.
     pub fn forget(&mut self, pipe: u32) {
         self.ready.remove(pipe);

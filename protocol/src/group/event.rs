@@ -77,6 +77,31 @@ pub enum GroupStanding {
     Left,
 }
 
+impl GroupStanding {
+    /// Each.
+    pub const ALL: [Self; 6] = [
+        Self::Seeking,
+        Self::Member,
+        Self::Changing,
+        Self::Minority,
+        Self::Stopped,
+        Self::Left,
+    ];
+
+    /// What it is called where nodes are watched.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Seeking => "seeking",
+            Self::Member => "member",
+            Self::Changing => "changing",
+            Self::Minority => "minority",
+            Self::Stopped => "stopped",
+            Self::Left => "left",
+        }
+    }
+}
+
 /// Why nothing is delivered any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stop {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use covalent_protocol::{
     Refusal,
-    group::{End, GroupStanding},
+    group::{End, GroupStanding, Notice},
 };
 
 use super::{Group, errands::Errand};
@@ -24,10 +24,12 @@ impl Group<'_> {
         self.receive()?;
         self.collect(verbs)?;
         let now = Instant::now();
-        if now >= self.next_tick {
+        let ticks = now >= self.next_tick;
+        if ticks {
             self.next_tick = now + self.options.pace;
             self.machine.on_tick();
         }
+        self.notice(ticks);
         let looking = self.machine.looks() && self.look(verbs, now)?;
         let said = self.say(verbs)?;
         let watching = self.watch(verbs, now)?;
@@ -39,6 +41,17 @@ impl Group<'_> {
             self.queue = None;
         }
         Ok(())
+    }
+
+    /// Tells the own node what this member is: at each pace, and when that or the view changes.
+    fn notice(&mut self, ticks: bool) {
+        let view = self.machine.view().map_or(0, |view| view.number);
+        let now = Some((self.machine.standing(), view));
+        if ticks || self.noticed != now {
+            self.noticed = now;
+            let notice = Notice::of(&self.machine, self.name, self.life);
+            self.device.tell_of_group(self.number, &notice.to_words());
+        }
     }
 
     fn receive(&mut self) -> Result<()> {

@@ -12,10 +12,11 @@ mod seat;
 use std::{fmt, ptr, time::Instant};
 
 use covalent_api::guid::Guid;
+use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
 use covalent_protocol::{
     Name,
     group::{
-        Contact, Group as Machine, GroupCounters, GroupStanding, Life, MULTICAST_BYTES_MAX,
+        self, Contact, Group as Machine, GroupCounters, GroupStanding, Life, MULTICAST_BYTES_MAX,
         MulticastError, STATE_BYTES_MAX, View,
     },
     verb::SEND_BYTES_MAX,
@@ -35,6 +36,7 @@ use covalent_protocol::group::Stop;
 
 /// Groups of one device at a time.
 pub const GROUPS_MAX: usize = 7;
+const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WORDS);
 
 /// A stay in a group: multicasts that all members deliver in one order, and views, which tell who the members are.
 ///
@@ -103,6 +105,8 @@ pub struct Group<'d> {
     /// Where envelopes are put together.
     envelope: Box<[u8; SEND_BYTES_MAX]>,
     told: Told,
+    /// What its node was told last that it is, and in which view.
+    noticed: Option<(GroupStanding, u64)>,
 }
 
 impl Group<'_> {

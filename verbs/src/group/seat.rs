@@ -103,7 +103,7 @@ impl<'d> GroupSeat<'d> {
             queue,
             contact,
         } = self;
-        let number = device.enrol_group(GROUPS_MAX).ok_or_else(|| {
+        let number = device.enrol_group().ok_or_else(|| {
             Error::Invalid(format!(
                 "group `{name}`: {GROUPS_MAX} groups of this device have begun, the most; drop one of them, or attach another device"
             ))
@@ -125,6 +125,7 @@ impl<'d> GroupSeat<'d> {
             next_tick: now,
             envelope: Box::new([0; SEND_BYTES_MAX]),
             told: Told::new(),
+            noticed: None,
         })
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use covalent_verbs::{
-    Contact, Device, Error, Group, GroupEvent, GroupOptions, GroupSeat, GroupStanding, Life,
+    Contact, Device, Error, Group, GroupEvent, GroupOptions, GroupSeat, GroupStanding, Guid, Life,
     MULTICAST_BYTES_MAX, Mode, Outcome, Rights, Stop, Target, Verb, Verbs,
 };
 
@@ -518,4 +518,55 @@ fn what_cannot_be_is_refused_with_the_cure() {
             }
         }
     }
+}
+
+/// What each node tells of the group, by its member's word: standing, view and the nodes of its members.
+fn told(devices: &[Device; 3]) -> Vec<Vec<(String, u64, Vec<Guid>)>> {
+    devices
+        .iter()
+        .map(|device| {
+            let groups = device.status().unwrap().groups;
+            let stays = groups.into_iter().inspect(|stay| {
+                assert_eq!(stay.group, "orders");
+                assert_eq!(stay.session, device.session());
+            });
+            stays
+                .map(|stay| (stay.standing, stay.view, stay.members))
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_node_tells_of_its_members_views_and_of_none_that_is_gone() {
+    let triangle = triangle();
+    let devices = NAMES.map(|name| triangle.attach(name));
+    assert_eq!(told(&devices), [[], [], []]);
+    let mut members = begin(&devices, "orders");
+    members[1].group.multicast(b"counted").unwrap();
+    turn_until(&mut members, "all have delivered", |members| {
+        members.iter().all(|member| member.log.delivered.len() == 1)
+    });
+    let mut nodes = devices.each_ref().map(Device::address);
+    nodes.sort_unstable();
+    let in_view = |view, nodes: &[Guid]| vec![("member".to_owned(), view, nodes.to_vec())];
+    turn_until(&mut members, "all tell of the first view", |_| {
+        told(&devices) == vec![in_view(1, &nodes); 3]
+    });
+    turn_until(&mut members, "what was delivered is told", |_| {
+        devices.iter().enumerate().all(|(at, device)| {
+            let stay = device.status().unwrap().groups.remove(0);
+            (stay.multicasts, stay.deliveries) == (u64::from(at == 1), 1)
+        })
+    });
+    drop(members.pop());
+    assert_eq!(told(&devices)[2], [], "its stay is over");
+    let rest: Vec<Guid> = (nodes.iter().copied())
+        .filter(|&node| node != devices[2].address())
+        .collect();
+    turn_until(&mut members, "both tell of the next view", |_| {
+        told(&devices) == [in_view(2, &rest), in_view(2, &rest), vec![]]
+    });
+    drop(members);
+    assert_eq!(told(&devices), [[], [], []]);
 }

@@ -1,0 +1,48 @@
+//! What the members on this lane tell of their groups. The lane takes no part in any: it passes on what lies in their sessions' memory.
+
+use covalent_api::{guid::Guid, hex64::Hex64, status::GroupStatus};
+use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
+use covalent_protocol::group;
+
+use super::{Lane, table::LaneSession};
+
+const _: () = assert!(NOTICE_WORDS == group::NOTICE_WORDS);
+
+impl Lane {
+    /// The stays in groups that applications tell of. Allocates: for a command, never on the way of a packet.
+    pub(super) fn group_status(&self) -> Vec<GroupStatus> {
+        let sessions = self.core.sessions.iter();
+        sessions
+            .filter(|(_, session)| !session.ignored)
+            .flat_map(|(_, session)| (0..NOTICES).filter_map(|slot| status(session, slot)))
+            .collect()
+    }
+}
+
+/// What lies in a notice, if it is what a member writes.
+fn status(session: &LaneSession, slot: usize) -> Option<GroupStatus> {
+    let notice = group::Notice::from_words(&session.rings.notice(slot)?)?;
+    let envelopes = [
+        ("said", notice.envelopes_said),
+        ("said_again", notice.envelopes_said_again),
+        ("taken", notice.envelopes_taken),
+        ("duplicate", notice.duplicates),
+        ("dropped", notice.dropped),
+    ];
+    Some(GroupStatus {
+        group: notice.name.as_str().to_owned(),
+        session: session.session,
+        id: Hex64(notice.group),
+        stay: Hex64(notice.life.0),
+        standing: notice.standing.as_str().to_owned(),
+        view: notice.view,
+        members: notice.members.into_iter().filter_map(Guid::new).collect(),
+        voters: notice.voters.len() as u32,
+        views: notice.views,
+        multicasts: notice.multicasts,
+        deliveries: notice.deliveries,
+        envelopes: envelopes
+            .map(|(what, count)| (what.to_owned(), count))
+            .into(),
+    })
+}

@@ -1,0 +1,47 @@
+//! Words that are written and read as a whole, while both happen.
+
+use std::{array, sync::Arc};
+
+use covalent_pipe::{Mutation, words::published::Published};
+use loom::{sync::atomic::AtomicU64, thread};
+
+use super::model::explore;
+
+/// Two words are published twice; whoever reads meanwhile gets both of one time, or nothing.
+fn check_published(mutation: Option<Mutation>) {
+    explore(mutation, 3, || {
+        let words: Arc<[AtomicU64; 3]> = Arc::new(array::from_fn(|_| AtomicU64::new(0)));
+        let writer = {
+            let words = words.clone();
+            thread::spawn(move || {
+                for value in [1, 2] {
+                    Published::new(&*words).publish(&[value, value]);
+                }
+            })
+        };
+        let mut contents = [0; 2];
+        if Published::new(&*words).read(&mut contents) {
+            assert_eq!(contents[0], contents[1], "halves of two times were read");
+        }
+        writer.join().unwrap();
+        assert!(Published::new(&*words).read(&mut contents));
+        assert_eq!(contents, [2, 2]);
+    });
+}
+
+#[test]
+fn what_is_read_was_published_as_a_whole() {
+    check_published(None);
+}
+
+#[test]
+#[should_panic(expected = "halves of two times were read")]
+fn the_checker_finds_a_publication_without_fence() {
+    check_published(Some(Mutation::PublishWithoutFence));
+}
+
+#[test]
+#[should_panic(expected = "halves of two times were read")]
+fn the_checker_finds_a_read_without_fence() {
+    check_published(Some(Mutation::ReadWithoutFence));
+}

@@ -1,0 +1,225 @@
+//! What a member tells its own node of its stay, in words: for those who watch the node, not for other members.
+//!
+//! | word | what |
+//! |---|---|
+//! | 0 | standing, from 1 (8 bits); members (8); length of the name (8); the rest 0. Nothing is told: 0 |
+//! | 1 | life |
+//! | 2 | which group |
+//! | 3 | number of the view, 0 without one |
+//! | 4 | voters, a bit for each rank |
+//! | 5 to 8 | the name, filled up with zeros |
+//! | 9 to 16 | multicasts, deliveries, views, envelopes said, said again, taken, duplicates, dropped |
+//! | 17 to 48 | GUIDs of the members, by rank |
+
+use alloc::vec::Vec;
+
+use super::{Group, GroupStanding, Life, MEMBERS_MAX, Members};
+use crate::Name;
+
+const NAME_WORD: usize = 5;
+const COUNTERS_WORD: usize = NAME_WORD + Name::BYTES_MAX / size_of::<u64>();
+const COUNTERS: usize = 8;
+const MEMBERS_WORD: usize = COUNTERS_WORD + COUNTERS;
+
+/// Words of a notice.
+pub const NOTICE_WORDS: usize = MEMBERS_WORD + MEMBERS_MAX;
+
+/// One stay in a group, as its member tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The group's name.
+    pub name: Name,
+    /// Which group: two that were founded under one name have different ones. 0 without a view.
+    pub group: u64,
+    /// The stay.
+    pub life: Life,
+    /// What the member is.
+    pub standing: GroupStanding,
+    /// Number of the view; 0: it has none.
+    pub view: u64,
+    /// Nodes of the view's members, by rank, at most [`MEMBERS_MAX`].
+    pub members: Vec<u64>,
+    /// Those of them who count towards a quorum.
+    pub voters: Members,
+    /// Own messages taken in.
+    pub multicasts: u64,
+    /// Messages delivered.
+    pub deliveries: u64,
+    /// Views begun.
+    pub views: u64,
+    /// Envelopes said, those said again among them.
+    pub envelopes_said: u64,
+    /// Envelopes said again.
+    pub envelopes_said_again: u64,
+    /// Envelopes taken.
+    pub envelopes_taken: u64,
+    /// Envelopes that came twice.
+    pub duplicates: u64,
+    /// Envelopes dropped because they were none.
+    pub dropped: u64,
+}
+
+impl Notice {
+    /// What `group` tells, whose name is `name`, of the stay `life`.
+    #[must_use]
+    pub fn of(group: &Group, name: Name, life: Life) -> Self {
+        let (view, counters) = (group.view(), group.counters());
+        Self {
+            name,
+            group: view.map_or(0, |view| view.group),
+            life,
+            standing: group.standing(),
+            view: view.map_or(0, |view| view.number),
+            members: view.map_or_else(Vec::new, |view| {
+                view.members.iter().map(|member| member.guid).collect()
+            }),
+            voters: view.map_or(Members::NONE, |view| view.voters),
+            multicasts: counters.multicasts,
+            deliveries: counters.deliveries,
+            views: counters.views,
+            envelopes_said: counters.envelopes_said,
+            envelopes_said_again: counters.envelopes_said_again,
+            envelopes_taken: counters.envelopes_taken,
+            duplicates: counters.duplicates,
+            dropped: counters.bad_envelopes.iter().sum(),
+        }
+    }
+
+    /// It as words. Members beyond [`MEMBERS_MAX`] are left out.
+    #[must_use]
+    pub fn to_words(&self) -> [u64; NOTICE_WORDS] {
+        let mut words = [0; NOTICE_WORDS];
+        let name = self.name.as_str().as_bytes();
+        let members = self.members.len().min(MEMBERS_MAX);
+        let standing = GroupStanding::ALL
+            .iter()
+            .position(|&standing| standing == self.standing)
+            .unwrap_or_default() as u64;
+        words[0] = (standing + 1) | (members as u64) << 8 | (name.len() as u64) << 16;
+        words[1] = self.life.0;
+        words[2] = self.group;
+        words[3] = self.view;
+        words[4] = self.voters.bits().into();
+        for (word, bytes) in words[NAME_WORD..].iter_mut().zip(name.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        words[COUNTERS_WORD..MEMBERS_WORD].copy_from_slice(&[
+            self.multicasts,
+            self.deliveries,
+            self.views,
+            self.envelopes_said,
+            self.envelopes_said_again,
+            self.envelopes_taken,
+            self.duplicates,
+            self.dropped,
+        ]);
+        words[MEMBERS_WORD..][..members].copy_from_slice(&self.members[..members]);
+        words
+    }
+
+    /// What `words` tell, which anybody may have written; `None` for what no member writes, nothing among it.
+    #[must_use]
+    pub fn from_words(words: &[u64; NOTICE_WORDS]) -> Option<Self> {
+        let [standing, members, name_len, rest @ ..] = words[0].to_le_bytes();
+        if rest != [0; 5] {
+            return None;
+        }
+        let standing = GroupStanding::ALL.get(usize::from(standing).checked_sub(1)?)?;
+        let members = words[MEMBERS_WORD..].get(..usize::from(members))?;
+        let mut name = [0; Name::BYTES_MAX];
+        for (bytes, word) in name.chunks_mut(8).zip(&words[NAME_WORD..COUNTERS_WORD]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let name = Name::from_bytes(name.get(..usize::from(name_len))?).ok()?;
+        let &[
+            multicasts,
+            deliveries,
+            views,
+            envelopes_said,
+            envelopes_said_again,
+            envelopes_taken,
+            duplicates,
+            dropped,
+        ] = words[COUNTERS_WORD..].first_chunk::<COUNTERS>()?;
+        Some(Self {
+            name,
+            group: words[2],
+            life: Life(words[1]),
+            standing: *standing,
+            view: words[3],
+            members: members.to_vec(),
+            voters: Members::from_bits(u32::try_from(words[4]).ok()?),
+            multicasts,
+            deliveries,
+            views,
+            envelopes_said,
+            envelopes_said_again,
+            envelopes_taken,
+            duplicates,
+            dropped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(name: &str, members: usize) -> Notice {
+        Notice {
+            name: Name::new(name).unwrap(),
+            group: 3,
+            life: Life(u64::MAX),
+            standing: GroupStanding::Minority,
+            view: 12,
+            members: (0..members as u64).map(|rank| rank << 40 | 7).collect(),
+            voters: Members::first(members.min(2)),
+            multicasts: 1,
+            deliveries: 2,
+            views: 4,
+            envelopes_said: 5,
+            envelopes_said_again: 6,
+            envelopes_taken: 7,
+            duplicates: 8,
+            dropped: 9,
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_read() {
+        let longest = "x".repeat(Name::BYTES_MAX);
+        for (name, members) in [("a", 0), ("orders", 3), (longest.as_str(), MEMBERS_MAX)] {
+            for standing in GroupStanding::ALL {
+                let told = Notice {
+                    standing,
+                    ..sample(name, members)
+                };
+                assert_eq!(Notice::from_words(&told.to_words()), Some(told));
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_member_writes_is_nothing() {
+        assert_eq!(Notice::from_words(&[0; NOTICE_WORDS]), None);
+        assert_eq!(Notice::from_words(&[u64::MAX; NOTICE_WORDS]), None);
+        let good = sample("orders", 2).to_words();
+        for (at, word) in [
+            // A standing that there is none of, too many members, too long a name, no name, something behind it.
+            (0, good[0] & !0xff | GroupStanding::ALL.len() as u64 + 1),
+            (0, good[0] | 0xff << 8),
+            (0, good[0] | 0xff << 16),
+            (0, good[0] & !(0xff << 16)),
+            (0, good[0] | 1 << 24),
+            // A byte that names do not have, voters of ranks that there are none of.
+            (NAME_WORD, good[NAME_WORD] | 0x80),
+            (4, 1 << 32),
+        ] {
+            let mut words = good;
+            words[at] = word;
+            assert_eq!(Notice::from_words(&words), None, "word {at}: {word:#x}");
+        }
+    }
+}
