@@ -489,7 +489,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 37);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 38);
     }
 
     #[test]
