@@ -151,8 +151,8 @@ fn the_naming_law_holds() {
         }
         let object = name.split('_').nth(1).unwrap_or_default();
         let objects = [
-            "up", "node", "lane", "port", "link", "tree", "path", "pipe", "region", "verb",
-            "control",
+            "up", "node", "lane", "port", "link", "tree", "path", "group", "pipe", "region",
+            "verb", "control",
         ];
         assert!(
             objects.contains(&object),
