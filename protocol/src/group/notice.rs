@@ -169,12 +169,12 @@ mod tests {
 
     fn sample(name: &str, members: usize) -> Notice {
         Notice {
-            name: Name::new(name).unwrap(),
+            name: Name::new(name).expect("a name"),
             group: 3,
             life: Life(u64::MAX),
             standing: GroupStanding::Minority,
             view: 12,
-            members: (0..members as u64).map(|rank| rank << 40 | 7).collect(),
+            members: (0..members as u64).map(|rank| (rank << 40) | 7).collect(),
             voters: Members::first(members.min(2)),
             multicasts: 1,
             deliveries: 2,
@@ -208,11 +208,11 @@ mod tests {
         let good = sample("orders", 2).to_words();
         for (at, word) in [
             // A standing that there is none of, too many members, too long a name, no name, something behind it.
-            (0, good[0] & !0xff | GroupStanding::ALL.len() as u64 + 1),
-            (0, good[0] | 0xff << 8),
-            (0, good[0] | 0xff << 16),
+            (0, (good[0] & !0xff) | (GroupStanding::ALL.len() as u64 + 1)),
+            (0, good[0] | (0xff << 8)),
+            (0, good[0] | (0xff << 16)),
             (0, good[0] & !(0xff << 16)),
-            (0, good[0] | 1 << 24),
+            (0, good[0] | (1 << 24)),
             // A byte that names do not have, voters of ranks that there are none of.
             (NAME_WORD, good[NAME_WORD] | 0x80),
             (4, 1 << 32),
