@@ -23,7 +23,7 @@
 //! | packets from the application, which waits for room | 1, with room for 1 | 3 | 2 |
 //! | packets from the application in a burst, and room used again | 1, with room for 3 | 3, 2 more written | 2 |
 //! | a mailbox alone | 2 | 5 posts | 3 |
-//! | words that are read as a whole | – | 2 times 2 words | 3 |
+//! | words that are read as a whole | – | 2 words, twice | 3 |
 //!
 //! # What shows that the checker would find something
 //! Each test that expects a panic takes one step away: from the production code (`mutated!` there, which is nothing but the step in every other build)
