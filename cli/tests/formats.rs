@@ -12,6 +12,7 @@ use support::{node::Node, terminal::Terminal};
 const LISTS: &[&[&str]] = &[
     &["doctor"],
     &["events"],
+    &["groups"],
     &["links"],
     &["pipes"],
     &["sim", "--seed", "7"],
