@@ -4,12 +4,14 @@
 //! and the CLI send it one JSON [`request::Request`] per datagram and receive one [`request::Reply`]; file descriptors
 //! travel beside it as `SCM_RIGHTS`. A subscribed client also receives [`event::Event`]s as [`request::Reply::Event`].
 //! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
-//! With the feature `arguments`, it says how the two processes are called too.
-//! This crate holds only data: no I/O but reading the configuration (a file, and the host's name for a node without one), no threads, no `unsafe`.
+//! With the feature `arguments`, it says how the two processes are called too. What `auto` becomes on an interface is here as well ([`auto`]), for all three
+//! go by it.
+//! This crate holds only data: no I/O but reading the configuration (a file, and the host's name for a node without one) and the kernel's release, no threads, no `unsafe`.
 
 pub mod agreement;
 #[cfg(feature = "arguments")]
 pub mod arguments;
+pub mod auto;
 pub mod config;
 pub mod control;
 pub mod datagram;

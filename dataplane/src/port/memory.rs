@@ -1,6 +1,9 @@
 //! The packet memory of one lane.
 
-use covalent_api::config::{DpdkConfig, HugePages, PortConfig, PortKind};
+use covalent_api::{
+    auto::Wishes,
+    config::{DpdkConfig, HugePages, PortConfig, PortKind},
+};
 
 use super::{
     PortError,
@@ -35,10 +38,15 @@ impl LaneMemory {
                 interface,
                 queues,
                 ring_slots,
+                xdp,
                 copy,
-                ..
             } = &port.kind
             {
+                let wishes = Wishes {
+                    xdp: *xdp,
+                    copy: *copy,
+                    queues: *queues,
+                };
                 let queues = match preflight::queue_count(&port.name, interface, *queues) {
                     // It is opened when its interface appears, and with memory of its own.
                     Err(PortError::NoInterface { .. }) => continue,
@@ -47,7 +55,7 @@ impl LaneMemory {
                 plan.add_port(
                     queues,
                     *ring_slots,
-                    preflight::chunk_bytes(&port.name, interface, *copy)?,
+                    preflight::chunk_bytes(&port.name, interface, wishes)?,
                 );
             }
         }

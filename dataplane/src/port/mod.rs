@@ -26,6 +26,7 @@ use std::{fmt, os::fd::RawFd};
 
 use covalent_api::{
     agreement::PortFacts,
+    auto::Wishes,
     config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
     status::PortMode,
 };
@@ -187,8 +188,16 @@ pub fn look(config: &PortConfig) -> Result<(), PortError> {
             interface,
             queues,
             ring_slots,
-            ..
-        } => af_xdp::look(&config.name, interface, *queues, *ring_slots),
+            xdp,
+            copy,
+        } => {
+            let wishes = Wishes {
+                xdp: *xdp,
+                copy: *copy,
+                queues: *queues,
+            };
+            af_xdp::look(&config.name, interface, *ring_slots, wishes)
+        }
         PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => Ok(()),
     }
 }
@@ -237,10 +246,12 @@ fn open_sound(
             let wanted = af_xdp::Wanted {
                 port: &config.name,
                 interface,
-                queues: *queues,
                 ring_slots: *ring_slots,
-                xdp: *xdp,
-                copy: *copy,
+                wishes: Wishes {
+                    xdp: *xdp,
+                    copy: *copy,
+                    queues: *queues,
+                },
                 link: config.link,
             };
             Ok(Box::new(af_xdp::AfXdpPort::open(

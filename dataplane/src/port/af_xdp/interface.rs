@@ -38,6 +38,8 @@ pub(in crate::port) struct Interface {
     pub(in crate::port) carrier: bool,
     /// Receive queues in use by the driver; 1 where the driver does not tell.
     pub(in crate::port) rx_queues: u32,
+    /// Receive queues that it can have; 0 where the driver does not tell.
+    pub(super) rx_queues_most: u32,
     /// Name of its driver; empty where it does not tell.
     pub(super) driver: String,
     /// Whether VLAN tags are taken off received frames; `false` where the driver does not tell.
@@ -55,6 +57,7 @@ impl Interface {
             other => other,
         })?;
         let asker = Asker::new(name)?;
+        let (rx_queues, rx_queues_most) = asker.rx_queues().unwrap_or((1, 0));
         let flags = i32::from(asker.flags()?);
         let ready = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(Self {
@@ -63,7 +66,8 @@ impl Interface {
             mac: asker.mac()?,
             mtu_bytes: asker.mtu_bytes()?,
             carrier: flags & ready == ready,
-            rx_queues: asker.rx_queues().unwrap_or(1).max(1),
+            rx_queues: rx_queues.max(1),
+            rx_queues_most,
             driver: asker.driver().unwrap_or_default(),
             strips_tags: asker.strips_tags().unwrap_or(false),
         })
@@ -184,7 +188,8 @@ impl Asker {
         Ok(mac)
     }
 
-    fn rx_queues(&self) -> io::Result<u32> {
+    /// How many are in use, and how many there can be.
+    fn rx_queues(&self) -> io::Result<(u32, u32)> {
         let mut channels = Channels {
             command: ETHTOOL_GCHANNELS,
             ..Channels::default()
@@ -195,7 +200,10 @@ impl Asker {
                 ifru_data: ptr::from_mut(&mut channels).cast(),
             },
         )?;
-        Ok(channels.rx.saturating_add(channels.combined))
+        Ok((
+            channels.rx.saturating_add(channels.combined),
+            channels.rx_max.max(channels.combined_max),
+        ))
     }
 
     fn strips_tags(&self) -> io::Result<bool> {

@@ -14,6 +14,7 @@
 //!
 //! Source: the kernel's `Documentation/networking/af_xdp.rst`.
 
+mod choices;
 pub(super) mod interface;
 pub(super) mod preflight;
 mod queue;
@@ -25,6 +26,7 @@ use std::os::fd::RawFd;
 
 use covalent_api::{
     agreement::PortFacts,
+    auto::Wishes,
     config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode},
     status::PortMode,
 };
@@ -49,10 +51,8 @@ const _: () = assert!(covalent_api::config::QUEUES_MAX == covalent_ebpf::QUEUES_
 pub(super) struct Wanted<'a> {
     pub(super) port: &'a str,
     pub(super) interface: &'a str,
-    pub(super) queues: u32,
     pub(super) ring_slots: u32,
-    pub(super) xdp: XdpMode,
-    pub(super) copy: CopyMode,
+    pub(super) wishes: Wishes,
     /// Whether frames of the link's EtherType are for the dataplane.
     pub(super) link: bool,
 }
@@ -88,9 +88,12 @@ impl AfXdpPort {
         preflight::ring_slots(port, wanted.ring_slots)?;
         preflight::capabilities(port)?;
         let interface = preflight::interface(port, wanted.interface)?;
-        let queue_count = preflight::queues(port, &interface, wanted.queues)?;
+        let queue_count = preflight::queues(port, &interface, wanted.wishes.queues)?;
         preflight::tags(port, &interface);
         preflight::mtu(port, &interface)?;
+        let choices = choices::choices(&interface, wanted.wishes);
+        choices::limits(port, &interface, wanted.wishes, &choices)?;
+        let copy = choices::bound_as(wanted.wishes.copy, &choices);
 
         let steering_failed = |source: EbpfError| PortError::Steering {
             port: port.to_owned(),
@@ -115,13 +118,13 @@ impl AfXdpPort {
         let page_bytes = packets.page_bytes();
         let mut queues = Vec::with_capacity(queue_count as usize);
         for index in 0..queue_count {
-            let queue = open_queue(wanted, &interface, index, dataplane.burst, packets)?;
+            let queue = open_queue(wanted, &interface, index, dataplane.burst, copy, packets)?;
             steering
                 .set_socket(index, queue.fd())
                 .map_err(steering_failed)?;
             queues.push(queue);
         }
-        let mode = match wanted.xdp {
+        let mode = match wanted.wishes.xdp {
             XdpMode::Auto => AttachMode::Auto,
             XdpMode::Native => AttachMode::Native,
             XdpMode::Generic => AttachMode::Generic,
@@ -129,6 +132,14 @@ impl AfXdpPort {
         let effective = steering
             .attach(interface.index, &interface.name, mode)
             .map_err(steering_failed)?;
+        choices::tell(
+            port,
+            &interface,
+            &choices,
+            effective,
+            steering.native_refusal(),
+            queues.iter().all(Queue::zero_copy),
+        );
 
         Ok(Self {
             facts: PortFacts {
@@ -136,7 +147,7 @@ impl AfXdpPort {
                 address: mac::text(interface.mac),
                 mtu_bytes: interface.mtu_bytes,
                 queues: queue_count,
-                all_queues: wanted.queues == 0,
+                all_queues: wanted.wishes.queues == 0,
                 program_id: steering.program_id(),
             },
             info: PortInfo {
@@ -198,14 +209,16 @@ impl AfXdpPort {
 pub(super) fn look(
     port: &str,
     interface: &str,
-    queues: u32,
     ring_slots: u32,
+    wishes: Wishes,
 ) -> Result<(), PortError> {
     preflight::ring_slots(port, ring_slots)?;
     preflight::capabilities(port)?;
     let interface = preflight::interface(port, interface)?;
-    preflight::queues(port, &interface, queues)?;
-    preflight::mtu(port, &interface)
+    preflight::queues(port, &interface, wishes.queues)?;
+    preflight::mtu(port, &interface)?;
+    let choices = choices::choices(&interface, wishes);
+    choices::limits(port, &interface, wishes, &choices)
 }
 
 fn has_type(frame: &[u8], ethertype: u16) -> bool {
@@ -217,6 +230,7 @@ fn open_queue(
     interface: &Interface,
     index: u32,
     burst: u32,
+    copy: CopyMode,
     packets: &mut PacketMemory,
 ) -> Result<Queue, PortError> {
     let slots = wanted.ring_slots;
@@ -237,7 +251,7 @@ fn open_queue(
         index,
         ring_slots: slots,
         burst: burst.clamp(1, slots),
-        copy: wanted.copy,
+        copy,
         rx_chunks,
         tx_chunks,
     };
@@ -246,7 +260,7 @@ fn open_queue(
             wanted.port,
             interface,
             index,
-            wanted.copy == CopyMode::ZeroCopy,
+            wanted.wishes.copy == CopyMode::ZeroCopy,
             error,
         )
     })

@@ -1,13 +1,16 @@
 //! What can be known before anything is changed: each check that fails says what was found and what to do.
 
 use caps::{CapSet, Capability};
-use covalent_api::config::{CHUNK_BYTES, CHUNK_FRAME_BYTES, CopyMode, MTU_BYTES_MAX, QUEUES_MAX};
+use covalent_api::{
+    auto::Wishes,
+    config::{CHUNK_FRAME_BYTES, MTU_BYTES_MAX, QUEUES_MAX},
+};
 use nix::{
     errno::Errno,
     sys::resource::{Resource, getrlimit},
 };
 
-use super::{interface::Interface, umem::Plan};
+use super::{choices::choices, interface::Interface, umem::Plan};
 use crate::port::PortError;
 
 /// The smallest and largest rings that may be configured.
@@ -50,27 +53,14 @@ pub(in crate::port) fn queue_count(
     queues(port, &interface(port, name)?, configured)
 }
 
-/// Drivers whose devices, in zero-copy mode, take as much of a frame into a chunk as whole KiB fit behind the headroom. Of a usual chunk that is
-/// 1 KiB, and what is longer would arrive cut in two.
-///
-/// Sources: `igb_main.c`, `SRRCTL.BSIZEPKT`; `ixgbe_main.c`, `ixgbe_configure_srrctl` (82599EB).
-const WHOLE_KIB: [&str; 2] = ["igb", "ixgbe"];
-
 /// How large a chunk must be for the interface called `name`.
 pub(in crate::port) fn chunk_bytes(
     port: &str,
     name: &str,
-    copy: CopyMode,
+    wishes: Wishes,
 ) -> Result<u32, PortError> {
-    Ok(chunk_bytes_of(&interface(port, name)?.driver, copy))
-}
-
-fn chunk_bytes_of(driver: &str, copy: CopyMode) -> u32 {
-    if copy != CopyMode::Copy && WHOLE_KIB.contains(&driver) {
-        CHUNK_BYTES * 2
-    } else {
-        CHUNK_BYTES
-    }
+    let interface = interface(port, name)?;
+    Ok(choices(&interface, wishes).chunk_bytes.value)
 }
 
 /// As [`queue_count`], of an interface that was asked already.
@@ -315,21 +305,10 @@ mod tests {
             mtu_bytes: 1500,
             carrier: true,
             rx_queues: 4,
+            rx_queues_most: 8,
             driver: "veth".into(),
             strips_tags: true,
         }
-    }
-
-    #[test]
-    fn devices_that_take_whole_kib_get_chunks_that_a_frame_fits() {
-        assert_eq!(chunk_bytes_of("igb", CopyMode::ZeroCopy), 4096);
-        assert_eq!(
-            chunk_bytes_of("igb", CopyMode::Auto),
-            4096,
-            "it may become zero-copy"
-        );
-        assert_eq!(chunk_bytes_of("igb", CopyMode::Copy), 2048);
-        assert_eq!(chunk_bytes_of("virtio_net", CopyMode::ZeroCopy), 2048);
     }
 
     #[test]
