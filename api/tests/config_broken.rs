@@ -151,6 +151,34 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[configure]\nchannels = \"atuo\"",
+        &[
+            ":8:12: `configure.channels`",
+            "found the text \"atuo\"",
+            "one of \"auto\", \"keep\", or a whole number from 1 to 64; did you mean `auto`?",
+        ],
+    ),
+    (
+        "[configure]\nchannels = 65",
+        &["`configure.channels`", "from 1 to 64"],
+    ),
+    (
+        "[configure]\nmtu = true",
+        &[
+            "`configure.mtu`",
+            "found the truth value true",
+            "68 to 65535 (bytes)",
+        ],
+    ),
+    (
+        "[configure]\noffloads = [\"rx-gro\", \"-K\"]",
+        &["`configure.offloads`", "\"-K\" cannot be an offload"],
+    ),
+    (
+        "[configure]\noffloads = \"of\"",
+        &["`configure.offloads`", "\"auto\", \"keep\""],
+    ),
+    (
         "[[lane]]\ncpu = 3",
         &[
             ":8:1: `lane[0].cpu`",

@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig, DpdkConfig, FabricConfig,
-        FaultRates, FaultsConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig,
-        NodeConfig, PortConfig, PortKind, RssKey, RxChecksum, TxChecksum, XdpMode,
+        Amount, Care, Config, ConfigureConfig, ControlConfig, CopyMode, DEFAULT_TOML,
+        DataplaneConfig, DpdkConfig, FabricConfig, FaultRates, FaultsConfig, HugePages, Idle,
+        JournalConfig, LaneConfig, LinkConfig, NodeConfig, Offloads, PortConfig, PortKind, RssKey,
+        RxChecksum, TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule, Transport},
 };
@@ -71,6 +72,15 @@ fn documented() -> Config {
             metrics_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             grpc_listen: None,
             bring_up: true,
+        },
+        configure: ConfigureConfig {
+            huge_pages: Amount::Auto,
+            channels: Amount::Auto,
+            ring_slots: Amount::Auto,
+            offloads: Offloads::Auto,
+            irq_affinity: Care::Auto,
+            memlock: Care::Auto,
+            mtu: Amount::Keep,
         },
     }
 }
@@ -315,6 +325,15 @@ fn every_kind() -> Config {
             grpc_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             bring_up: false,
         },
+        configure: ConfigureConfig {
+            huge_pages: Amount::Exactly(0),
+            channels: Amount::Keep,
+            ring_slots: Amount::Exactly(1 << 20),
+            offloads: Offloads::Off(vec!["rx-gro".into(), "rx-lro".into()]),
+            irq_affinity: Care::Keep,
+            memlock: Care::Keep,
+            mtu: Amount::Auto,
+        },
     }
 }
 
@@ -394,4 +413,133 @@ fn a_node_without_a_name_has_its_hosts() {
             assert!(covalent_api::name::check(host).is_err(), "{error}");
         }
     }
+}
+
+/// The keys that stand in one line together.
+const RATES: [&str; 4] = [
+    "drop_per_100k",
+    "corrupt_per_100k",
+    "duplicate_per_100k",
+    "blackhole",
+];
+
+/// The keys in TOML text, each by its name alone, with the line that it stands in.
+fn key_lines(text: &str) -> Vec<(usize, String)> {
+    let key = |line: &str| {
+        let (name, _) = line.trim_start_matches('#').split_once(" = ")?;
+        let is_key = !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        is_key.then(|| name.to_owned())
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .filter_map(|(at, line)| Some((at, key(line)?)))
+        .collect()
+}
+
+#[test]
+fn every_key_is_explained_in_the_shipped_file() {
+    let lines: Vec<&str> = DEFAULT_TOML.lines().collect();
+    let comments: String = lines
+        .iter()
+        .filter(|line| line.starts_with("# "))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n");
+    // The paragraph right above a key, or above the table that it opens with, or above the keys that stand together with it.
+    let above = |at: usize| -> usize {
+        let block = lines[..at].iter().rev().take_while(|line| !line.is_empty());
+        block
+            .filter(|line| line.starts_with("# "))
+            .map(|line| line.len())
+            .sum()
+    };
+    let mut wanted: BTreeSet<String> = keys(&everything_on())
+        .into_iter()
+        .filter_map(|key| key.rsplit('.').next().map(str::to_owned))
+        .collect();
+    for inner in RATES {
+        assert!(comments.contains(&format!("`{inner}")), "{inner}");
+    }
+    for (at, key) in key_lines(DEFAULT_TOML) {
+        if above(at) >= 60 || comments.contains(&format!("`{key}`")) {
+            wanted.remove(&key);
+        }
+    }
+    // What stands as a table of its own in the file.
+    wanted.remove("faults");
+    assert!(wanted.is_empty(), "not explained: {wanted:?}");
+}
+
+/// A key as somebody mistypes it.
+fn mistyped(key: &str) -> Vec<String> {
+    let mut slips = vec![format!("{key}{}", &key[key.len() - 1..])];
+    let (left, right) = key.split_at(key.len() / 2);
+    if left.len() >= 2 && left.chars().last() != right.chars().next() {
+        let mut letters: Vec<char> = key.chars().collect();
+        letters.swap(left.len() - 1, left.len());
+        slips.push(letters.into_iter().collect());
+    }
+    slips
+}
+
+#[test]
+fn every_mistyped_key_is_refused_with_the_one_that_was_meant() {
+    let text = everything_on();
+    let lines: Vec<&str> = text.lines().collect();
+    let refused = |text: &str, key: &str| {
+        let error = Config::parse(text, "mistyped.toml").expect_err("there is no such key");
+        let wanted = format!("did you mean `{key}`?");
+        assert!(
+            error
+                .problems()
+                .iter()
+                .any(|problem| problem.message.contains(&wanted)),
+            "{key}: {error}"
+        );
+    };
+    let mut tried = 0;
+    for (at, key) in key_lines(&text) {
+        for slip in mistyped(&key) {
+            let mut changed: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+            changed[at] = changed[at].replacen(&key, &slip, 1);
+            refused(&changed.join("\n"), &key);
+            tried += 1;
+        }
+    }
+    // Those inside of a line, and the tables.
+    let without_comments: Vec<&str> = lines
+        .iter()
+        .copied()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let without_comments = without_comments.join("\n");
+    for key in RATES {
+        for slip in mistyped(key) {
+            let (right, wrong) = (format!("{key} = "), format!("{slip} = "));
+            refused(&without_comments.replacen(&right, &wrong, 1), key);
+            tried += 1;
+        }
+    }
+    for table in text.lines().filter(|line| line.starts_with('[')) {
+        let name = table.trim_matches(['[', ']']);
+        for slip in mistyped(name.rsplit('.').next().expect("a name")) {
+            let changed = table.replacen(name.rsplit('.').next().expect("a name"), &slip, 1);
+            let text: Vec<&str> = text
+                .lines()
+                .map(|line| {
+                    if line == table {
+                        changed.as_str()
+                    } else {
+                        line
+                    }
+                })
+                .collect();
+            refused(&text.join("\n"), name.rsplit('.').next().expect("a name"));
+            tried += 1;
+        }
+    }
+    assert!(tried > 120, "{tried}");
 }

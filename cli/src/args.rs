@@ -20,6 +20,7 @@ use crate::definitions::Program;
         sudo covalent demo                      two nodes on this machine, everything for real, half a minute\n  \
         covalent config print-default > my.toml the whole configuration, every key explained\n  \
         sudo covalent doctor --config my.toml   what this machine lacks, and how to mend it\n  \
+        sudo covalent configure init --config my.toml   huge pages, queues, offloads and so on as the file wants them\n  \
         sudo covalent up --interfaces eth1      start this node; with a file: --config my.toml\n  \
         covalent status                         what it is doing; `links`, `groups`, `pipes` and `events` show a part alone\n  \
         covalent monitor                        the same with rates, on the whole terminal\n  \
@@ -90,9 +91,12 @@ pub enum Command {
     Region(RegionCommand),
     /// Looks at machine and configuration and says what stands in the way, why, and what to do.
     Doctor(DoctorArgs),
-    /// Prints or checks a configuration.
+    /// Prints or checks a configuration, and says what `auto` becomes.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Makes the machine ready for a node, tells what is not, and undoes it.
+    #[command(subcommand)]
+    Configure(crate::configure::ConfigureCommand),
     /// Measures Covalent beside its peers: runs `covalent-bench` with everything that follows (`covalent bench --help`).
     #[command(
         disable_help_flag = true,
@@ -393,6 +397,22 @@ pub enum ConfigCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Says for each interface what `auto` becomes on this machine, and why.
+    #[command(
+        after_help = "It goes by a table of drivers and kernels, and by what the interface is now; the daemon does what stands here. Where the table knows nothing the \
+        kernel is asked when the port is opened, and `covalent status` shows what it said.\n\n\
+        Examples:\n  \
+        covalent config auto\n  \
+        covalent config auto --config my.toml --format json | jq '.[].auto.copy'"
+    )]
+    Auto {
+        /// Which node.
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// How it is printed.
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+    },
 }
 
 /// `covalent sim`
@@ -489,7 +509,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 38);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 42);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use covalent_api::config::{Config, DEFAULT_TOML};
 
-use crate::{args::ConfigCommand, output};
+use crate::{args::ConfigCommand, configure, output};
 
 /// Runs `covalent config …`.
 ///
@@ -23,6 +23,9 @@ pub fn run(command: &ConfigCommand) -> Result<ExitCode> {
                 counted(config.lane.len(), "lane"),
                 counted(config.port.len(), "port"),
             ))?;
+        }
+        ConfigCommand::Auto { config, format } => {
+            configure::explain_auto(&Config::load(&config.config)?, *format)?;
         }
     }
     Ok(ExitCode::SUCCESS)

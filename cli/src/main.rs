@@ -6,6 +6,7 @@ mod capture;
 mod client;
 mod completions;
 mod config_command;
+mod configure;
 mod control_client;
 mod cores;
 mod definitions;
@@ -17,6 +18,7 @@ mod interrupt;
 mod manual;
 mod monitor;
 mod netlink;
+mod nic;
 mod node;
 mod output;
 mod process;
@@ -29,10 +31,7 @@ mod steer;
 mod verb;
 mod watch;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -55,7 +54,7 @@ fn main() -> ExitCode {
         {
             return ExitCode::FAILURE;
         }
-        let _ = writeln!(io::stderr(), "covalent: {error:#}");
+        output::complain(&error);
         ExitCode::FAILURE
     })
 }
@@ -81,6 +80,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),
+        Command::Configure(command) => configure::run(command),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args, &interrupt),
         Command::Completions(args) => completions::run(args),

@@ -20,6 +20,12 @@ pub fn line(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Says on standard error what went wrong.
+pub fn complain(error: &anyhow::Error) {
+    // Whoever does not hear it sees the exit status.
+    let _ = writeln!(io::stderr(), "covalent: {error:#}");
+}
+
 /// Writes `value` as JSON, indented.
 ///
 /// # Errors

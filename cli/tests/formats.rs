@@ -10,6 +10,10 @@ use support::{node::Node, terminal::Terminal};
 
 /// The commands that print lists, each with arguments for the node of a test. The words before the first option are the command.
 const LISTS: &[&[&str]] = &[
+    &["config", "auto"],
+    &["configure", "check"],
+    &["configure", "fini", "--dry-run"],
+    &["configure", "init", "--dry-run"],
     &["doctor"],
     &["events"],
     &["groups"],

@@ -3,6 +3,7 @@
 //! [`Config::parse`] is the only way from text to a [`Config`]; it reports everything that is wrong at once, each problem
 //! with its line, column and key ([`ConfigError`]). [`DEFAULT_TOML`] explains every key.
 
+mod configure;
 mod control;
 mod cross;
 mod dataplane;
@@ -34,6 +35,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 pub use self::{
+    configure::{Amount, Care, ConfigureConfig, Offloads},
     control::ControlConfig,
     dataplane::{DataplaneConfig, HugePages, Idle},
     dpdk::DpdkConfig,
@@ -87,6 +89,8 @@ pub struct Config {
     pub steer: Vec<Rule>,
     /// The control process.
     pub control: ControlConfig,
+    /// What `covalent configure` makes of the machine.
+    pub configure: ConfigureConfig,
 }
 
 impl Config {
@@ -205,6 +209,9 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .collect(),
         control: table
             .table("control", ControlConfig::read)
+            .unwrap_or_default(),
+        configure: table
+            .table("configure", ConfigureConfig::read)
             .unwrap_or_default(),
     };
     table.refuse_unknown();

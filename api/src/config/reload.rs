@@ -158,6 +158,8 @@ fn known_effect(plain: &str) -> Option<Effect> {
     Some(match plain {
         "steer" => Effect::Live,
         "lane.core" => Effect::Live,
+        // Nobody who runs reads it: the next `covalent configure` does.
+        configure if configure.starts_with("configure.") => Effect::Live,
         "dataplane.idle" | "dataplane.spin_us" | "dataplane.burst" | "dataplane.miss"
         | "dataplane.rss_key" => Effect::Live,
         "link.idle_pace_ms" | "link.silent_paces_max" | "link.event_ratio" => Effect::Live,

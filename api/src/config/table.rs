@@ -219,6 +219,44 @@ impl<'a, 't> Table<'a, 't> {
         choice
     }
 
+    /// Whether `key` is given a list.
+    pub(super) fn is_list(&self, key: &str) -> bool {
+        let value = self.entries.get(key);
+        value.is_some_and(|value| value.get_ref().as_array().is_some())
+    }
+
+    /// One of a few names, or a whole number (`Err`).
+    pub(super) fn choice_or_integer<C: Choice, T>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<T>,
+        unit: &str,
+    ) -> Option<Result<C, T>>
+    where
+        T: TryFrom<i128> + PartialOrd + Display,
+    {
+        let is_number = |value: &Spanned<DeValue<'_>>| value.get_ref().as_integer().is_some();
+        if self.entries.get(key).is_some_and(is_number) {
+            return self.integer(key, range, unit).map(Err);
+        }
+        let value = self.get(key)?;
+        let (text, (least, most)) = (value.get_ref().as_str(), range.into_inner());
+        let named = |text| C::CHOICES.iter().find(|(name, _)| *name == text);
+        if let Some((_, choice)) = text.and_then(named) {
+            return Some(Ok(*choice));
+        }
+        let hint = text.map_or_else(String::new, |text| {
+            meant(text, C::CHOICES.iter().map(|(name, _)| *name))
+        });
+        let names = names::<C>();
+        self.wrong(
+            key,
+            value,
+            format_args!("{names}, or a whole number from {least} to {most}{unit}{hint}"),
+        );
+        None
+    }
+
     /// One of a few names that must be there.
     pub(super) fn required_choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
         if !self.has(key) {
@@ -298,8 +336,16 @@ impl<'a, 't> Table<'a, 't> {
     pub(super) fn refuse_unknown(&mut self) {
         for key in self.entries.keys() {
             let name: &str = key.get_ref();
-            if !self.accept_unknown && !self.known.contains(&name) {
-                let hint = meant(name, self.known.iter().copied());
+            if self.known.contains(&name) {
+                continue;
+            }
+            let absent = |key: &&str| !self.entries.contains_key(*key);
+            let hint = match self.accept_unknown {
+                // It may belong to what is not known; but it may be what is missing, mistyped.
+                true => meant(name, self.known.iter().copied().filter(absent)),
+                false => meant(name, self.known.iter().copied()),
+            };
+            if !self.accept_unknown || !hint.is_empty() {
                 let known = self.known.join("`, `");
                 let path = self.path_of(&shortened(name));
                 self.problems.add(

@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use covalent_api::{
     config::{
-        Config, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, FabricConfig, HugePages,
-        Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind, RxChecksum,
-        TxChecksum, XdpMode,
+        Config, ConfigureConfig, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig,
+        FabricConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig,
+        PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode,
     },
     rule::{Action, Match, Rule},
     status::NodeStatus,
@@ -577,6 +577,7 @@ fn configuration(
             metrics_listen,
             ..ControlConfig::default()
         },
+        configure: ConfigureConfig::default(),
     }
 }
 

@@ -16,6 +16,7 @@ use anyhow::Result;
 use comfy_table::{Cell, Color};
 use covalent_api::config::Config;
 
+pub use self::holder::{Holder, of_program as holders};
 use self::{
     facts::{Machine, Named},
     finding::{Finding, Level},

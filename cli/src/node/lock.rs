@@ -1,4 +1,4 @@
-//! One `covalent up` or `down` at a time for each node.
+//! One `covalent up`, `down` or `configure` at a time for each node.
 
 use std::{fs::File, path::Path};
 
@@ -9,7 +9,7 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
-/// Held while processes of the node are started or ended: two at once would overwrite each other's records and logs. The kernel
+/// Held while processes of the node are started or ended, or the machine is made ready for it: two at once would overwrite each other's records and logs. The kernel
 /// takes it back however the holder ends.
 #[derive(Debug)]
 pub struct NodeLock {
@@ -34,7 +34,7 @@ impl NodeLock {
                 _directory: directory,
             }),
             Err((_, Errno::EWOULDBLOCK)) => bail!(
-                "another `covalent up` or `covalent down` is at work on node {node}\n  cure: wait until it is done"
+                "another `covalent up`, `down` or `configure` is at work on node {node}\n  cure: wait until it is done"
             ),
             Err((_, errno)) => {
                 Err(anyhow!(errno).context(format!("cannot lock {}", directory.display())))

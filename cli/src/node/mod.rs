@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use covalent_api::config::Config;
 
-pub use self::{down::run as down, up::run as up};
+pub use self::{down::run as down, lock::NodeLock, systemd::UNIT_DIRECTORIES, up::run as up};
 use crate::client;
 
 /// One of the two programs of a node.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::PROGRAMS;
 
 /// Where units are looked for, those of the administrator first (`systemd.unit(5)`).
-const UNIT_DIRECTORIES: [&str; 4] = [
+pub const UNIT_DIRECTORIES: [&str; 4] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",

@@ -1,0 +1,127 @@
+//! What is printed.
+
+use anyhow::Result;
+use comfy_table::{Cell, Color};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    plan::{Report, State, Step},
+    record::Held,
+    stage::Stage,
+};
+use crate::output::{self, Theme};
+
+/// Something that is told while work goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// The stage.
+    pub stage: Stage,
+    /// The command that is about to be run; empty for a remark.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// Why, or the remark.
+    pub text: String,
+}
+
+impl Told {
+    /// A step is about to be taken.
+    pub fn step(stage: Stage, step: &Step) -> Self {
+        Self {
+            stage,
+            command: step.command(),
+            text: step.why.clone(),
+        }
+    }
+
+    /// A setting is about to be given its value of before.
+    pub fn undo(held: &Held) -> Self {
+        Self {
+            stage: held.stage,
+            command: held.setting.command(&held.before),
+            text: format!("{} as before", held.setting),
+        }
+    }
+
+    /// A remark.
+    pub fn note(stage: Stage, text: String) -> Self {
+        Self {
+            stage,
+            command: String::new(),
+            text,
+        }
+    }
+
+    /// Prints it for people.
+    ///
+    /// # Errors
+    /// When nobody reads any more.
+    pub fn print(&self) -> Result<()> {
+        match self.command.as_str() {
+            "" => output::line(&format!("{:<10} {}", self.stage, self.text)),
+            command => output::line(&format!(
+                "{:<10} {command}\n{:10}   {}",
+                self.stage, "", self.text
+            )),
+        }
+    }
+}
+
+/// A report, for programs.
+pub fn json(report: &Report) -> serde_json::Value {
+    let commands = |of: fn(&Step) -> String| report.steps.iter().map(of).collect::<Vec<_>>();
+    json!({
+        "stage": report.stage,
+        "interface": report.subject,
+        "state": report.state,
+        "found": report.found,
+        "cure": report.cure,
+        "commands": commands(Step::command),
+        "undo": commands(Step::undo),
+    })
+}
+
+/// Prints what the stages found.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn table(reports: &[Report]) -> Result<()> {
+    let theme = Theme::of_stdout();
+    let mut table = theme.table(&["", "stage", "of", "found", "what to do"]);
+    for report in reports {
+        let (mark, colour) = match report.state {
+            State::AsWanted => ("✓", Color::Green),
+            State::NotApplicable => ("-", Color::Green),
+            State::NotAsWanted => ("!", Color::Yellow),
+            State::Cannot => ("✗", Color::Red),
+        };
+        let commands: Vec<String> = report.steps.iter().map(Step::command).collect();
+        let cure = match commands.is_empty() {
+            true => report.cure.clone(),
+            false => commands.join("\n"),
+        };
+        table.add_row([
+            theme.cell(mark, colour),
+            Cell::new(report.stage),
+            Cell::new(&report.subject),
+            Cell::new(&report.found),
+            Cell::new(cure),
+        ]);
+    }
+    output::line(&table.to_string())?;
+    let count = |state| {
+        reports
+            .iter()
+            .filter(|report| report.state == state)
+            .count()
+    };
+    output::line(&match (count(State::NotAsWanted), count(State::Cannot)) {
+        (0, 0) => "Everything is as wanted.".to_owned(),
+        (not, 0) => format!("{not} not as wanted; `covalent configure init` makes it so."),
+        (not, cannot) => {
+            format!(
+                "{not} not as wanted, and {cannot} that `covalent configure init` cannot change."
+            )
+        }
+    })
+}

@@ -1,0 +1,180 @@
+//! Huge pages that the kernel reserves, for packet memory.
+
+use covalent_api::config::{Amount, Config, HugePages, packet_memory_bytes};
+
+use super::{
+    super::{
+        facts::{Facts, Named, Pool},
+        plan::{Report, Step},
+        setting::Setting,
+        stage::Stage,
+    },
+    channels,
+};
+
+const STAGE: Stage = Stage::Hugepages;
+
+/// Size of a huge page, in bytes.
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Whether enough are reserved.
+pub fn look(config: &Config, facts: &Facts) -> Report {
+    let needed = needed(config, facts);
+    let amount = config.configure.huge_pages;
+    match amount {
+        Amount::Keep => return Report::kept(STAGE, "", "configure.huge_pages"),
+        Amount::Auto if config.dataplane.huge_pages == HugePages::Never => {
+            let why = "`dataplane.huge_pages = \"never\"`";
+            return Report::not_applicable(STAGE, "", why);
+        }
+        Amount::Auto if needed == 0 => {
+            let why =
+                "no port of the kind \"af_xdp\" takes packet memory, and `dpdk.memory_mib` is 0";
+            return Report::not_applicable(STAGE, "", why);
+        }
+        Amount::Auto | Amount::Exactly(_) => {}
+    }
+    let Some(pool) = facts.huge_pages else {
+        return Report::cannot(
+            STAGE,
+            "",
+            "this kernel has no huge pages of 2 MiB",
+            "`dataplane.huge_pages = \"never\"`, or a kernel with CONFIG_HUGETLBFS",
+        );
+    };
+    let Pool { reserved, free } = pool;
+    let (wanted, why) = match amount {
+        Amount::Exactly(pages) => (
+            u64::from(pages),
+            format!("configured: `configure.huge_pages = {pages}`"),
+        ),
+        Amount::Auto | Amount::Keep => (
+            wanted(needed, pool, facts.node_runs),
+            format!(
+                "packet memory takes {needed} pages of 2 MiB, and {free} of {reserved} are free"
+            ),
+        ),
+    };
+    if wanted == reserved {
+        return Report::as_wanted(
+            STAGE,
+            "",
+            format!("{reserved} reserved, {free} free: {why}"),
+        );
+    }
+    let found = format!("{reserved} reserved, wanted {wanted}: {why}");
+    let step = Step {
+        setting: Setting::HugePages,
+        before: reserved.to_string(),
+        wanted: wanted.to_string(),
+        why,
+    };
+    Report::steps(STAGE, "", found, vec![step])
+}
+
+/// How many are to be reserved, so that `needed` are there for this node. What is in use while it runs is taken for its own.
+fn wanted(needed: u64, pool: Pool, node_runs: bool) -> u64 {
+    let there = if node_runs { pool.reserved } else { pool.free };
+    pool.reserved + needed.saturating_sub(there)
+}
+
+/// What the node takes: packet memory is a mapping of its own for each lane, in chunks of one size.
+fn needed(config: &Config, facts: &Facts) -> u64 {
+    let lanes = (0..).take(config.lane.len().max(1)).map(|lane| {
+        let ports = facts.interfaces.iter().filter(|it| it.port.lane == lane);
+        lane_bytes(config, facts, ports).div_ceil(HUGE_PAGE_BYTES)
+    });
+    let dpdk = u64::from(config.dpdk.memory_mib) << 20;
+    lanes.sum::<u64>() + dpdk.div_ceil(HUGE_PAGE_BYTES)
+}
+
+fn lane_bytes<'a>(config: &Config, facts: &Facts, ports: impl Iterator<Item = &'a Named>) -> u64 {
+    let (mut bytes, mut chunk_bytes) = (0, 0);
+    for named in ports {
+        let queues = channels::queues_used(config, facts, named);
+        bytes += packet_memory_bytes(queues, named.ring_slots());
+        chunk_bytes = chunk_bytes.max(named.choices(facts.linux).chunk_bytes.value);
+    }
+    // Those figures are of the usual chunk.
+    bytes * u64::from(chunk_bytes / covalent_api::config::CHUNK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{super::plan::State, samples},
+        *,
+    };
+
+    fn facts(reserved: u64, free: u64) -> Facts {
+        Facts {
+            huge_pages: Some(Pool { reserved, free }),
+            ..samples::facts()
+        }
+    }
+
+    #[test]
+    fn as_many_are_added_as_are_missing() {
+        let config = samples::config("");
+        // Two queues and one to send from, 2,048 chunks of 2 KiB each: 12 MiB.
+        assert_eq!(needed(&config, &samples::facts()), 6);
+        let report = look(&config, &facts(0, 0));
+        assert_eq!(report.state, State::NotAsWanted);
+        assert_eq!(
+            report.steps[0].command(),
+            "echo 6 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+        );
+        assert_eq!(
+            report.steps[0].undo(),
+            "echo 0 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+        );
+        // Others have some.
+        assert_eq!(look(&config, &facts(10, 2)).steps[0].wanted, "14");
+        for there in [facts(6, 6), facts(100, 50)] {
+            assert_eq!(look(&config, &there).state, State::AsWanted, "{there:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_running_node_has_taken_is_there_for_it() {
+        let config = samples::config("");
+        let running = Facts {
+            node_runs: true,
+            ..facts(6, 0)
+        };
+        assert_eq!(look(&config, &running).state, State::AsWanted);
+        assert_eq!(look(&config, &facts(6, 0)).steps[0].wanted, "12");
+    }
+
+    #[test]
+    fn larger_chunks_and_memory_of_dpdk_count() {
+        let mut igb = samples::facts();
+        igb.interfaces[0].driver = "igb".into();
+        assert_eq!(needed(&samples::config(""), &igb), 12);
+        let dpdk = samples::config("[dpdk]\nmemory_mib = 65\n");
+        assert_eq!(needed(&dpdk, &samples::facts()), 6 + 33);
+    }
+
+    #[test]
+    fn who_wants_none_or_a_number_is_heard() {
+        let of = |more: &str, facts: &Facts| look(&samples::config(more), facts);
+        let never = of("[dataplane]\nhuge_pages = \"never\"\n", &facts(0, 0));
+        assert_eq!(never.state, State::NotApplicable);
+        let kept = of("[configure]\nhuge_pages = \"keep\"\n", &facts(0, 0));
+        assert_eq!(kept.state, State::NotApplicable);
+        assert!(kept.found.contains("configure.huge_pages"), "{kept:?}");
+        let exactly = of("[configure]\nhuge_pages = 3\n", &facts(9, 9));
+        assert_eq!(exactly.steps[0].wanted, "3");
+        let without = Facts {
+            huge_pages: None,
+            ..samples::facts()
+        };
+        let none = of("", &without);
+        assert_eq!(none.state, State::Cannot);
+        let portless = Facts {
+            interfaces: Vec::new(),
+            ..facts(0, 0)
+        };
+        assert_eq!(of("", &portless).state, State::NotApplicable);
+    }
+}
