@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take when somebody asks again and again whether it is ready.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 
+/// How often to look for what a daemon said before it hung up: the system may tell once that it did, and then what it said.
+const LAST_LOOKS: usize = 2;
+
 /// A connection that was greeted.
 pub struct Client {
     connection: Connection,
@@ -39,8 +42,12 @@ impl Client {
         Self::connect_within(socket, PATIENCE)
     }
 
-    fn connect_within(socket: &Path, patience: Duration) -> Result<Self> {
-        let connection = Connection::connect(socket).map_err(|error| {
+    /// As [`Client::connect`], where neither that nor any answer may take longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_within(socket: &Path, patience: Duration) -> Result<Self> {
+        let connection = Connection::connect_timeout(socket, patience).map_err(|error| {
             anyhow!(
                 "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
                 socket.display()
@@ -143,10 +150,13 @@ impl Client {
 
     fn ask(&mut self, request: &Request) -> Result<Reply> {
         let message = datagram::encode(request)?;
-        self.connection
-            .send(&message, &[])
-            .with_context(|| format!("the daemon at {} is gone", self.socket.display()))?;
-        match self.receive(self.patience)? {
+        let sent = self.connection.send(&message, &[]);
+        let received = match sent {
+            Ok(()) => self.receive(self.patience),
+            Err(problem) => Err(anyhow!(problem)
+                .context(format!("the daemon at {} is gone", self.socket.display()))),
+        };
+        match received.or_else(|problem| self.last_word().ok_or(problem).map(Some))? {
             Some(Reply::Refused { reason }) => bail!("the daemon refused: {reason}"),
             Some(reply) => Ok(reply),
             None => bail!(
@@ -155,6 +165,12 @@ impl Client {
                 self.patience
             ),
         }
+    }
+
+    /// Why the daemon turned this user away: it says so and hangs up, and the system tells of the second first.
+    fn last_word(&mut self) -> Option<Reply> {
+        let heard = (0..LAST_LOOKS).find_map(|_| self.receive(Duration::ZERO).ok().flatten());
+        heard.filter(|reply| matches!(reply, Reply::Refused { .. }))
     }
 
     /// The next message, or `None` when none came within `patience`.

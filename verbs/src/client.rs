@@ -129,7 +129,11 @@ impl Client {
             version: API_VERSION,
             program: program.to_owned(),
         };
-        match client.request_until(&hello, "attach", deadline)? {
+        let answer = match client.request_until(&hello, "attach", deadline) {
+            Err(gone @ Error::DaemonGone { .. }) => return Err(client.last_word().unwrap_or(gone)),
+            answer => answer?,
+        };
+        match answer {
             (Reply::Welcome { version, .. }, _) if version != API_VERSION => Err(Error::Version {
                 daemon: version,
                 library: API_VERSION,
@@ -441,6 +445,23 @@ impl Client {
                 Error::Unintelligible(error.to_string())
             }
         }
+    }
+
+    /// Why the daemon turned this user away: it says so and hangs up, and the system tells of the second first.
+    fn last_word(&mut self) -> Option<Error> {
+        // Once that it hung up, then what it said.
+        for _ in 0..2 {
+            let Ok((len, _)) = self.connection.recv(&mut self.buffer) else {
+                continue;
+            };
+            if let Ok(Reply::Refused { reason }) = datagram::decode(&self.buffer[..len]) {
+                return Some(Error::Refused {
+                    request: "attach".into(),
+                    reason,
+                });
+            }
+        }
+        None
     }
 
     pub(crate) fn daemon_gone(&self) -> Error {
