@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::{
     carrier::CarrierWatch,
+    cores,
     identity::{Identity, IdentityError},
     journal::{self, Journal, JournalOptions, JournalWatch, OpenError, Recovered},
     lane::{
@@ -360,18 +361,14 @@ pub fn check(config: &Config, faults: FaultInjection) -> Result<(), StartError> 
 /// # Errors
 /// [`StartError::NoSuchCore`].
 pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
-    let available: Vec<usize> = core_affinity::get_core_ids()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|core| core.id)
-        .collect();
     for (lane, settings) in config.lane.iter().enumerate() {
         if let Some(core) = settings.core
-            && !available.contains(&(core as usize))
+            && !cores::can_be_had(core)
         {
-            let available = available
+            let available = core_affinity::get_core_ids()
+                .unwrap_or_default()
                 .iter()
-                .map(ToString::to_string)
+                .map(|core| core.id.to_string())
                 .collect::<Vec<_>>()
                 .join(", ");
             return Err(StartError::NoSuchCore {

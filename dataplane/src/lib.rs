@@ -29,6 +29,7 @@
 //! | [`progress`] | whether the threads move, for a service manager |
 
 pub mod carrier;
+mod cores;
 pub mod daemon;
 pub mod flow;
 pub mod identity;
