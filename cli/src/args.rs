@@ -370,15 +370,25 @@ pub struct DeleteArgs {
 /// `covalent doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 if nothing stands in the way (warnings do not count), 1 otherwise.\n\n\
+    after_help = "Looks at the machine, at what the configuration names and, if the node runs, at what it does: twice, a quarter of a second apart. \
+    Each finding says what was found, on which object, and what to do. Nothing is changed. The node's files are best looked at as root.\n\n\
+    A finding is `fine`; `warning`: it works, and could be better; or `failed`: the node does not start, does not work as configured, or loses \
+    frames. JSON has them under `findings`, each with `check`, `level`, `found` and `cure`, their numbers under `failed` and `warnings`, and under \
+    `took_ms` how long the examination took.\n\n\
+    Exit status: 0 if nothing failed (warnings do not count, unless --strict), 1 if something did or the machine could not be looked at, 2 if \
+    the command line is wrong.\n\n\
     Examples:\n  \
     sudo covalent doctor\n  \
-    sudo covalent doctor --config my.toml --format json | jq '.[] | select(.level == \"failed\")'"
+    sudo covalent doctor --config my.toml --format json | jq '.findings[] | select(.level == \"failed\")'\n  \
+    sudo covalent doctor --strict && echo healthy"
 )]
 pub struct DoctorArgs {
-    /// The node's configuration file; without one only the machine is looked at.
+    /// The node's configuration file; left out, `/etc/covalent/covalent.toml` if it is there, else only the machine is looked at.
     #[arg(long, env = "COVALENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Has warnings count in the exit status.
+    #[arg(long, env = "COVALENT_STRICT", value_parser = BoolishValueParser::new())]
+    pub strict: bool,
     /// How it is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,

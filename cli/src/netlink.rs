@@ -2,13 +2,16 @@
 //!
 //! Netlink answers for the network namespace of the asking thread; `/sys/class/net` shows whichever namespace it was mounted in.
 
-use std::future::Future;
+use std::{future::Future, net::IpAddr};
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
 use rtnetlink::{
     Handle,
-    packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
+    packet_route::{
+        address::{AddressAttribute, AddressMessage},
+        link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
+    },
 };
 
 /// What the kernel says of one interface.
@@ -20,6 +23,8 @@ pub struct Interface {
     pub name: String,
     /// Whether it is set up.
     pub up: bool,
+    /// Whether it has a carrier: the cable is in, and somebody is at its other end.
+    pub carrier: bool,
     /// Largest packet without the Ethernet header, in bytes.
     pub mtu_bytes: u32,
     /// Receive queues that it was made with; a driver may use fewer.
@@ -28,6 +33,8 @@ pub struct Interface {
     pub address: Option<String>,
     /// The kind of a virtual interface, for example `veth`; `None` for hardware.
     pub kind: Option<String>,
+    /// Index of the interface that it is tied to, if that one is in the same network namespace: of a veth, the other end.
+    pub tied_to: Option<u32>,
 }
 
 /// Runs `work` with a netlink connection in the calling thread's network namespace, and waits for it.
@@ -69,10 +76,43 @@ pub fn interfaces() -> Result<Vec<Interface>> {
     })
 }
 
+/// The kernel's addresses in the calling thread's network namespace, each with the index of its interface, as `ip address` shows them.
+///
+/// # Errors
+/// When netlink refuses.
+pub fn addresses() -> Result<Vec<(u32, String)>> {
+    with_netlink(|handle| async move {
+        let messages: Vec<AddressMessage> = handle
+            .address()
+            .get()
+            .execute()
+            .try_collect()
+            .await
+            .context("cannot list the addresses")?;
+        Ok(messages.iter().filter_map(address).collect())
+    })
+}
+
+/// An address with its prefix; none for those that the kernel gives to every interface by itself (`fe80::/10`).
+fn address(message: &AddressMessage) -> Option<(u32, String)> {
+    let of = |local: bool| {
+        message.attributes.iter().find_map(|it| match it {
+            AddressAttribute::Local(address) if local => Some(*address),
+            AddressAttribute::Address(address) if !local => Some(*address),
+            _ => None,
+        })
+    };
+    let address = of(true).or_else(|| of(false))?;
+    let is_link_local = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+    let header = &message.header;
+    (!is_link_local).then(|| (header.index, format!("{address}/{}", header.prefix_len)))
+}
+
 fn describe(message: &LinkMessage) -> Interface {
     let mut interface = Interface {
         index: message.header.index,
         up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::LowerUp),
         ..Interface::default()
     };
     for attribute in &message.attributes {
@@ -82,8 +122,14 @@ fn describe(message: &LinkMessage) -> Interface {
             LinkAttribute::Address(bytes) => interface.address = Some(in_hex(bytes)),
             LinkAttribute::NumRxQueues(queues) => interface.rx_queues = *queues,
             LinkAttribute::LinkInfo(info) => interface.kind = info.iter().find_map(kind_name),
+            LinkAttribute::Link(index) => interface.tied_to = Some(*index),
             _ => {}
         }
+    }
+    let is_elsewhere =
+        |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::LinkNetNsId(_));
+    if message.attributes.iter().any(is_elsewhere) {
+        interface.tied_to = None;
     }
     interface
 }
@@ -116,5 +162,16 @@ mod tests {
         assert_eq!(loopback.index, 1);
         assert!(loopback.mtu_bytes >= 1280);
         assert_eq!(loopback.address.as_deref(), Some("00:00:00:00:00:00"));
+        assert_eq!(loopback.tied_to, None);
+    }
+
+    #[test]
+    fn loopbacks_address_is_found_where_it_is_up() {
+        let up = interfaces()
+            .expect("netlink")
+            .iter()
+            .any(|it| it.index == 1 && it.up);
+        let found = addresses().expect("netlink needs no privilege");
+        assert_eq!(found.contains(&(1, "127.0.0.1/8".into())), up, "{found:?}");
     }
 }

@@ -78,8 +78,12 @@ fn doctor_says_what_stands_in_the_way_with_its_exit_status() {
         .args(["doctor", "--format", "json", "--config"])
         .arg(&file));
     assert_eq!(output.status.code(), Some(1), "{told}");
-    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = findings.as_array().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        report["took_ms"].as_u64().is_some() && report["failed"].as_u64() >= Some(1),
+        "{report}"
+    );
+    let findings = report["findings"].as_array().unwrap();
     // A node starts without an interface, which may come later; without a core it does not.
     for (check, level, names) in [
         ("lane 0", "failed", "999"),

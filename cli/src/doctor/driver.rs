@@ -6,6 +6,27 @@ pub fn gives_half_of_the_queues(driver: Option<&str>) -> bool {
     matches!(driver, Some("ena" | "gve"))
 }
 
+/// Whether frames are always copied on interfaces of this driver: none of these has zero-copy (from the kernel's sources, 6.x).
+pub fn never_without_copies(driver: Option<&str>) -> bool {
+    matches!(
+        driver,
+        Some(
+            "veth"
+                | "tun"
+                | "bonding"
+                | "bridge"
+                | "ena"
+                | "hv_netvsc"
+                | "xen_netfront"
+                | "vmxnet3"
+                | "netkit"
+                | "dummy"
+                | "macvlan"
+                | "vlan"
+        )
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

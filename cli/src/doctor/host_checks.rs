@@ -1,8 +1,8 @@
 //! Checks of the machine: each a function of the facts alone.
 
-use covalent_api::config::{Config, HugePages, Idle, PortKind, packet_memory_bytes};
+use covalent_api::config::{Config, PortKind, packet_memory_bytes};
 
-use super::{facts::Machine, finding::Finding};
+use super::{facts::Machine, finding::Finding, memory_checks::lanes_bytes};
 
 /// The oldest kernel with everything that is used: XDP programs attached as BPF links (5.9), BPF memory counted to the control
 /// group instead of RLIMIT_MEMLOCK (5.11), AF_XDP that prefers busy polling (5.11).
@@ -28,9 +28,6 @@ const IN_SYS_ADMIN: [u8; 2] = [38, 39];
 
 /// Descriptors in each ring of a port with default settings.
 const DEFAULT_RING_SLOTS: u32 = 2048;
-
-/// Size of a huge page, in bytes.
-const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Whether the configuration has a port that needs AF_XDP. Without a configuration the doctor looks at everything.
 fn wants_af_xdp(config: Option<&Config>) -> bool {
@@ -91,31 +88,31 @@ pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
                 limit / 1024,
                 needed / 1024
             ),
-            "ulimit -l unlimited, `LimitMEMLOCK=infinity` in the unit, or give covalentd CAP_IPC_LOCK",
+            "ulimit -l unlimited as root, `LimitMEMLOCK=infinity` in the unit, or give covalentd CAP_IPC_LOCK",
         ),
     }
 }
 
-/// Packet memory of each lane's AF_XDP ports, in bytes; a port that uses all queues counts with one.
-fn lanes_bytes(config: &Config) -> impl Iterator<Item = u64> {
-    (0..).take(config.lane.len().max(1)).map(|lane| {
-        let ports = config.port.iter().filter(|port| port.lane == lane);
-        ports
-            .map(|port| match port.kind {
-                PortKind::AfXdp {
-                    queues, ring_slots, ..
-                } => packet_memory_bytes(queues.max(1), ring_slots),
-                PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => 0,
-            })
-            .sum()
-    })
-}
+/// The hard limit on descriptors that `covalentd.service` sets: each pipe costs some.
+const DESCRIPTORS: u64 = 65_536;
 
-/// Huge pages that the packet memory of all lanes takes: each lane's is a mapping of its own, in whole pages.
-fn huge_pages_needed(config: &Config) -> u64 {
-    lanes_bytes(config)
-        .map(|bytes| bytes.div_ceil(HUGE_PAGE_BYTES))
-        .sum()
+/// Descriptors that a node with few applications takes.
+const DESCRIPTORS_MIN: u64 = 1_024;
+
+/// Descriptors: the daemon raises its limit as far as it may.
+pub fn descriptors(machine: &Machine, _: Option<&Config>) -> Finding {
+    const CHECK: &str = "descriptors";
+    let most = machine.descriptors_max;
+    if most >= DESCRIPTORS_MIN {
+        return Finding::fine(CHECK, format!("{most} at most"));
+    }
+    Finding::warning(
+        CHECK,
+        format!(
+            "{most} at most for a process (RLIMIT_NOFILE), and each pipe takes some: applications are refused when they are used up"
+        ),
+        format!("ulimit -Hn {DESCRIPTORS} as root, or `LimitNOFILE={DESCRIPTORS}` in the unit"),
+    )
 }
 
 /// The kernel's age.
@@ -165,68 +162,6 @@ pub fn kernel_features(machine: &Machine, config: Option<&Config>) -> Finding {
     } else {
         Finding::fine(CHECK, format!("{found}; no port needs it"))
     }
-}
-
-/// Huge pages against the policy.
-pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
-    const CHECK: &str = "huge pages";
-    const CURE: &str = "sysctl vm.nr_hugepages=256 (512 MiB; in /etc/sysctl.d/ to keep it)";
-    let free = machine.huge_pages_free;
-    let policy = config.map_or(HugePages::Auto, |config| config.dataplane.huge_pages);
-    let needed = config.map_or(1, huge_pages_needed);
-    let found = format!("{free} free pages of 2 MiB, {needed} needed");
-    match policy {
-        HugePages::Never => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
-        HugePages::Auto | HugePages::Require if free >= needed => Finding::fine(CHECK, found),
-        HugePages::Require => Finding::failed(
-            CHECK,
-            format!("{found}: with dataplane.huge_pages = \"require\" covalentd will not start"),
-            CURE,
-        ),
-        HugePages::Auto => Finding::warning(
-            CHECK,
-            format!("{found}: 4 KiB pages are used, which costs TLB misses with large rings"),
-            format!("{CURE}, or huge_pages = \"never\" to say that it is meant so"),
-        ),
-    }
-}
-
-/// Lanes against cores.
-pub fn lanes(machine: &Machine, config: &Config) -> Vec<Finding> {
-    let cores = &machine.cores;
-    let mut findings = Vec::new();
-    for (index, lane) in config.lane.iter().enumerate() {
-        let check = format!("lane {index}");
-        let shared = config.lane[..index]
-            .iter()
-            .position(|earlier| earlier.core.is_some() && earlier.core == lane.core);
-        findings.push(match (lane.core, shared) {
-            (Some(core), _) if !cores.contains(&core) => Finding::failed(
-                check,
-                format!("core {core} does not exist or this process may not run there (it has {cores:?})"),
-                "name a core of that list, widen the cpuset, or leave `core` out to let the lane float",
-            ),
-            (Some(core), Some(other)) => Finding::warning(
-                check,
-                format!("shares core {core} with lane {other}: each waits for the other"),
-                "give each lane a core of its own",
-            ),
-            (Some(core), None) => Finding::fine(check, format!("core {core}")),
-            (None, _) => Finding::fine(check, "floats"),
-        });
-    }
-    if config.dataplane.idle == Idle::Poll && config.lane.len() >= cores.len() {
-        findings.push(Finding::warning(
-            "lanes",
-            format!(
-                "{} lanes that spin for ever (idle = \"poll\") on {} cores leave none for applications and the kernel's own packet work",
-                config.lane.len(),
-                cores.len()
-            ),
-            "idle = \"adaptive\", or fewer lanes",
-        ));
-    }
-    findings
 }
 
 #[cfg(test)]
@@ -319,56 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn too_few_huge_pages_are_as_bad_as_the_policy_says() {
-        // Two queues and one to send from, 2048 slots of 2 KiB each: 12 MiB.
-        let mut config = samples::af_xdp_config();
-        let level = |config: &Config, huge_pages_free| {
-            let machine = Machine {
-                huge_pages_free,
-                ..samples::machine()
-            };
-            huge_pages(&machine, Some(config)).level
-        };
-        for (policy, lacking) in [
-            (HugePages::Never, Level::Fine),
-            (HugePages::Auto, Level::Warning),
-            (HugePages::Require, Level::Failed),
-        ] {
-            config.dataplane.huge_pages = policy;
-            assert_eq!(level(&config, 0), lacking);
-            assert_eq!(level(&config, 5), lacking);
-            assert_eq!(level(&config, 6), Level::Fine);
-        }
-        let mut cable = samples::cable_config();
-        cable.dataplane.huge_pages = HugePages::Require;
-        assert_eq!(level(&cable, 0), Level::Fine, "no packet memory at all");
-    }
-
-    #[test]
-    fn lanes_need_cores_that_exist_and_their_own() {
-        let mut config = samples::cable_config();
-        config.lane = [Some(0), Some(7), Some(0), None]
-            .map(|core| covalent_api::config::LaneConfig { core })
-            .to_vec();
-        let levels: Vec<Level> = lanes(&samples::machine(), &config)
-            .iter()
-            .map(|finding| finding.level)
-            .collect();
-        assert_eq!(
-            levels,
-            [Level::Fine, Level::Failed, Level::Warning, Level::Fine]
-        );
-
-        config.lane.truncate(1);
-        config.dataplane.idle = Idle::Poll;
-        let one_core = Machine {
-            cores: [0].into(),
+    fn few_descriptors_are_told() {
+        let few = Machine {
+            descriptors_max: 256,
             ..samples::machine()
         };
-        assert!(
-            lanes(&one_core, &config)
-                .iter()
-                .any(|finding| finding.cure.contains("adaptive"))
-        );
+        assert_eq!(descriptors(&samples::machine(), None).level, Level::Fine);
+        let finding = descriptors(&few, None);
+        assert!(finding.level == Level::Warning && finding.found.contains("256 at most"));
     }
 }

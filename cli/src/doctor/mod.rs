@@ -1,124 +1,147 @@
 //! `covalent doctor`: what stands in the way, why, and what to do.
 
+mod core_checks;
 mod driver;
+mod effect_checks;
 mod facts;
 mod finding;
-mod holder;
+mod flow_checks;
 mod host_checks;
 mod link_checks;
+mod memory_checks;
+mod miss_checks;
+mod offload_checks;
+mod place_checks;
 mod port_checks;
+mod process_checks;
+mod report;
+mod rest_checks;
 #[cfg(test)]
 mod samples;
+mod socket_checks;
+mod unit_checks;
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
 
 use anyhow::Result;
-use comfy_table::{Cell, Color};
 use covalent_api::config::Config;
 
-pub use self::holder::{Holder, of_program as holders};
+pub use self::facts::holder::{Holder, of_program as holders};
 use self::{
-    facts::{Machine, Named},
-    finding::{Finding, Level},
+    facts::{Daemon, Machine, Named, running},
+    finding::Finding,
+    process_checks::Starter,
+    report::Report,
 };
 use crate::{
     args::{DoctorArgs, Format},
-    client::Client,
-    output::{self, Theme},
+    output,
 };
+
+/// The configuration of a node that was installed, which is looked at if none is named.
+const INSTALLED: &str = "/etc/covalent/covalent.toml";
 
 /// Runs `covalent doctor`.
 ///
 /// # Errors
 /// When the facts cannot be read. A configuration that is wrong is a finding, not an error.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let began = Instant::now();
+    let file = args.config.clone().or_else(|| {
+        let installed = PathBuf::from(INSTALLED);
+        installed.exists().then_some(installed)
+    });
+    let findings = examine(file.as_deref())?;
+    let report = Report::new(findings, began.elapsed());
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Table => report.print()?,
+    }
+    Ok(report.exit_code(args.strict))
+}
+
+fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
     let machine = Machine::gather()?;
-    let mut findings = Vec::new();
-    let config = match args.config.as_deref().map(Config::load).transpose() {
+    let Some(file) = file else {
+        return Ok(of_machine(&machine, None, &Daemon::Absent));
+    };
+    let config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => {
-            findings.push(Finding::failed(
+            let mut findings = vec![Finding::failed(
                 "configuration",
                 error.to_string(),
                 "correct the file; `covalent config print-default` explains every key",
-            ));
-            None
+            )];
+            findings.extend(of_kernel(&machine, None));
+            return Ok(findings);
         }
     };
-    findings.extend(of_machine(&machine, config.as_ref()));
-    if let Some(config) = &config {
-        let named = Named::gather(config)?;
-        findings.extend(of_config(&machine, &named, config));
-        // Whether somebody answers there is told by the check of the socket.
-        if let Ok(status) =
-            Client::connect(&config.socket_path()).and_then(|mut client| client.status())
-        {
-            findings.extend(port_checks::running(&named, &status));
-            findings.extend(link_checks::links(&status));
-        }
+    let named = Named::gather(&config, file)?;
+    let daemon = match named.units.hold_the_socket {
+        true => Daemon::Absent,
+        false => running::daemon(&config),
+    };
+    let starter = Starter::new(file, named.units.look_after_the_node);
+    let mut findings = of_machine(&machine, Some(&config), &daemon);
+    findings.extend(of_config(&machine, &named, &config, &daemon));
+    let control_answers = running::control_answers(&config);
+    findings.extend(process_checks::processes(
+        &daemon,
+        control_answers,
+        &starter,
+    ));
+    if let Some(running) = daemon.running() {
+        findings.extend(port_checks::running(&named, &running.after));
+        findings.extend(effect_checks::modes(&config, &named, running));
+        findings.extend(rest_checks::lanes(&config, running, file));
+        findings.extend(flow_checks::pipes(running));
+        findings.extend(flow_checks::misses(running));
+        findings.extend(link_checks::links(&running.after));
+        findings.extend(link_checks::names(&running.after));
     }
-    match args.format {
-        Format::Json => output::json(&findings)?,
-        Format::Table => print(&findings)?,
-    }
-    let failed = findings
-        .iter()
-        .any(|finding| finding.level == Level::Failed);
-    Ok(ExitCode::from(u8::from(failed)))
+    Ok(findings)
 }
 
-fn of_machine(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
-    [
-        host_checks::kernel,
-        host_checks::kernel_features,
-        host_checks::privilege,
-        host_checks::locked_memory,
-        host_checks::huge_pages,
+fn of_kernel(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
+    vec![
+        host_checks::kernel(machine, config),
+        host_checks::kernel_features(machine, config),
     ]
-    .iter()
-    .map(|check| check(machine, config))
-    .collect()
 }
 
-fn of_config(machine: &Machine, named: &Named, config: &Config) -> Vec<Finding> {
-    let mut findings = host_checks::lanes(machine, config);
-    findings.extend(
-        named
-            .interfaces
-            .iter()
-            .flat_map(|interface| port_checks::port(config, interface)),
-    );
-    findings.extend(named.sockets.iter().map(port_checks::socket));
-    findings.push(port_checks::group(config, named));
+fn of_machine(machine: &Machine, config: Option<&Config>, daemon: &Daemon) -> Vec<Finding> {
+    let mut findings = of_kernel(machine, config);
+    // Who runs already has what it needed to start: what the user who asks here lacks says nothing of it.
+    if !daemon.is_there() {
+        findings.extend([
+            host_checks::privilege(machine, config),
+            host_checks::locked_memory(machine, config),
+            host_checks::descriptors(machine, config),
+            memory_checks::huge_pages(machine, config),
+            memory_checks::memory(machine, config),
+        ]);
+    }
     findings
 }
 
-fn print(findings: &[Finding]) -> Result<()> {
-    let theme = Theme::of_stdout();
-    let mut table = theme.table(&["", "check", "found", "what to do"]);
-    for finding in findings {
-        let (mark, colour) = match finding.level {
-            Level::Fine => ("✓", Color::Green),
-            Level::Warning => ("!", Color::Yellow),
-            Level::Failed => ("✗", Color::Red),
-        };
-        table.add_row([
-            theme.cell(mark, colour),
-            Cell::new(&finding.check),
-            Cell::new(&finding.found),
-            Cell::new(&finding.cure),
-        ]);
+fn of_config(machine: &Machine, named: &Named, config: &Config, daemon: &Daemon) -> Vec<Finding> {
+    let mut findings = core_checks::lanes(machine, &named.refused_cores, config);
+    for interface in &named.interfaces {
+        findings.extend(port_checks::port(config, interface));
+        findings.extend(offload_checks::offloads(config, interface));
+        findings.extend(miss_checks::port(config, interface));
     }
-    output::line(&table.to_string())?;
-    let count = |level| {
-        findings
-            .iter()
-            .filter(|finding| finding.level == level)
-            .count()
-    };
-    output::line(&match (count(Level::Failed), count(Level::Warning)) {
-        (0, 0) => "Nothing stands in the way.".to_owned(),
-        (0, warnings) => format!("Nothing stands in the way; {warnings} to better."),
-        (failed, warnings) => format!("{failed} in the way, {warnings} to better."),
-    })
+    if !daemon.is_there() {
+        findings.extend(named.places.iter().map(place_checks::place));
+    }
+    findings.extend(named.sockets.iter().map(socket_checks::socket));
+    findings.extend(named.stale_records.iter().map(place_checks::record));
+    findings.push(socket_checks::group(config, named));
+    findings.extend(unit_checks::units(config, &named.units));
+    findings
 }

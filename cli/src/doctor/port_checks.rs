@@ -1,4 +1,4 @@
-//! Checks of what the configuration names: interfaces, sockets, group. Each a function of the facts alone.
+//! Checks of the interfaces of AF_XDP ports. Each a function of the facts alone.
 
 use covalent_api::{
     config::{Config, CopyMode, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode},
@@ -9,9 +9,8 @@ use covalent_api::{
 
 use super::{
     driver,
-    facts::{HeldProgram, Named, NamedInterface, NamedSocket, SocketState},
+    facts::{HeldProgram, Named, NamedInterface, holder::Holder},
     finding::Finding,
-    holder::Holder,
 };
 use crate::netlink::Interface;
 
@@ -50,8 +49,18 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
 fn interface(named: &NamedInterface, found: &Interface) -> Finding {
     let check = format!("port {}: interface", named.port);
     let driver = named.driver.as_deref().unwrap_or("unknown driver");
-    if found.up {
+    if found.up && found.carrier {
         return Finding::fine(check, format!("{} ({driver}) is up", named.interface));
+    }
+    if found.up {
+        return Finding::warning(
+            check,
+            format!(
+                "{} ({driver}) is up and has no carrier: its cable is out, or the other end is down",
+                named.interface
+            ),
+            "see to the cable and to the other end (there: ip link set INTERFACE up); the port goes on by itself when the carrier comes",
+        );
     }
     Finding::warning(
         check,
@@ -63,34 +72,61 @@ fn interface(named: &NamedInterface, found: &Interface) -> Finding {
     )
 }
 
+/// The queues that a port is to have, against those that there are. A frame comes to us only on a queue that has a socket: on the others it goes to the kernel.
 fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Finding {
     let check = format!("port {}: queues", named.port);
-    let only_half = driver::gives_half_of_the_queues(named.driver.as_deref());
-    let usable = if only_half {
-        (found.rx_queues / 2).max(1)
-    } else {
-        found.rx_queues
+    let name = &named.interface;
+    let channels = named
+        .nic
+        .channels
+        .filter(|channels| channels.receiving() > 0);
+    let there = channels.map_or(found.rx_queues, |channels| channels.receiving());
+    let usable = match (
+        driver::gives_half_of_the_queues(named.driver.as_deref()),
+        channels,
+    ) {
+        (true, Some(channels)) if channels.combined_max > 0 => (channels.combined_max / 2).max(1),
+        (true, _) => (there / 2).max(1),
+        (false, _) => there,
     };
-    let half = if only_half {
-        ", of which its driver gives XDP half"
-    } else {
-        ""
-    };
-    if wanted <= usable {
-        let used = if wanted == 0 { usable } else { wanted };
-        return Finding::fine(check, format!("{used} of {}{half}", found.rx_queues));
+    if there > usable && wanted <= usable {
+        return Finding::failed(
+            check,
+            format!(
+                "{name} has {there}, and its driver takes as many again to send XDP frames: it refuses a program above {usable}"
+            ),
+            format!("ethtool -L {name} combined {usable}"),
+        );
     }
-    Finding::failed(
-        check,
-        format!(
-            "queues = {wanted}, but {} has {}{half}",
-            named.interface, found.rx_queues
-        ),
-        format!(
-            "queues = {usable}, or more queues: ethtool -L {} combined {wanted}",
-            named.interface
-        ),
-    )
+    if wanted > usable.min(there) {
+        let half = if usable < there {
+            ", of which its driver gives XDP half"
+        } else {
+            ""
+        };
+        let most = usable.min(there);
+        return Finding::failed(
+            check,
+            format!("queues = {wanted}, but {name} has {there}{half}"),
+            format!("queues = {most}, or more queues: ethtool -L {name} combined {wanted}"),
+        );
+    }
+    if wanted != 0 && wanted < there {
+        let switch = match channels {
+            Some(channels) if channels.combined == 0 => "rx",
+            _ => "combined",
+        };
+        return Finding::warning(
+            check,
+            format!(
+                "queues = {wanted}, but {name} spreads frames over {there}: those that it puts on the others go to the kernel, those of the link and of pipes too"
+            ),
+            format!(
+                "queues = 0 for all of them, or fewer there: ethtool -L {name} {switch} {wanted}"
+            ),
+        );
+    }
+    Finding::fine(check, format!("{there} of {there}"))
 }
 
 fn mtu(named: &NamedInterface, found: &Interface) -> Finding {
@@ -200,48 +236,9 @@ fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Op
     })
 }
 
-/// The node's sockets.
-pub fn socket(socket: &NamedSocket) -> Finding {
-    let check = format!("socket {}", socket.path);
-    match socket.state {
-        SocketState::Absent => Finding::fine(check, "free"),
-        SocketState::Answers => Finding::fine(check, "somebody answers: this node is running"),
-        SocketState::Stale => Finding::warning(
-            check,
-            "nobody answers: its process was killed",
-            "nothing: the next start replaces it",
-        ),
-        SocketState::NotASocket => Finding::failed(
-            check,
-            "there is something that is not a socket",
-            "move it away, or choose another runtime_dir",
-        ),
-    }
-}
-
-/// The group that may attach.
-pub fn group(config: &Config, named: &Named) -> Finding {
-    const CHECK: &str = "group";
-    let group = &config.node.group;
-    if group.is_empty() {
-        return Finding::fine(
-            CHECK,
-            "none: only root and the daemon's own user may attach",
-        );
-    }
-    if named.group_exists {
-        return Finding::fine(CHECK, format!("members of {group} may attach"));
-    }
-    Finding::failed(
-        CHECK,
-        format!("node.group = \"{group}\", but there is no such group"),
-        format!("groupadd --system {group}"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use covalent_api::agreement::PortFacts;
+    use covalent_api::{agreement::PortFacts, control::Channels};
     use covalent_ebpf::{AttachPoint, AttachedProgram};
 
     use super::{
@@ -339,10 +336,78 @@ mod tests {
         assert_eq!(only(&findings, "queues").found, "2 of 2");
 
         named.driver = Some("ena".into());
+        let channels = |combined, combined_max| {
+            Some(Channels {
+                combined,
+                combined_max,
+                ..Channels::default()
+            })
+        };
+        named.nic.channels = channels(4, 4);
         let findings = port(&samples::af_xdp_config(), &named);
         let queues = only(&findings, "queues");
         assert_eq!(queues.level, Level::Failed);
-        assert!(queues.cure.contains("queues = 1"), "{queues:?}");
+        assert_eq!(queues.cure, "ethtool -L eth1 combined 2");
+        named.nic.channels = channels(2, 4);
+        let findings = port(&samples::af_xdp_config(), &named);
+        assert_eq!(only(&findings, "queues").level, Level::Fine);
+        named.nic.channels = channels(1, 1);
+        let findings = port(&samples::af_xdp_config(), &named);
+        let queues = only(&findings, "queues");
+        assert!(
+            queues.level == Level::Failed && queues.cure.contains("queues = 1"),
+            "{queues:?}"
+        );
+    }
+
+    #[test]
+    fn queues_that_are_left_out_are_told_for_their_frames_go_past_the_dataplane() {
+        let mut named = samples::interface();
+        let receiving = |rx, combined| {
+            Some(Channels {
+                rx,
+                combined,
+                ..Channels::default()
+            })
+        };
+        named.nic.channels = receiving(0, 8);
+        let findings = port(&samples::af_xdp_config(), &named);
+        let queues = only(&findings, "queues");
+        assert_eq!(queues.level, Level::Warning);
+        assert!(
+            queues.found.contains("over 8") && queues.cure.ends_with("combined 2"),
+            "{queues:?}"
+        );
+        named.nic.channels = receiving(4, 0);
+        let findings = port(&samples::af_xdp_config(), &named);
+        assert!(
+            only(&findings, "queues")
+                .cure
+                .ends_with("ethtool -L eth1 rx 2")
+        );
+        let mut config = samples::af_xdp_config();
+        let PortKind::AfXdp { queues, .. } = &mut config.port[0].kind else {
+            unreachable!("the sample is AF_XDP")
+        };
+        *queues = 0;
+        let findings = port(&config, &named);
+        assert_eq!(only(&findings, "queues").found, "4 of 4");
+    }
+
+    #[test]
+    fn an_interface_without_a_carrier_is_told_from_one_that_is_down() {
+        let mut named = samples::interface();
+        named.found.as_mut().expect("found").carrier = false;
+        let findings = port(&samples::af_xdp_config(), &named);
+        let interface = only(&findings, "interface");
+        assert!(interface.level == Level::Warning && interface.found.contains("no carrier"));
+        named.found.as_mut().expect("found").up = false;
+        let findings = port(&samples::af_xdp_config(), &named);
+        assert!(
+            only(&findings, "interface")
+                .cure
+                .contains("ip link set eth1 up")
+        );
     }
 
     #[test]
@@ -402,33 +467,5 @@ mod tests {
         };
         *copy = CopyMode::ZeroCopy;
         assert_eq!(only(&port(&config, &named), "mode").level, Level::Failed);
-    }
-
-    #[test]
-    fn sockets_and_groups() {
-        let level = |state| {
-            socket(&NamedSocket {
-                path: "/run/covalent/covalentd.sock".into(),
-                state,
-            })
-            .level
-        };
-        assert_eq!(level(SocketState::Absent), Level::Fine);
-        assert_eq!(level(SocketState::Answers), Level::Fine);
-        assert_eq!(level(SocketState::Stale), Level::Warning);
-        assert_eq!(level(SocketState::NotASocket), Level::Failed);
-
-        let mut config = samples::cable_config();
-        let named = |group_exists| Named {
-            interfaces: Vec::new(),
-            sockets: Vec::new(),
-            group_exists,
-        };
-        assert_eq!(group(&config, &named(true)).level, Level::Fine);
-        config.node.group = "covalent".into();
-        assert_eq!(
-            group(&config, &named(false)).cure,
-            "groupadd --system covalent"
-        );
     }
 }

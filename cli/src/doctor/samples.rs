@@ -1,9 +1,11 @@
 //! A machine and configurations to judge in tests.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use covalent_api::config::Config;
 
-use super::facts::{Machine, NamedInterface};
-use crate::netlink::Interface;
+use super::facts::{Machine, NamedInterface, Running};
+use crate::{netlink::Interface, nic::Nic, status};
 
 pub fn machine() -> Machine {
     Machine {
@@ -12,8 +14,12 @@ pub fn machine() -> Machine {
         bpf_jit: true,
         capabilities: u64::MAX,
         memlock_bytes: None,
+        descriptors_max: 65_536,
         cores: [0, 1].into(),
+        isolated: [].into(),
         huge_pages_free: 256,
+        giant_pages_free: 0,
+        available_bytes: None,
     }
 }
 
@@ -38,12 +44,27 @@ pub fn interface() -> NamedInterface {
             index: 2,
             name: "eth1".into(),
             up: true,
+            carrier: true,
             mtu_bytes: 1500,
             rx_queues: 2,
             address: Some("02:00:00:00:00:01".into()),
             kind: None,
+            tied_to: None,
         }),
         driver: Some("ice".into()),
+        nic: Nic::default(),
         programs: Vec::new(),
+        addresses: Vec::new(),
+        other_end: None,
+    }
+}
+
+pub fn running() -> Running {
+    let node = status::sample_node();
+    Running {
+        before: node.clone(),
+        after: node,
+        between: Duration::from_millis(250),
+        applications: BTreeMap::new(),
     }
 }

@@ -11,7 +11,12 @@ use std::path::{Path, PathBuf};
 
 use covalent_api::config::Config;
 
-pub use self::{down::run as down, lock::NodeLock, systemd::UNIT_DIRECTORIES, up::run as up};
+pub use self::{
+    down::run as down,
+    lock::NodeLock,
+    systemd::{UNIT_DIRECTORIES, units},
+    up::run as up,
+};
 use crate::client;
 
 /// One of the two programs of a node.
@@ -46,4 +51,12 @@ impl Program {
     fn log(&self, config: &Config) -> PathBuf {
         config.node.runtime_dir.join(format!("{}.log", self.name))
     }
+}
+
+/// The records of processes that `covalent up` started for this node and that are gone without `covalent down`.
+pub fn stale_records(config: &Config) -> Vec<PathBuf> {
+    PROGRAMS
+        .iter()
+        .filter_map(|program| record::Record::of(config, program.name).stale())
+        .collect()
 }

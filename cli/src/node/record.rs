@@ -39,6 +39,11 @@ impl Record {
             .filter(|identity: &Identity| identity.is_alive())
     }
 
+    /// Its path, if it is there and says of nobody that he runs.
+    pub fn stale(self) -> Option<PathBuf> {
+        (self.path.exists() && self.running().is_none()).then_some(self.path)
+    }
+
     /// Removes it, if it is there.
     ///
     /// # Errors
@@ -67,9 +72,11 @@ mod tests {
         let own = Identity::own().expect("procfs");
         record.write(own).expect("written");
         assert_eq!(record.running(), Some(own));
+        assert_eq!(record.clone().stale(), None);
         for nonsense in [format!("{}-1", own.pid), "hello".to_owned(), String::new()] {
             fs::write(&record.path, nonsense).expect("written");
             assert_eq!(record.running(), None);
+            assert_eq!(record.clone().stale().as_ref(), Some(&record.path));
         }
         record.remove().expect("removed");
         record.remove().expect("nothing to remove is no error");

@@ -1,6 +1,6 @@
 //! Whose an attached XDP program is.
 
-use std::fs;
+use std::{fs, path::Path};
 
 /// A process that holds a BPF program or a link to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +31,25 @@ pub fn of_program(id: u32) -> Vec<Holder> {
 }
 
 fn holds(pid: u32, program: u32) -> bool {
-    fs::read_dir(format!("/proc/{pid}/fdinfo")).is_ok_and(|descriptors| {
+    fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|descriptors| {
         descriptors
-            .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
+            .filter_map(Result::ok)
+            .filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_of_bpf(&target)))
+            .filter_map(|entry| {
+                let name = entry.file_name();
+                let name = name.to_str()?;
+                fs::read_to_string(format!("/proc/{pid}/fdinfo/{name}")).ok()
+            })
             .any(|description| program_id(&description) == Some(program))
     })
+}
+
+/// Whether a descriptor is a BPF object, from what it leads to (`anon_inode:bpf_link`, `anon_inode:bpf-prog`). A machine has so many descriptors that
+/// not each of them can be described in time.
+fn is_of_bpf(target: &Path) -> bool {
+    target
+        .to_str()
+        .is_some_and(|target| target.starts_with("anon_inode:") && target.contains("bpf"))
 }
 
 /// The program that a descriptor is about, from its `fdinfo`.
@@ -54,5 +68,18 @@ mod tests {
         let link = "pos:\t0\nflags:\t02000000\nmnt_id:\t15\nino:\t9\nlink_type:\txdp\nlink_id:\t3\nprog_tag:\tabc\nprog_id:\t42\nifindex:\t7\n";
         assert_eq!(program_id(link), Some(42));
         assert_eq!(program_id("pos:\t0\nflags:\t02\n"), None);
+    }
+
+    #[test]
+    fn only_descriptors_of_bpf_objects_are_described() {
+        for (target, is) in [
+            ("anon_inode:bpf_link", true),
+            ("anon_inode:bpf-prog", true),
+            ("anon_inode:[eventpoll]", false),
+            ("/home/bpf/notes", false),
+            ("socket:[4711]", false),
+        ] {
+            assert_eq!(is_of_bpf(Path::new(target)), is, "{target}");
+        }
     }
 }

@@ -1,0 +1,119 @@
+//! Lanes against cores.
+
+use std::collections::BTreeSet;
+
+use covalent_api::config::{Config, Idle};
+
+use super::{facts::Machine, finding::Finding};
+
+/// What there is to tell of each lane, and of all. `refused` are the cores to which no lane can be pinned.
+pub fn lanes(machine: &Machine, refused: &BTreeSet<u32>, config: &Config) -> Vec<Finding> {
+    let cores = &machine.cores;
+    let spins = config.dataplane.idle == Idle::Poll;
+    let mut findings = Vec::new();
+    for (index, lane) in config.lane.iter().enumerate() {
+        let check = format!("lane {index}");
+        let shared = config.lane[..index]
+            .iter()
+            .position(|earlier| earlier.core.is_some() && earlier.core == lane.core);
+        findings.push(match (lane.core, shared) {
+            (Some(core), _) if refused.contains(&core) => Finding::failed(
+                check,
+                format!("core {core} does not exist, or its cpuset keeps this process from running there (it runs on {cores:?})"),
+                "name a core of that list, widen the cpuset, or leave `core` out to let the lane float",
+            ),
+            (Some(core), Some(other)) => Finding::warning(
+                check,
+                format!("shares core {core} with lane {other}: each waits for the other"),
+                "give each lane a core of its own",
+            ),
+            (Some(core), None) if spins && !machine.isolated.contains(&core) => Finding::warning(
+                check,
+                format!("spins on core {core}, where the kernel schedules others too: each of them makes it wait"),
+                format!("isolcpus={core} on the kernel's command line, or idle = \"adaptive\""),
+            ),
+            (Some(core), None) => Finding::fine(check, format!("core {core}")),
+            (None, _) if spins => Finding::warning(
+                check,
+                "spins and floats: it is moved from core to core, and takes a whole one wherever it is",
+                "give it a `core` of its own, or idle = \"adaptive\"",
+            ),
+            (None, _) => Finding::fine(check, "floats"),
+        });
+    }
+    if spins && config.lane.len() >= cores.len() {
+        findings.push(Finding::warning(
+            "lanes",
+            format!(
+                "{} lanes that spin for ever (idle = \"poll\") on {} cores leave none for applications and the kernel's own packet work",
+                config.lane.len(),
+                cores.len()
+            ),
+            "idle = \"adaptive\", or fewer lanes",
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::config::LaneConfig;
+
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    fn told(machine: &Machine, config: &Config) -> Vec<Finding> {
+        lanes(machine, &[7].into(), config)
+    }
+
+    fn levels(machine: &Machine, config: &Config) -> Vec<Level> {
+        let findings = told(machine, config);
+        findings.iter().map(|finding| finding.level).collect()
+    }
+
+    #[test]
+    fn lanes_need_cores_that_exist_and_their_own() {
+        let mut config = samples::cable_config();
+        config.lane = [Some(0), Some(7), Some(0), None]
+            .map(|core| LaneConfig { core })
+            .to_vec();
+        assert_eq!(
+            levels(&samples::machine(), &config),
+            [Level::Fine, Level::Failed, Level::Warning, Level::Fine]
+        );
+
+        config.lane.truncate(1);
+        config.dataplane.idle = Idle::Poll;
+        let one_core = Machine {
+            cores: [0].into(),
+            ..samples::machine()
+        };
+        assert!(
+            told(&one_core, &config)
+                .iter()
+                .any(|finding| finding.cure.contains("adaptive"))
+        );
+    }
+
+    #[test]
+    fn lanes_that_spin_want_cores_that_the_scheduler_leaves_alone() {
+        let mut config = samples::cable_config();
+        config.dataplane.idle = Idle::Poll;
+        config.lane = [Some(1), None].map(|core| LaneConfig { core }).to_vec();
+        let roomy = Machine {
+            cores: [0, 1, 2, 3].into(),
+            ..samples::machine()
+        };
+        assert_eq!(levels(&roomy, &config), [Level::Warning, Level::Warning]);
+        let finding = &told(&roomy, &config)[0];
+        assert!(finding.cure.contains("isolcpus=1"), "{finding:?}");
+        let isolated = Machine {
+            cores: [0, 2, 3].into(),
+            isolated: [1].into(),
+            ..roomy
+        };
+        assert_eq!(levels(&isolated, &config), [Level::Fine, Level::Warning]);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the doctor looks at, gathered once and then only judged.
+
+pub mod holder;
+pub mod interface;
+mod machine;
+pub mod places;
+pub mod process;
+pub mod running;
+pub mod socket;
+pub mod units;
+
+pub use self::{
+    interface::{HeldProgram, NamedInterface},
+    machine::Machine,
+    places::Place,
+    running::{Daemon, Running},
+    socket::{NamedSocket, SocketState},
+};
+
+use std::{collections::BTreeSet, path::Path};
+
+use anyhow::Result;
+use covalent_api::config::Config;
+use nix::unistd::Group;
+
+use crate::cores;
+
+/// What the configuration names, as it is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Named {
+    /// The interfaces of AF_XDP ports, one for each such port, in the order of the file.
+    pub interfaces: Vec<NamedInterface>,
+    /// The node's two sockets, and those of its cables.
+    pub sockets: Vec<NamedSocket>,
+    /// Number of the configured group; `None` if there is no such group, or none is configured.
+    pub group: Option<u32>,
+    /// Cores of lanes to which no lane can be pinned.
+    pub refused_cores: BTreeSet<u32>,
+    /// Directories that the node writes to.
+    pub places: Vec<Place>,
+    /// Records of processes that are gone, by path.
+    pub stale_records: Vec<String>,
+    /// The units that are installed.
+    pub units: units::Units,
+}
+
+impl Named {
+    /// Looks at what `config`, which was read from `file`, names.
+    ///
+    /// # Errors
+    /// When netlink refuses.
+    pub fn gather(config: &Config, file: &Path) -> Result<Self> {
+        let group = &config.node.group;
+        let group = match group.is_empty() {
+            true => None,
+            false => Group::from_name(group).ok().flatten(),
+        };
+        let stale = crate::node::stale_records(config);
+        let units = units::Units::gather(file, &config.socket_path());
+        Ok(Self {
+            interfaces: interface::gather(config)?,
+            sockets: socket::gather(config, units.hold_the_socket),
+            group: group.map(|group| group.gid.as_raw()),
+            refused_cores: cores::refused(config.lane.iter().filter_map(|lane| lane.core)),
+            places: places::gather(config),
+            stale_records: stale
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect(),
+            units,
+        })
+    }
+}

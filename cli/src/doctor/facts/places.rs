@@ -1,0 +1,165 @@
+//! Directories that a node writes to.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use covalent_api::config::Config;
+use nix::{
+    sys::statvfs::statvfs,
+    unistd::{AccessFlags, eaccess},
+};
+
+/// Room for the sockets, the records of processes and the beginning of their logs.
+const RUNTIME_BYTES: u64 = 64 << 10;
+
+/// Room for the GUID.
+const STATE_BYTES: u64 = 4 << 10;
+
+/// A directory of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The key that names it, for example `node.runtime_dir`.
+    pub key: &'static str,
+    /// Its path.
+    pub path: String,
+    /// How much of it is to be written still, at least, in bytes.
+    pub needed_bytes: u64,
+    /// What was found.
+    pub found: PlaceFound,
+}
+
+/// What is at a directory's path, or above it where it is still to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaceFound {
+    /// Something else than a directory is there, or above it.
+    NotADirectory {
+        /// The path of that.
+        path: String,
+    },
+    /// A directory.
+    Directory {
+        /// The directory itself, or the nearest one above it that exists.
+        nearest: String,
+        /// Whether this process may write there; with the system's word if not.
+        writable: Result<(), String>,
+        /// Room on its file system, in bytes.
+        free_bytes: u64,
+        /// How many more files its file system takes; `None` where they are not counted.
+        free_files: Option<u64>,
+    },
+    /// Nothing can be told of it.
+    Unknown {
+        /// The system's word.
+        reason: String,
+    },
+}
+
+/// Looks at the directories that `config` names.
+pub fn gather(config: &Config) -> Vec<Place> {
+    let node = &config.node;
+    let mut places = vec![
+        look("node.runtime_dir", &node.runtime_dir, RUNTIME_BYTES),
+        look("node.state_dir", &node.state_dir, STATE_BYTES),
+    ];
+    if let Some(directory) = &config.journal.directory {
+        let lanes = config.lane.len().max(1) as u64;
+        let wanted = lanes * 2 * (u64::from(config.journal.file_mib) << 20);
+        let missing = wanted.saturating_sub(bytes_below(directory));
+        places.push(look("journal.directory", directory, missing));
+    }
+    places
+}
+
+/// Bytes of the files in the directories of a directory, as far as they can be seen.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = |path: PathBuf| {
+        fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+    };
+    entries(directory.to_owned())
+        .flat_map(|lane| entries(lane.path()))
+        .filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum()
+}
+
+fn look(key: &'static str, path: &Path, needed_bytes: u64) -> Place {
+    Place {
+        key,
+        path: path.display().to_string(),
+        needed_bytes,
+        found: find(path),
+    }
+}
+
+fn find(path: &Path) -> PlaceFound {
+    let Some((nearest, metadata)) = path
+        .ancestors()
+        .find_map(|above| Some((above, fs::metadata(above).ok()?)))
+    else {
+        return PlaceFound::Unknown {
+            reason: "nothing above it can be looked at".into(),
+        };
+    };
+    if !metadata.is_dir() {
+        return PlaceFound::NotADirectory {
+            path: nearest.display().to_string(),
+        };
+    }
+    match statvfs(nearest) {
+        Err(errno) => PlaceFound::Unknown {
+            reason: errno.desc().to_owned(),
+        },
+        Ok(system) => PlaceFound::Directory {
+            nearest: nearest.display().to_string(),
+            writable: eaccess(nearest, AccessFlags::W_OK | AccessFlags::X_OK)
+                .map_err(|errno| errno.desc().to_owned()),
+            free_bytes: system.blocks_available() * system.fragment_size(),
+            free_files: (system.files() > 0).then(|| system.files_available()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_directory_above_one_that_is_to_be_made_is_looked_at() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let found = find(&directory.path().join("a/b"));
+        let PlaceFound::Directory {
+            nearest, writable, ..
+        } = &found
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(*nearest, directory.path().display().to_string());
+        assert_eq!(*writable, Ok(()));
+    }
+
+    #[test]
+    fn a_file_in_place_of_a_directory_is_seen() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let file = directory.path().join("file");
+        fs::write(&file, "").expect("written");
+        assert_eq!(
+            find(&file.join("below")),
+            PlaceFound::NotADirectory {
+                path: file.display().to_string()
+            }
+        );
+    }
+
+    #[test]
+    fn what_a_journal_has_already_is_not_wanted_again() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        assert_eq!(bytes_below(&directory.path().join("none")), 0);
+        fs::create_dir(directory.path().join("lane-0")).expect("made");
+        fs::write(directory.path().join("lane-0/journal.0"), [0; 300]).expect("written");
+        assert_eq!(bytes_below(directory.path()), 300);
+    }
+}

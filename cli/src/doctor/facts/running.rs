@@ -1,0 +1,175 @@
+//! The node's processes, if they run: what they tell of themselves, twice, so that what moves is told from what stands still.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    config::Config,
+    control::{ControlReply, ControlRequest},
+    datagram,
+    event::EventKind,
+    status::NodeStatus,
+};
+use covalent_pipe::seqpacket::Connection;
+
+use super::process::{self, ProcessState};
+use crate::client::Client;
+
+/// How long a process of the node may take for an answer. It takes a few milliseconds.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Between the two looks: long beside a slice of the scheduler, and beside the pace of an idle link.
+const BETWEEN: Duration = Duration::from_millis(250);
+
+/// The first process.
+const INIT: i32 = 1;
+
+/// The daemon, as it was found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Daemon {
+    /// Nobody listens at its socket.
+    Absent,
+    /// Somebody listens, and does not answer in time.
+    Silent {
+        /// Whoever listens; 0 where that is not known.
+        pid: i32,
+        /// What he is doing.
+        state: ProcessState,
+    },
+    /// It answers, and does not talk to this user or this program.
+    Refused {
+        /// Its word.
+        reason: String,
+    },
+    /// It answers.
+    Answers(Box<Running>),
+}
+
+/// A daemon that answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Running {
+    /// What it told first.
+    pub before: NodeStatus,
+    /// What it told a moment later.
+    pub after: NodeStatus,
+    /// The time between.
+    pub between: Duration,
+    /// Who attached and is still known, by session.
+    pub applications: BTreeMap<u64, Application>,
+}
+
+/// An application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    /// Its process.
+    pub pid: u32,
+    /// What it calls itself.
+    pub program: String,
+    /// What it is doing.
+    pub state: ProcessState,
+}
+
+impl Daemon {
+    /// Whether somebody is there, whatever he says.
+    pub const fn is_there(&self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+
+    /// The daemon, if it answers.
+    pub fn running(&self) -> Option<&Running> {
+        match self {
+            Self::Answers(running) => Some(running),
+            Self::Absent | Self::Silent { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
+/// Looks whether the daemon of `config` answers, and asks it twice.
+pub fn daemon(config: &Config) -> Daemon {
+    let socket = config.socket_path();
+    let peer = match Connection::connect_timeout(&socket, PATIENCE) {
+        Ok(connection) => connection.peer_credentials().map_or(0, |peer| peer.pid),
+        // Whoever listens has let nobody in for as long as others wait before this one.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(_) => return Daemon::Absent,
+    };
+    let began = Instant::now();
+    match ask(&socket) {
+        Ok(running) => Daemon::Answers(Box::new(running)),
+        Err(_) if began.elapsed() >= PATIENCE => {
+            // A socket that systemd made is its own, whoever answers there.
+            let pid = match peer {
+                INIT => process::only_one_called("covalentd").unwrap_or(0),
+                pid => pid,
+            };
+            Daemon::Silent {
+                pid,
+                state: process::state(pid),
+            }
+        }
+        Err(problem) => Daemon::Refused {
+            reason: format!("{problem:#}"),
+        },
+    }
+}
+
+fn ask(socket: &Path) -> Result<Running> {
+    let mut client = Client::connect_within(socket, PATIENCE)?;
+    let before = client.status()?;
+    let began = Instant::now();
+    let mut applications = BTreeMap::new();
+    for event in client.events()? {
+        match event.kind {
+            EventKind::Attached {
+                session,
+                pid,
+                program,
+            } => {
+                let state = i32::try_from(pid).map_or(ProcessState::Gone, process::state);
+                applications.insert(
+                    session,
+                    Application {
+                        pid,
+                        program,
+                        state,
+                    },
+                );
+            }
+            EventKind::Detached { session, .. } => {
+                applications.remove(&session);
+            }
+            _ => {}
+        }
+    }
+    thread::sleep(BETWEEN.saturating_sub(began.elapsed()));
+    Ok(Running {
+        after: client.status()?,
+        between: began.elapsed(),
+        before,
+        applications,
+    })
+}
+
+/// Whether the control process of `config` answers.
+pub fn control_answers(config: &Config) -> bool {
+    let answer = || -> Option<ControlReply> {
+        let socket = config.control_socket_path();
+        let connection = Connection::connect_timeout(&socket, PATIENCE).ok()?;
+        let request = datagram::encode(&ControlRequest::Version).ok()?;
+        connection.send(&request, &[]).ok()?;
+        if !connection.wait(Some(PATIENCE)).ok()? {
+            return None;
+        }
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        let (length, _) = connection.recv(&mut buffer).ok()?;
+        datagram::decode(&buffer[..length]).ok()
+    };
+    answer().is_some()
+}

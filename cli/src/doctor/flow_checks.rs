@@ -1,0 +1,300 @@
+//! What moves through a node that runs, and what stands still: pipes whose application does not go on, and frames for nobody.
+
+use std::time::Duration;
+
+use covalent_api::{
+    request::PipeKind,
+    status::{PipeStatus, PortStatus},
+};
+
+use super::{
+    facts::{Running, process::ProcessState, running::Application},
+    finding::Finding,
+};
+
+/// Causes of drops at a port of frames that nobody wanted.
+const FOR_NOBODY: [&str; 2] = ["no_pipe", "steered_to_drop"];
+
+/// Cause of drops at a pipe that has no room.
+const NO_ROOM: &str = "pipe_full";
+
+/// What there is to tell of pipes. One line for all that are well.
+pub fn pipes(running: &Running) -> Vec<Finding> {
+    let findings: Vec<Finding> = running
+        .after
+        .pipes
+        .iter()
+        .filter_map(|after| {
+            let before = running
+                .before
+                .pipes
+                .iter()
+                .find(|before| (before.session, before.pipe) == (after.session, after.pipe))?;
+            let application = running.applications.get(&after.session);
+            let moved = Moved::of(before, after);
+            consumer(after, &moved, application).or_else(|| producer(after, &moved, application))
+        })
+        .collect();
+    if findings.is_empty() {
+        let count = running.after.pipes.len();
+        return vec![Finding::fine(
+            "pipes",
+            format!("{count}, none of which stands still"),
+        )];
+    }
+    findings
+}
+
+/// What became of a pipe between the two looks.
+struct Moved {
+    /// Whether the application took something.
+    taken: bool,
+    /// Whether the lane took something.
+    sent: bool,
+    /// Frames that found no room.
+    lost: u64,
+}
+
+impl Moved {
+    fn of(before: &PipeStatus, after: &PipeStatus) -> Self {
+        let lost = |pipe: &PipeStatus| pipe.drops.get(NO_ROOM).copied().unwrap_or(0);
+        Self {
+            taken: after.head_updates != before.head_updates
+                || after.used_bytes < before.used_bytes,
+            sent: after.tx_packets != before.tx_packets || after.used_bytes < before.used_bytes,
+            lost: lost(after).saturating_sub(lost(before)),
+        }
+    }
+}
+
+/// Whose pipe it is, for people.
+fn owner(pipe: &PipeStatus, application: Option<&Application>) -> String {
+    let session = pipe.session;
+    match application {
+        Some(Application {
+            pid,
+            program,
+            state,
+        }) => format!("session {session}, {program}, process {pid}, which {state}"),
+        None => format!("session {session}"),
+    }
+}
+
+/// An application that does not take what it is shown.
+fn consumer(
+    pipe: &PipeStatus,
+    moved: &Moved,
+    application: Option<&Application>,
+) -> Option<Finding> {
+    let is_full = moved.lost > 0
+        || pipe.used_bytes.saturating_mul(4) >= pipe.capacity_bytes.saturating_mul(3);
+    let stopped = application.filter(|it| it.state == ProcessState::Stopped);
+    if pipe.kind == PipeKind::Tx
+        || pipe.used_bytes == 0
+        || moved.taken
+        || !(is_full || stopped.is_some())
+    {
+        return None;
+    }
+    let check = format!("pipe {} of session {}", pipe.pipe, pipe.session);
+    let found = format!(
+        "{} % full, and its application takes nothing ({}); {} frames found no room meanwhile",
+        pipe.used_bytes.saturating_mul(100) / pipe.capacity_bytes.max(1),
+        owner(pipe, application),
+        moved.lost,
+    );
+    let cure = match (stopped, application) {
+        (Some(it), _) => format!("kill -CONT {}", it.pid),
+        (None, Some(it)) => format!(
+            "see what process {} waits for (`cat /proc/{}/stack`, `gdb -p {}`), or end it: kill {}",
+            it.pid, it.pid, it.pid, it.pid
+        ),
+        (None, None) => {
+            "covalent events says which process it is; end it, and it is taken back".to_owned()
+        }
+    };
+    // Until its pipe is full nothing is lost.
+    Some(if is_full {
+        Finding::failed(check, found, cure)
+    } else {
+        Finding::warning(check, found, cure)
+    })
+}
+
+/// A lane that does not take what it is given.
+fn producer(
+    pipe: &PipeStatus,
+    moved: &Moved,
+    application: Option<&Application>,
+) -> Option<Finding> {
+    if pipe.kind != PipeKind::Tx || pipe.used_bytes == 0 || moved.sent {
+        return None;
+    }
+    Some(Finding::warning(
+        format!("pipe {} of session {}", pipe.pipe, pipe.session),
+        format!(
+            "{} bytes wait to be sent, and none was taken ({})",
+            pipe.used_bytes,
+            owner(pipe, application)
+        ),
+        "its port has no carrier, or no room: `covalent status` shows which (carrier, tx room), `ip link` the interface",
+    ))
+}
+
+/// What was dropped of frames that nobody wanted.
+pub fn misses(running: &Running) -> Vec<Finding> {
+    running
+        .after
+        .ports
+        .iter()
+        .filter_map(|after| {
+            let before = running
+                .before
+                .ports
+                .iter()
+                .find(|it| it.name == after.name)?;
+            Some(misses_of(before, after, running.between))
+        })
+        .collect()
+}
+
+fn misses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
+    let check = format!("port {}: frames for nobody", after.name);
+    let count = |port: &PortStatus| -> u64 {
+        let causes = FOR_NOBODY.iter();
+        causes.filter_map(|cause| port.drops.get(*cause)).sum()
+    };
+    let lost = count(after).saturating_sub(count(before));
+    let so_far = format!(
+        "{} dropped so far, {} passed to the kernel",
+        count(after),
+        after.passed_to_kernel_packets
+    );
+    if lost == 0 {
+        return Finding::fine(check, so_far);
+    }
+    Finding::warning(
+        check,
+        format!(
+            "{lost} dropped within {} ms ({so_far}): no pipe is bound to them, and a rule or dataplane.miss gives them to the dataplane",
+            between.as_millis()
+        ),
+        "covalent steer list shows the rules; dataplane.miss = \"kernel\" or a [[steer]] with action = \"kernel\" gives them to the kernel, then: covalent reload",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::status::Causes;
+
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    /// A node with a pipe of 1000 bytes in session 3 of process 77, changed between the looks.
+    fn running(
+        kind: PipeKind,
+        state: ProcessState,
+        change: impl FnOnce(&mut PipeStatus, &mut PipeStatus),
+    ) -> Running {
+        let mut running = samples::running();
+        let pipe = PipeStatus {
+            session: 3,
+            pipe: 1,
+            kind,
+            capacity_bytes: 1000,
+            page_bytes: 4096,
+            rx_packets: 0,
+            rx_bytes: 0,
+            tx_packets: 0,
+            tx_bytes: 0,
+            notifications_sent: 0,
+            notifications_suppressed: 0,
+            head_updates: 0,
+            tx_discarded_packets: 0,
+            unstamped_packets: 0,
+            tx_full_packets: 0,
+            used_bytes: 900,
+            drops: Causes::new(),
+        };
+        let (mut before, mut after) = (pipe.clone(), pipe);
+        change(&mut before, &mut after);
+        (running.before.pipes, running.after.pipes) = (vec![before], vec![after]);
+        let application = Application {
+            pid: 77,
+            program: "slow".into(),
+            state,
+        };
+        running.applications = [(3, application)].into();
+        running
+    }
+
+    #[test]
+    fn an_application_that_takes_nothing_is_named_with_what_ails_it() {
+        let stuck = |kind, state| pipes(&running(kind, state, |_, _| {})).remove(0);
+        let stopped = stuck(PipeKind::Rx, ProcessState::Stopped);
+        assert_eq!(stopped.level, Level::Failed);
+        assert_eq!(stopped.cure, "kill -CONT 77");
+        assert_eq!(stopped.check, "pipe 1 of session 3");
+        assert!(
+            stopped.found.contains("90 % full")
+                && stopped.found.contains("slow, process 77, which is stopped"),
+            "{stopped:?}"
+        );
+        let waits = stuck(PipeKind::Rx, ProcessState::Alive);
+        assert!(waits.level == Level::Failed && waits.cure.ends_with("kill 77"));
+    }
+
+    #[test]
+    fn who_takes_a_little_or_has_room_is_well() {
+        let level = |state, change: fn(&mut PipeStatus, &mut PipeStatus)| {
+            pipes(&running(PipeKind::Rx, state, change)).remove(0).level
+        };
+        let alive = ProcessState::Alive;
+        assert_eq!(
+            level(alive, |_, after| after.head_updates += 1),
+            Level::Fine
+        );
+        assert_eq!(level(alive, |_, after| after.used_bytes -= 64), Level::Fine);
+        let room = |before: &mut PipeStatus, after: &mut PipeStatus| {
+            (before.used_bytes, after.used_bytes) = (100, 200);
+        };
+        assert_eq!(level(alive, room), Level::Fine, "it may gather");
+        assert_eq!(
+            level(ProcessState::Stopped, room),
+            Level::Warning,
+            "it will fill"
+        );
+        let loses = |before: &mut PipeStatus, after: &mut PipeStatus| {
+            (before.used_bytes, after.used_bytes) = (100, 100);
+            after.drops.insert(NO_ROOM.into(), 5);
+        };
+        assert_eq!(level(alive, loses), Level::Failed);
+    }
+
+    #[test]
+    fn what_waits_to_be_sent_and_is_not_taken_is_told() {
+        let finding = |change: fn(&mut PipeStatus, &mut PipeStatus)| {
+            pipes(&running(PipeKind::Tx, ProcessState::Alive, change)).remove(0)
+        };
+        let stands = finding(|_, _| {});
+        assert!(stands.level == Level::Warning && stands.found.contains("900 bytes wait"));
+        assert_eq!(finding(|_, after| after.tx_packets += 1).level, Level::Fine);
+    }
+
+    #[test]
+    fn frames_for_nobody_are_told_while_they_come() {
+        let mut running = samples::running();
+        assert_eq!(misses(&running)[0].level, Level::Fine);
+        *running.after.ports[0]
+            .drops
+            .entry("no_pipe".into())
+            .or_default() += 9;
+        let told = &misses(&running)[0];
+        assert!(
+            told.level == Level::Warning && told.found.starts_with("9 dropped within"),
+            "{told:?}"
+        );
+    }
+}

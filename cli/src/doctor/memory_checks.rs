@@ -1,0 +1,172 @@
+//! Memory that a start takes: each a function of the facts alone.
+
+use covalent_api::config::{Config, HugePages, PortKind, packet_memory_bytes};
+
+use super::{facts::Machine, finding::Finding};
+
+/// Size of a huge page, in bytes.
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Packet memory of each lane's AF_XDP ports, in bytes; a port that uses all queues counts with one.
+pub fn lanes_bytes(config: &Config) -> impl Iterator<Item = u64> {
+    (0..).take(config.lane.len().max(1)).map(|lane| {
+        let ports = config.port.iter().filter(|port| port.lane == lane);
+        ports
+            .map(|port| match port.kind {
+                PortKind::AfXdp {
+                    queues, ring_slots, ..
+                } => packet_memory_bytes(queues.max(1), ring_slots),
+                PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => 0,
+            })
+            .sum()
+    })
+}
+
+/// Huge pages that the packet memory of all lanes takes: each lane's is a mapping of its own, in whole pages.
+fn huge_pages_needed(config: &Config) -> u64 {
+    lanes_bytes(config)
+        .map(|bytes| bytes.div_ceil(HUGE_PAGE_BYTES))
+        .sum()
+}
+
+/// Huge pages against the policy: 2 MiB ones, or 4 KiB ones where those are few. Pages of 1 GiB are never used.
+pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "huge pages";
+    let free = machine.huge_pages_free;
+    let policy = config.map_or(HugePages::Auto, |config| config.dataplane.huge_pages);
+    let needed = config.map_or(1, huge_pages_needed);
+    // Room for pipes too.
+    let reserve = needed.max(1).next_power_of_two().max(256);
+    let cure = format!(
+        "sysctl -w vm.nr_hugepages={reserve} ({} MiB; in /etc/sysctl.d/ to keep it)",
+        (reserve * HUGE_PAGE_BYTES) >> 20
+    );
+    let giant = match machine.giant_pages_free {
+        0 => String::new(),
+        free => format!("; {free} of 1 GiB are free as well, which are not used"),
+    };
+    let found = format!("{free} free pages of 2 MiB, {needed} needed{giant}");
+    match policy {
+        HugePages::Never => Finding::fine(CHECK, "not wanted: 4 KiB pages are used"),
+        HugePages::Auto | HugePages::Require if free >= needed => {
+            Finding::fine(CHECK, format!("{found}: 2 MiB pages are used"))
+        }
+        HugePages::Require => Finding::failed(
+            CHECK,
+            format!("{found}: with dataplane.huge_pages = \"require\" covalentd will not start"),
+            cure,
+        ),
+        HugePages::Auto => Finding::warning(
+            CHECK,
+            format!("{found}: 4 KiB pages are used, which costs TLB misses with large rings"),
+            format!("{cure}, or huge_pages = \"never\" to say that it is meant so"),
+        ),
+    }
+}
+
+/// Memory for packets. It is taken when ports are opened, and that of pipes when those are opened: what is not there is an error then, never a SIGBUS
+/// later. It does not lie in /dev/shm, so that one may be full.
+pub fn memory(machine: &Machine, config: Option<&Config>) -> Finding {
+    const CHECK: &str = "memory";
+    let needed: u64 = config.map_or(0, |config| lanes_bytes(config).sum());
+    match machine.available_bytes {
+        None => Finding::fine(CHECK, "the kernel does not tell how much can be had"),
+        Some(free) if free >= needed => Finding::fine(
+            CHECK,
+            format!(
+                "{} MiB can be had, {} MiB needed for packets; /dev/shm is not used",
+                free >> 20,
+                needed >> 20
+            ),
+        ),
+        Some(free) => Finding::failed(
+            CHECK,
+            format!(
+                "{} MiB can be had, but packet memory takes {} MiB",
+                free >> 20,
+                needed >> 20
+            ),
+            "smaller `ring_slots`, fewer `queues`, or end what takes the memory (ps --sort=-rss -eo rss,pid,comm | head)",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    #[test]
+    fn too_few_huge_pages_are_as_bad_as_the_policy_says() {
+        // Two queues and one to send from, 2048 slots of 2 KiB each: 12 MiB.
+        let mut config = samples::af_xdp_config();
+        let level = |config: &Config, huge_pages_free| {
+            let machine = Machine {
+                huge_pages_free,
+                ..samples::machine()
+            };
+            huge_pages(&machine, Some(config)).level
+        };
+        for (policy, lacking) in [
+            (HugePages::Never, Level::Fine),
+            (HugePages::Auto, Level::Warning),
+            (HugePages::Require, Level::Failed),
+        ] {
+            config.dataplane.huge_pages = policy;
+            assert_eq!(level(&config, 0), lacking);
+            assert_eq!(level(&config, 5), lacking);
+            assert_eq!(level(&config, 6), Level::Fine);
+        }
+        let mut cable = samples::cable_config();
+        cable.dataplane.huge_pages = HugePages::Require;
+        assert_eq!(level(&cable, 0), Level::Fine, "no packet memory at all");
+    }
+
+    #[test]
+    fn the_cure_reserves_what_is_needed_and_pages_that_are_no_use_are_told_so() {
+        let mut config = samples::af_xdp_config();
+        let PortKind::AfXdp {
+            queues, ring_slots, ..
+        } = &mut config.port[0].kind
+        else {
+            unreachable!("the sample is AF_XDP")
+        };
+        (*queues, *ring_slots) = (31, 32_768);
+        let machine = Machine {
+            huge_pages_free: 3,
+            giant_pages_free: 4,
+            ..samples::machine()
+        };
+        let finding = huge_pages(&machine, Some(&config));
+        assert!(
+            finding
+                .found
+                .contains("3 free pages of 2 MiB, 1024 needed; 4 of 1 GiB"),
+            "{finding:?}"
+        );
+        assert!(finding.found.contains("4 KiB pages are used"));
+        assert!(
+            finding
+                .cure
+                .starts_with("sysctl -w vm.nr_hugepages=1024 (2048 MiB"),
+            "{finding:?}"
+        );
+    }
+
+    #[test]
+    fn packet_memory_must_be_there() {
+        let config = samples::af_xdp_config();
+        let level = |available_bytes| {
+            let machine = Machine {
+                available_bytes,
+                ..samples::machine()
+            };
+            memory(&machine, Some(&config)).level
+        };
+        assert_eq!(level(None), Level::Fine);
+        assert_eq!(level(Some(12 << 20)), Level::Fine);
+        assert_eq!(level(Some(11 << 20)), Level::Failed);
+    }
+}

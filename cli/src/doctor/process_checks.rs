@@ -1,0 +1,119 @@
+//! The node's two processes: whether both run, and do something.
+
+use std::path::Path;
+
+use super::{
+    facts::{Daemon, process::ProcessState},
+    finding::Finding,
+};
+
+/// What is typed to start the processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Starter {
+    daemon: String,
+    control: String,
+}
+
+impl Starter {
+    /// For the node of `file`; systemd is told where it looks after the node.
+    pub fn new(file: &Path, systemd: bool) -> Self {
+        let up = format!("covalent up --config {}", file.display());
+        if systemd {
+            return Self {
+                daemon: "systemctl start covalentd".into(),
+                control: "systemctl start covalent-control".into(),
+            };
+        }
+        Self {
+            daemon: up.clone(),
+            control: up,
+        }
+    }
+}
+
+/// What there is to tell of both.
+pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> Vec<Finding> {
+    const DAEMON: &str = "covalentd";
+    const CONTROL: &str = "covalent-control";
+    let of_daemon = match daemon {
+        Daemon::Absent if control_answers => Finding::failed(
+            DAEMON,
+            "does not run, but covalent-control does: no frame is moved, and applications have nothing to attach to",
+            starter.daemon.clone(),
+        ),
+        Daemon::Absent => Finding::fine(DAEMON, "does not run"),
+        Daemon::Silent {
+            pid,
+            state: ProcessState::Stopped,
+        } => Finding::failed(
+            DAEMON,
+            format!("process {pid} is stopped (SIGSTOP or a debugger) and answers nobody"),
+            format!("kill -CONT {pid}"),
+        ),
+        Daemon::Silent { pid, state } => Finding::failed(
+            DAEMON,
+            format!("process {pid} {state}, and does not answer: it starts still, or stands"),
+            "its log says what it does (journalctl -u covalentd, or covalentd.log in node.runtime_dir); systemd ends what stands for 20 s",
+        ),
+        Daemon::Refused { reason } => Finding::failed(
+            DAEMON,
+            reason.clone(),
+            "sudo covalent doctor; for an application: its user must be root, the daemon's or a member of node.group, and needs no capability",
+        ),
+        Daemon::Answers(running) => Finding::fine(DAEMON, format!("process {}", running.after.pid)),
+    };
+    let of_control = match (control_answers, daemon.running()) {
+        (true, _) => Finding::fine(CONTROL, "answers"),
+        (false, Some(_)) => Finding::warning(
+            CONTROL,
+            "does not answer, while covalentd runs: ports are not opened again when their interfaces change, and nothing is measured",
+            starter.control.clone(),
+        ),
+        (false, None) => Finding::fine(CONTROL, "does not run"),
+    };
+    vec![of_daemon, of_control]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    fn starter() -> Starter {
+        Starter::new(Path::new("/etc/my.toml"), false)
+    }
+
+    fn levels(daemon: &Daemon, control: bool) -> [Level; 2] {
+        let findings = processes(daemon, control, &starter());
+        [findings[0].level, findings[1].level]
+    }
+
+    #[test]
+    fn half_a_node_is_told_with_what_starts_the_other_half() {
+        let answers = Daemon::Answers(Box::new(samples::running()));
+        assert_eq!(levels(&Daemon::Absent, false), [Level::Fine; 2]);
+        assert_eq!(levels(&answers, true), [Level::Fine; 2]);
+        assert_eq!(levels(&Daemon::Absent, true), [Level::Failed, Level::Fine]);
+        assert_eq!(levels(&answers, false), [Level::Fine, Level::Warning]);
+        let findings = processes(&Daemon::Absent, true, &starter());
+        assert_eq!(findings[0].cure, "covalent up --config /etc/my.toml");
+        let systemd = Starter::new(Path::new("/etc/my.toml"), true);
+        let findings = processes(&answers, false, &systemd);
+        assert_eq!(findings[1].cure, "systemctl start covalent-control");
+    }
+
+    #[test]
+    fn a_daemon_that_is_stopped_is_told_from_one_that_is_busy() {
+        let silent = |state| Daemon::Silent { pid: 7, state };
+        let stopped = &processes(&silent(ProcessState::Stopped), true, &starter())[0];
+        assert_eq!(stopped.cure, "kill -CONT 7");
+        let busy = &processes(&silent(ProcessState::Alive), true, &starter())[0];
+        assert!(busy.level == Level::Failed && busy.found.contains("process 7 runs"));
+        let refused = Daemon::Refused {
+            reason: "user 7 may not".into(),
+        };
+        assert_eq!(levels(&refused, true), [Level::Failed, Level::Fine]);
+    }
+}

@@ -1,0 +1,111 @@
+//! All findings together: what they come to, and how they are printed.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use comfy_table::{Cell, Color};
+use serde::Serialize;
+
+use super::finding::{Finding, Level};
+use crate::output::{self, Theme};
+
+/// What the doctor says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// How long the examination took, in milliseconds.
+    pub took_ms: u64,
+    /// How many things stand in the way.
+    pub failed: usize,
+    /// How many things could be better.
+    pub warnings: usize,
+    /// All that was looked at.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// What was found within `took`.
+    pub fn new(findings: Vec<Finding>, took: Duration) -> Self {
+        let count = |level| findings.iter().filter(|it| it.level == level).count();
+        Self {
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            failed: count(Level::Failed),
+            warnings: count(Level::Warning),
+            findings,
+        }
+    }
+
+    /// The exit status: 1 where something stands in the way, under `strict` also where something could be better.
+    pub fn exit_code(&self, strict: bool) -> ExitCode {
+        ExitCode::from(u8::from(self.failed > 0 || strict && self.warnings > 0))
+    }
+
+    /// Prints it for people.
+    ///
+    /// # Errors
+    /// When nobody reads any more.
+    pub fn print(&self) -> Result<()> {
+        let theme = Theme::of_stdout();
+        let mut table = theme.table(&["", "check", "found", "what to do"]);
+        for finding in &self.findings {
+            let (mark, colour) = match finding.level {
+                Level::Fine => ("✓", Color::Green),
+                Level::Warning => ("!", Color::Yellow),
+                Level::Failed => ("✗", Color::Red),
+            };
+            table.add_row([
+                theme.cell(mark, colour),
+                Cell::new(&finding.check),
+                Cell::new(&finding.found),
+                Cell::new(&finding.cure),
+            ]);
+        }
+        output::line(&table.to_string())?;
+        output::line(&self.summary())
+    }
+
+    fn summary(&self) -> String {
+        match (self.failed, self.warnings) {
+            (0, 0) => "Nothing stands in the way.".to_owned(),
+            (0, warnings) => format!("Nothing stands in the way; {warnings} to better."),
+            (failed, warnings) => format!("{failed} in the way, {warnings} to better."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(findings: &[fn() -> Finding]) -> Report {
+        let findings = findings.iter().map(|finding| finding());
+        Report::new(findings.collect(), Duration::from_millis(7))
+    }
+
+    #[test]
+    fn the_exit_status_tells_faults_and_on_request_warnings() {
+        let fine: fn() -> Finding = || Finding::fine("a", "x");
+        let warning: fn() -> Finding = || Finding::warning("b", "x", "y");
+        let failed: fn() -> Finding = || Finding::failed("c", "x", "y");
+        for (findings, faults, strictly) in [
+            ([fine, fine], 0, 0),
+            ([fine, warning], 0, 1),
+            ([warning, failed], 1, 1),
+            ([fine, failed], 1, 1),
+        ] {
+            let report = report(&findings);
+            assert_eq!(report.exit_code(false), ExitCode::from(faults));
+            assert_eq!(report.exit_code(true), ExitCode::from(strictly));
+        }
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        assert_eq!(report(&[]).summary(), "Nothing stands in the way.");
+        let both = report(&[
+            || Finding::failed("c", "x", "y"),
+            || Finding::warning("b", "x", "y"),
+        ]);
+        assert_eq!(both.summary(), "1 in the way, 1 to better.");
+        assert_eq!(both.took_ms, 7);
+    }
+}

@@ -1,0 +1,170 @@
+//! The node's sockets and who gets to them.
+
+use covalent_api::config::Config;
+
+use super::{
+    facts::{Named, NamedSocket, SocketState, socket::Step},
+    finding::Finding,
+};
+
+/// What is at a socket's path.
+pub fn socket(socket: &NamedSocket) -> Finding {
+    let NamedSocket {
+        what, path, state, ..
+    } = socket;
+    let check = format!("{what} {path}");
+    match state {
+        SocketState::Absent => Finding::fine(check, "free"),
+        SocketState::Answers => Finding::fine(check, "somebody answers: this node is running"),
+        SocketState::Stale => Finding::warning(
+            check,
+            "nobody answers: its process was killed. Its shared memory went with it",
+            format!("nothing: the next start replaces it; `rm {path}` removes it"),
+        ),
+        SocketState::NotASocket => Finding::failed(
+            check,
+            "there is something that is not a socket",
+            format!("mv {path} {path}.old, or choose another place in the configuration"),
+        ),
+        SocketState::Held => Finding::fine(
+            check,
+            "held by systemd, which starts covalentd when somebody comes",
+        ),
+        SocketState::Forbidden if socket.is_of_daemons => {
+            Finding::fine(check, "not for this user: the daemons meet there")
+        }
+        SocketState::Forbidden => Finding::failed(
+            check,
+            "this user may not knock there",
+            "as root: `ls -l` tells who may; an application needs to be a member of node.group and no capability",
+        ),
+    }
+}
+
+/// The group that may attach: whether it exists, and its members get to the socket.
+pub fn group(config: &Config, named: &Named) -> Finding {
+    const CHECK: &str = "group";
+    let group = &config.node.group;
+    if group.is_empty() {
+        return Finding::fine(
+            CHECK,
+            "none: only root and the daemon's own user may attach",
+        );
+    }
+    let Some(gid) = named.group else {
+        return Finding::failed(
+            CHECK,
+            format!("node.group = \"{group}\", but there is no such group"),
+            format!("groupadd --system {group}"),
+        );
+    };
+    let entrances = named.sockets.iter().filter(|it| it.is_for_applications);
+    let shut = entrances
+        .flat_map(|it| &it.way)
+        .find(|step| !step.lets_in(gid));
+    match shut {
+        None => Finding::fine(
+            CHECK,
+            format!("members of {group} may attach, and need no capability"),
+        ),
+        Some(step) => closed_to(group, step),
+    }
+}
+
+/// What keeps members from the socket.
+fn closed_to(group: &str, step: &Step) -> Finding {
+    let Step {
+        path,
+        mode,
+        uid,
+        gid,
+        is_directory,
+    } = step;
+    let (what, cure) = if *is_directory {
+        ("directory", format!("chmod a+x {path}"))
+    } else {
+        ("socket", format!("chmod 666 {path}"))
+    };
+    Finding::failed(
+        "group",
+        format!(
+            "members of {group} do not get past the {what} {path} (mode {mode:04o}, owner {uid}, group {gid})"
+        ),
+        cure,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{finding::Level, samples},
+        *,
+    };
+
+    fn sample(state: SocketState, way: Vec<Step>) -> NamedSocket {
+        NamedSocket {
+            what: "socket".into(),
+            path: "/run/covalent/covalentd.sock".into(),
+            state,
+            is_for_applications: true,
+            is_of_daemons: false,
+            way,
+        }
+    }
+
+    #[test]
+    fn what_is_at_a_sockets_path_is_judged() {
+        for (state, level) in [
+            (SocketState::Absent, Level::Fine),
+            (SocketState::Held, Level::Fine),
+            (SocketState::Answers, Level::Fine),
+            (SocketState::Stale, Level::Warning),
+            (SocketState::NotASocket, Level::Failed),
+            (SocketState::Forbidden, Level::Failed),
+        ] {
+            assert_eq!(socket(&sample(state, Vec::new())).level, level, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_must_exist_and_get_to_the_socket() {
+        let mut config = samples::cable_config();
+        let step = |path: &str, mode, is_directory| Step {
+            path: path.into(),
+            mode,
+            uid: 0,
+            gid: 0,
+            is_directory,
+        };
+        let named = |group, directory, socket| Named {
+            group,
+            sockets: vec![sample(
+                SocketState::Answers,
+                vec![
+                    step("/run/covalent", directory, true),
+                    step("/run/covalent/covalentd.sock", socket, false),
+                ],
+            )],
+            ..Named::default()
+        };
+        assert_eq!(
+            group(&config, &named(None, 0o700, 0o600)).level,
+            Level::Fine
+        );
+        config.node.group = "covalent".into();
+        assert_eq!(
+            group(&config, &named(None, 0o755, 0o666)).cure,
+            "groupadd --system covalent"
+        );
+        assert_eq!(
+            group(&config, &named(Some(7), 0o755, 0o666)).level,
+            Level::Fine
+        );
+        let directory = group(&config, &named(Some(7), 0o700, 0o666));
+        assert_eq!(directory.level, Level::Failed);
+        assert_eq!(directory.cure, "chmod a+x /run/covalent");
+        let socket = group(&config, &named(Some(7), 0o755, 0o660));
+        assert_eq!(socket.cure, "chmod 666 /run/covalent/covalentd.sock");
+        assert!(socket.found.contains("mode 0660"), "{socket:?}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Sound hosts: nothing is found on them.
+
+use std::fs;
+
+use crate::{
+    broken::MadeOf,
+    hosts,
+    support::node::Node,
+    ward::{self, Ward, command},
+};
+
+/// What is told of each of these, for a report that says nothing would be without findings too.
+fn tells_of(ward: &Ward, checks: &[&str]) {
+    let (report, _) = ward.examine();
+    let findings = report["findings"].as_array().unwrap();
+    for check in checks {
+        let of_it = |finding: &&serde_json::Value| finding["check"].as_str().unwrap() == *check;
+        let finding = findings.iter().find(of_it);
+        let level = finding.map(|finding| &finding["level"]);
+        assert_eq!(level, Some(&"fine".into()), "{check}: {report:#}");
+    }
+}
+
+#[test]
+fn nothing_is_found_on_a_sound_host_before_its_node_is_up() {
+    ward::with(MadeOf::Interface, |ward| {
+        ward.finds(&[]);
+        tells_of(
+            ward,
+            &[
+                "privilege",
+                "locked memory",
+                "huge pages",
+                "memory",
+                "port p0: interface",
+                "port p0: queues",
+                "port p0: MTU",
+                "port p0: offloads",
+                "node.runtime_dir",
+                "covalentd",
+            ],
+        );
+    });
+}
+
+#[test]
+fn nothing_is_found_on_a_sound_node_on_af_xdp_and_its_modes_are_told() {
+    ward::with(MadeOf::InterfaceAndNode, |ward| {
+        ward.finds(&[]);
+        tells_of(
+            ward,
+            &[
+                "port p0: mode in effect",
+                "port p0: pages in effect",
+                "port p0: opened",
+                "port p0: XDP program",
+                "lane 0: at rest",
+                "covalent-control",
+            ],
+        );
+    });
+}
+
+#[test]
+fn nothing_is_found_on_a_sound_pair_of_nodes() {
+    ward::with(MadeOf::Node, |ward| {
+        let other = Node::up(ward.place(), "other", &ward.at("cable.sock"), "");
+        ward.kept.push(Box::new(other));
+        ward.finds(&[]);
+        tells_of(ward, &["names", "pipes", "port p0: frames for nobody"]);
+    });
+}
+
+/// Nothing of a node lies there: its memory has no name, and all of it is there from the start.
+#[test]
+fn a_full_dev_shm_harms_nobody() {
+    ward::with(MadeOf::NodeAlone, |ward| {
+        command("mount -t tmpfs -o size=4k none /dev/shm");
+        fs::write("/dev/shm/filler", [0; 4096]).unwrap();
+        ward.run(&["down"]);
+        ward.up();
+        let device = covalent_verbs::Device::attach(ward.socket(), "reader").unwrap();
+        device.rx_pipe(1 << 20).unwrap();
+        ward.finds(&[]);
+    });
+}
+
+#[test]
+fn under_strict_a_warning_counts() {
+    ward::with(MadeOf::File, |ward| {
+        let code = |arguments: &[&str]| ward.covalent(arguments).output().unwrap().status.code();
+        assert_eq!(code(&["doctor", "--strict"]), Some(0));
+        ward.edit("[dataplane]\n", "[dataplane]\nidle = \"poll\"\n");
+        assert_eq!(code(&["doctor"]), Some(0));
+        assert_eq!(code(&["doctor", "--strict"]), Some(1));
+        assert_eq!(code(&["doctor", "--no-such-option"]), Some(2));
+    });
+}
+
+/// A file that the table does not name is not compiled, so its host is not judged.
+#[test]
+fn every_broken_host_stands_in_the_table() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/hosts");
+    let mut files: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
+        .filter(|name| name != "mod")
+        .collect();
+    files.sort();
+    assert_eq!(files, hosts::NAMES);
+    assert!(files.len() >= 10);
+}
+
+/// The daemon says why and hangs up at once, which the system tells first.
+#[test]
+fn whoever_is_turned_away_is_told_why() {
+    ward::with(MadeOf::NodeAlone, |ward| {
+        let stranger = ["--reuid", "54321", "--regid", "54321", "--clear-groups"];
+        let socket = ward.socket();
+        let programs = std::path::Path::new(env!("CARGO_BIN_EXE_covalent"))
+            .parent()
+            .unwrap();
+        let echo = programs.join("covalent-echo");
+        // Which of the two comes first is chance.
+        for _ in 0..20 {
+            for (program, words) in [
+                (programs.join("covalent"), ["status", "--socket"].as_slice()),
+                (echo.clone(), &["--port", "p0", "--socket"]),
+            ] {
+                let output = std::process::Command::new("setpriv")
+                    .args(stranger)
+                    .arg(&program)
+                    .args(words)
+                    .arg(&socket)
+                    .output()
+                    .unwrap();
+                let told = String::from_utf8_lossy(&output.stderr);
+                assert!(told.contains("user 54321 (group 54321) may not"), "{told}");
+            }
+        }
+    });
+}

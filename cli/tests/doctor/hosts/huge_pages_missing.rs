@@ -1,0 +1,22 @@
+//! The file requires huge pages, and none are reserved.
+
+use crate::{
+    broken::{Broken, Expected, MadeOf},
+    ward::command,
+};
+
+pub const HOST: Broken = Broken {
+    made_of: MadeOf::Interface,
+    breaks: |ward| {
+        // Whatever the machine has: this mount namespace shows none.
+        command("mount -t tmpfs none /sys/kernel/mm/hugepages");
+        ward.edit("huge_pages = \"never\"", "huge_pages = \"require\"");
+    },
+    findings: &[Expected {
+        check: "huge pages",
+        level: "failed",
+        found: &["0 free pages of 2 MiB, 4 needed", "covalentd will not start"],
+        cure: "sysctl -w vm.nr_hugepages=256",
+    }],
+    mend: |ward, _| ward.edit("huge_pages = \"require\"", "huge_pages = \"never\""),
+};

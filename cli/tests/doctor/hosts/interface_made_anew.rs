@@ -1,0 +1,42 @@
+//! The interface of a port was removed and made again while control was not there to have the port opened again.
+
+use crate::{
+    broken::{Broken, Expected, MadeOf},
+    ward::command,
+};
+
+pub const HOST: Broken = Broken {
+    made_of: MadeOf::InterfaceAndNode,
+    breaks: |ward| {
+        ward.kill("covalent-control");
+        command("ip link del near0");
+        ward.make_veth();
+    },
+    findings: &[
+        Expected {
+            check: "covalent-control",
+            level: "warning",
+            found: &["ports are not opened again"],
+            cure: "covalent up --config PLACE/covalent.toml",
+        },
+        Expected {
+            check: "port p0: opened",
+            level: "failed",
+            found: &["not: "],
+            cure: "covalent-control has it opened again",
+        },
+        Expected {
+            check: "socket PLACE/run/control.sock",
+            level: "warning",
+            found: &["its process was killed"],
+            cure: "the next start replaces it",
+        },
+        Expected {
+            check: "record PLACE/run/covalent-control.pid",
+            level: "warning",
+            found: &["its process is gone"],
+            cure: "the next `covalent up` replaces it",
+        },
+    ],
+    mend: |ward, cures| ward.type_in(&cures[0]),
+};

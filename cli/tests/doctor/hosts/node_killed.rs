@@ -1,0 +1,44 @@
+//! Both processes were killed as nobody can refuse: what they left behind lies there.
+
+use crate::broken::{Broken, Expected, MadeOf};
+
+pub const HOST: Broken = Broken {
+    made_of: MadeOf::Node,
+    breaks: |ward| {
+        ward.kill("covalent-control");
+        ward.kill("covalentd");
+    },
+    findings: &[
+        Expected {
+            check: "socket PLACE/run/covalentd.sock",
+            level: "warning",
+            found: &["its process was killed. Its shared memory went with it"],
+            cure: "`rm PLACE/run/covalentd.sock` removes it",
+        },
+        Expected {
+            check: "socket PLACE/run/control.sock",
+            level: "warning",
+            found: &["its process was killed"],
+            cure: "the next start replaces it",
+        },
+        Expected {
+            check: "port p0: cable PLACE/cable.sock",
+            level: "warning",
+            found: &["its process was killed"],
+            cure: "the next start replaces it",
+        },
+        Expected {
+            check: "record PLACE/run/covalentd.pid",
+            level: "warning",
+            found: &["its process is gone"],
+            cure: "`covalent down` removes it",
+        },
+        Expected {
+            check: "record PLACE/run/covalent-control.pid",
+            level: "warning",
+            found: &["its process is gone"],
+            cure: "`covalent down` removes it",
+        },
+    ],
+    mend: |ward, _| ward.up(),
+};

@@ -1,0 +1,23 @@
+//! Somebody asks whom the daemon does not admit, as an application in a container would: it needs membership, and no privilege.
+
+use crate::broken::{Broken, Expected, MadeOf};
+
+pub const HOST: Broken = Broken {
+    made_of: MadeOf::NodeAlone,
+    breaks: |ward| {
+        ward.before = ["setpriv", "--reuid", "54321", "--regid", "1", "--clear-groups"]
+            .map(Into::into)
+            .to_vec();
+    },
+    findings: &[Expected {
+        check: "covalentd",
+        level: "failed",
+        found: &["refused", "54321"],
+        cure: "a member of node.group, and needs no capability",
+    }],
+    mend: |ward, _| {
+        // The number of the group `daemon` everywhere.
+        ward.edit("[node]\n", "[node]\ngroup = \"daemon\"\n");
+        ward.run(&["reload"]);
+    },
+};

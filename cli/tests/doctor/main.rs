@@ -1,0 +1,9 @@
+//! `covalent doctor` on hosts that are broken on purpose: each has its finding, and none when the cure was taken.
+#![allow(clippy::unwrap_used)]
+
+mod broken;
+mod healthy;
+mod hosts;
+#[path = "../support/mod.rs"]
+mod support;
+mod ward;

@@ -1,0 +1,318 @@
+//! A host to break: a directory with a node's file and, as root, namespaces of its own, all of it gone with the test.
+
+use std::{
+    any::Any,
+    fs::{self, File},
+    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    panic::resume_unwind,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{
+    broken::{Expected, MadeOf},
+    support::{covalent, is_root, wait_until},
+};
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A host to break.
+pub struct Ward {
+    /// Held until the end: what a test has running or attached.
+    pub kept: Vec<Box<dyn Any>>,
+    /// What stands before `covalent doctor` on its command line.
+    pub before: Vec<String>,
+    place: tempfile::TempDir,
+    far: Option<File>,
+}
+
+/// Runs `test` on such a host. What needs root is skipped without it, with a word.
+pub fn with(made_of: MadeOf, test: impl FnOnce(&mut Ward) + Send) {
+    let alone = matches!(
+        made_of,
+        MadeOf::Interface | MadeOf::InterfaceAndNode | MadeOf::NodeAlone
+    );
+    if alone && !is_root() {
+        return;
+    }
+    let run = || {
+        if alone {
+            unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unwrap();
+            command("mount --make-rprivate /");
+        }
+        let mut ward = Ward {
+            kept: Vec::new(),
+            before: Vec::new(),
+            place: tempfile::tempdir().unwrap(),
+            far: None,
+        };
+        // Others than root are let through to the node's sockets.
+        fs::set_permissions(ward.place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let on_interface = matches!(made_of, MadeOf::Interface | MadeOf::InterfaceAndNode);
+        if on_interface {
+            ward.join();
+        }
+        ward.write(on_interface);
+        if matches!(
+            made_of,
+            MadeOf::InterfaceAndNode | MadeOf::Node | MadeOf::NodeAlone
+        ) {
+            ward.up();
+        }
+        test(&mut ward);
+    };
+    // A thread of its own, whose namespaces end with it.
+    if let Err(panic) = thread::scope(|scope| scope.spawn(run).join()) {
+        resume_unwind(panic);
+    }
+}
+
+/// Runs a command line; its words are parted by spaces.
+///
+/// # Panics
+/// If it fails.
+pub fn command(line: &str) {
+    let mut words = line.split(' ');
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {told}");
+}
+
+impl Ward {
+    /// Its directory.
+    pub fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// A path below its directory.
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.place().join(path)
+    }
+
+    /// The node's file.
+    pub fn file(&self) -> PathBuf {
+        self.at("covalent.toml")
+    }
+
+    /// The socket of its daemon.
+    pub fn socket(&self) -> PathBuf {
+        self.at("run/covalentd.sock")
+    }
+
+    fn write(&self, on_interface: bool) {
+        let place = self.place().display();
+        let port = match on_interface {
+            true => "kind = \"af_xdp\"\ninterface = \"near0\"\n".to_owned(),
+            false => format!("kind = \"cable\"\npath = \"{place}/cable.sock\"\n"),
+        };
+        let text = format!(
+            "[node]\nname = \"ward\"\nruntime_dir = \"{place}/run\"\nstate_dir = \"{place}/state\"\n\
+             [dataplane]\nhuge_pages = \"never\"\n\
+             [control]\nmetrics_listen = \"127.0.0.1:0\"\n\
+             [[port]]\nname = \"p0\"\n{port}"
+        );
+        fs::write(self.file(), text).unwrap();
+    }
+
+    /// Makes the interfaces `near0` and, in another network namespace, `far0`, joined and up, with two queues each.
+    fn join(&mut self) {
+        let silence = || fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+        silence();
+        let far = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            silence();
+            File::open("/proc/thread-self/ns/net").unwrap()
+        });
+        self.far = Some(far.join().unwrap());
+        self.make_veth();
+    }
+
+    /// Makes the pair, for the first time or again.
+    pub fn make_veth(&self) {
+        command(
+            "ip link add near0 numrxqueues 2 numtxqueues 2 type veth peer name far0 numrxqueues 2 numtxqueues 2",
+        );
+        command(&format!("ip link set far0 netns {}", self.far()));
+        command("ip link set near0 up");
+        self.on_far_side("ip link set far0 up");
+    }
+
+    /// The network namespace at the other end, as a path.
+    fn far(&self) -> String {
+        let far = self.far.as_ref().unwrap();
+        format!("/proc/{}/fd/{}", std::process::id(), far.as_raw_fd())
+    }
+
+    /// Runs a command line in the network namespace of `far0`.
+    pub fn on_far_side(&self, line: &str) {
+        command(&format!("nsenter --net={} {line}", self.far()));
+    }
+
+    /// Changes the node's file: `old` must be in it.
+    pub fn edit(&self, old: &str, new: &str) {
+        let text = fs::read_to_string(self.file()).unwrap();
+        assert!(text.contains(old), "{old} is not in\n{text}");
+        fs::write(self.file(), text.replace(old, new)).unwrap();
+    }
+
+    /// `covalent` with these arguments, for this node.
+    pub fn covalent(&self, arguments: &[&str]) -> Command {
+        let mut command = covalent(self.place());
+        command.args(arguments).env("COVALENT_CONFIG", self.file());
+        command
+    }
+
+    /// Runs `covalent` with these arguments.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn run(&self, arguments: &[&str]) {
+        let output = self.covalent(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
+    }
+
+    /// Starts the node.
+    pub fn up(&self) {
+        self.run(&["up"]);
+    }
+
+    /// Types what a cure says up to the first comma or semicolon, as root does.
+    pub fn type_in(&self, cure: &str) {
+        let line = cure.split([',', ';']).next().unwrap();
+        let covalent = Path::new(env!("CARGO_BIN_EXE_covalent")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let output = Command::new("sh")
+            .args(["-c", line])
+            .env(
+                "PATH",
+                format!("{}:{path}:/usr/sbin:/sbin", covalent.display()),
+            )
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {told}");
+    }
+
+    /// The process that runs `program` for the node.
+    pub fn pid(&self, program: &str) -> Pid {
+        let record = fs::read_to_string(self.at(&format!("run/{program}.pid"))).unwrap();
+        Pid::from_raw(record.split_once('-').unwrap().0.parse().unwrap())
+    }
+
+    /// Ends `program` of the node as nobody can refuse, and waits until it is gone.
+    pub fn kill(&self, program: &str) {
+        let pid = self.pid(program);
+        kill(pid, Signal::SIGKILL).unwrap();
+        // Where nobody waits for orphans it stays as a zombie.
+        wait_until("it is gone", PATIENCE, || {
+            let process = procfs::process::Process::new(pid.as_raw());
+            process
+                .and_then(|process| process.stat())
+                .map_or(true, |stat| stat.state == 'Z')
+        });
+    }
+
+    /// What the doctor says, as JSON, and with which exit status.
+    pub fn examine(&self) -> (Value, Option<i32>) {
+        let doctor = self.covalent(&["doctor", "--format", "json"]);
+        let mut command = match self.before.split_first() {
+            None => doctor,
+            Some((first, rest)) => {
+                let mut before = Command::new(first);
+                before
+                    .args(rest)
+                    .arg(doctor.get_program())
+                    .args(doctor.get_args());
+                before.env("COVALENT_CONFIG", self.file());
+                before
+            }
+        };
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let report = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        (report, output.status.code())
+    }
+
+    /// Waits until the doctor finds exactly these, and gives their cures.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn finds(&self, expected: &[Expected]) -> Vec<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (report, code) = self.examine();
+            let told: Vec<&Value> = report["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|finding| finding["level"] != "fine")
+                .collect();
+            if let Some(cures) = self.are(expected, &told) {
+                let failed = told.iter().any(|finding| finding["level"] == "failed");
+                assert_eq!(code, Some(i32::from(failed)), "{report:#}");
+                assert!(report["took_ms"].is_u64(), "{report:#}");
+                return cures;
+            }
+            let wanted: Vec<&str> = expected.iter().map(|it| it.check).collect();
+            assert!(
+                Instant::now() < deadline,
+                "expected {wanted:?}, found {told:#?}"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The cures of the expected findings, if those that were told are exactly these.
+    fn are(&self, expected: &[Expected], told: &[&Value]) -> Option<Vec<String>> {
+        if told.len() != expected.len() {
+            return None;
+        }
+        let of = |wanted: &Expected| {
+            let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+            let place = self.place().display().to_string();
+            let check = wanted.check.replace("PLACE", &place);
+            let is_it = |finding: &&&Value| match check.strip_suffix('…') {
+                Some(beginning) => text(finding, "check").starts_with(beginning),
+                None => text(finding, "check") == check,
+            };
+            let finding = told.iter().find(is_it)?;
+            let found = text(finding, "found");
+            let cure = text(finding, "cure");
+            let is_told = finding["level"] == wanted.level
+                && wanted.found.iter().all(|words| found.contains(words))
+                && cure.contains(&wanted.cure.replace("PLACE", &place));
+            is_told.then_some(cure)
+        };
+        expected.iter().map(of).collect()
+    }
+}
+
+impl Drop for Ward {
+    fn drop(&mut self) {
+        // What is attached or running goes first.
+        self.kept.clear();
+        // A process that a test stopped ends all the same: whoever ends it sees to that.
+        let output = self.covalent(&["down"]).output();
+        if let Ok(output) = output
+            && !output.status.success()
+        {
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
