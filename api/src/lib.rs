@@ -18,6 +18,7 @@ pub mod datagram;
 pub mod event;
 pub mod guid;
 pub mod hex64;
+pub mod metrics;
 pub mod name;
 pub mod outdated;
 pub mod refusal;

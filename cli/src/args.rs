@@ -78,6 +78,8 @@ pub enum Command {
     Pipes(ListArgs),
     /// Shows what happened last on a running node, and with --follow what happens.
     Events(crate::events::EventsArgs),
+    /// Shows what a node's daemon counted, from shared memory: while it runs, and after it ended or died.
+    Counters(crate::counters::CountersArgs),
     /// Shows and changes the steering rules of a running node.
     #[command(subcommand)]
     Steer(crate::steer::SteerCommand),

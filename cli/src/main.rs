@@ -9,6 +9,7 @@ mod config_command;
 mod configure;
 mod control_client;
 mod cores;
+mod counters;
 mod definitions;
 mod demo;
 mod doctor;
@@ -74,6 +75,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Groups(args) => status::groups(args),
         Command::Pipes(args) => status::pipes(args),
         Command::Events(args) => events::run(args, &interrupt),
+        Command::Counters(args) => counters::run(args, &interrupt),
         Command::Steer(command) => steer::run(command),
         Command::Verb(command) => verb::run(command, &interrupt),
         Command::Capture(args) => capture::run(args, &interrupt),

@@ -14,6 +14,7 @@ const LISTS: &[&[&str]] = &[
     &["configure", "check"],
     &["configure", "fini", "--dry-run"],
     &["configure", "init", "--dry-run"],
+    &["counters"],
     &["doctor"],
     &["events"],
     &["groups"],

@@ -23,6 +23,7 @@ use crate::{
     agreement::{Agreement, Between, Listeners, Own},
     answers::{self, Knowledge},
     channel::Incoming,
+    counters::Counters,
     daemon::{Daemon, DaemonAt},
     grpc::{self, SocketName},
     healing::{self, Around},
@@ -204,6 +205,7 @@ impl Control {
         let pages = Pages {
             node: config.node.name.clone(),
             own: own.clone(),
+            counters: Counters::at(config.counters_path()),
             daemon: daemon.clone(),
         };
         let telemetry = grpc::serve(

@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use covalent_pipe::telemetry::Snapshot;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -23,6 +24,7 @@ use tokio::{
 use tracing::{debug, error, warn};
 
 use crate::{
+    counters::Counters,
     daemon::Daemon,
     live::Live,
     metrics::{self, OwnMetrics},
@@ -94,8 +96,22 @@ pub struct Pages {
     pub node: String,
     /// Control's metrics of itself.
     pub own: OwnMetrics,
-    /// Who is asked.
+    /// What the daemon wrote.
+    pub counters: Counters,
+    /// Who is asked where that is not there.
     pub daemon: Daemon,
+}
+
+impl Pages {
+    /// What the daemon to which control is connected wrote: one of another release, which refuses control, is not spoken for.
+    async fn shared(&self) -> Option<Snapshot> {
+        let connected = self.daemon.neighbours().borrow().daemon().is_some();
+        if connected {
+            self.counters.read().await
+        } else {
+            None
+        }
+    }
 }
 
 /// The routes.
@@ -113,11 +129,15 @@ pub fn router(pages: Pages, live: Live) -> Router {
         })
 }
 
-/// 200 with the exposition text, whether the daemon answers or not: `covalent_up` says it.
+/// 200 with the exposition text, whether the daemon lives or not: `covalent_up` says it.
 async fn metrics_page(State(pages): State<Pages>) -> Response {
     let start = Instant::now();
-    let status = pages.daemon.status().await;
-    let text = metrics::render(&pages.node, &pages.own, status.as_deref().ok());
+    let text = if let Some(snapshot) = pages.shared().await {
+        metrics::render_shared(&pages.node, &pages.own, &snapshot)
+    } else {
+        let status = pages.daemon.status().await;
+        metrics::render(&pages.node, &pages.own, status.as_deref().ok())
+    };
     pages
         .own
         .scrape_seconds

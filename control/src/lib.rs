@@ -17,6 +17,7 @@ pub mod agreement;
 pub mod answers;
 pub mod channel;
 pub mod control;
+mod counters;
 pub mod daemon;
 pub mod grpc;
 pub mod healing;

@@ -11,7 +11,7 @@ use covalent_api::{
     config::{Config, ConfigError, PortConfig, PortKind},
     guid::Guid,
 };
-use covalent_pipe::seqpacket::Listener;
+use covalent_pipe::{seqpacket::Listener, telemetry::Board};
 use covalent_protocol::agreement::{Held, digest};
 use nix::{errno::Errno, sys::stat::Mode};
 use tracing::{info, warn};
@@ -35,6 +35,7 @@ use crate::{
         Opener, PortTable, REPORTS_MAX, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
+    telemetry::{HostCounters, Telemetry},
 };
 
 /// A running daemon. Stop it with [`Daemon::stop`]; dropping it stops it too.
@@ -46,6 +47,8 @@ pub struct Daemon {
     lanes: Vec<LaneThread>,
     beats: Vec<Arc<Beat>>,
     asked: Arc<Mailbox<()>>,
+    /// Told when everybody who writes counters has ended.
+    board: Option<Board>,
     /// Held as long as the daemon lives: nobody else may have this identity.
     _identity: Arc<Identity>,
 }
@@ -211,6 +214,8 @@ impl Daemon {
         let (lanes, links) = lanes(&config, &identity, held, ports)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
+        // Before privileges are given up: the group gets the files.
+        let (board, lanes, counters) = open_counters(&config, &admission, lanes);
         // Before they are given up, for it keeps one more.
         let opener = Opener::start(privileges).map_err(no_thread)??;
         privilege::apply(privileges)?;
@@ -226,6 +231,7 @@ impl Daemon {
             host: None,
             lanes: Vec::new(),
             beats: lanes.iter().map(Lane::beat).collect(),
+            board,
             asked: asked.clone(),
             _identity: identity,
         };
@@ -243,6 +249,7 @@ impl Daemon {
             durable_regions,
             carriers,
             journals,
+            counters,
             stop,
             asked,
         };
@@ -310,6 +317,9 @@ impl Daemon {
             if lane.thread.join().is_err() {
                 warn!("a lane panicked");
             }
+        }
+        if let Some(board) = self.board.take() {
+            board.end();
         }
     }
 }
@@ -523,6 +533,30 @@ fn lanes(
         links.push(LaneLink::new(orders, reports));
     }
     Ok((lanes, links))
+}
+
+/// Makes the counters in shared memory and gives each lane its part. A node that cannot have them works too, and is read by its status.
+fn open_counters(
+    config: &Config,
+    admission: &Admission,
+    lanes: Vec<Lane>,
+) -> (Option<Board>, Vec<Lane>, Option<HostCounters>) {
+    match Telemetry::open(config, admission.group()) {
+        Ok(Some(telemetry)) => {
+            let lanes = lanes.into_iter().zip(telemetry.lanes);
+            let lanes = lanes.map(|(lane, counters)| lane.with_counters(counters));
+            (Some(telemetry.board), lanes.collect(), Some(telemetry.host))
+        }
+        Ok(None) => (None, lanes, None),
+        Err(error) => {
+            warn!(
+                path = %config.counters_path().display(),
+                %error,
+                "no counters in shared memory: make room in `node.runtime_dir`, or set `dataplane.counters_ms = 0`"
+            );
+            (None, lanes, None)
+        }
+    }
 }
 
 /// What the journals of all lanes hold.

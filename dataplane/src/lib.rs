@@ -26,6 +26,7 @@
 //! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
 //! | [`sandbox`] | what the daemon may ask of the kernel once it has started |
+//! | [`telemetry`] | what everybody counted, in shared memory |
 //! | [`progress`] | whether the threads move, for a service manager |
 
 pub mod carrier;
@@ -43,6 +44,7 @@ pub mod sandbox;
 pub mod server;
 pub mod session;
 mod slots;
+pub mod telemetry;
 pub mod verb;
 
 pub use daemon::{Daemon, FaultInjection, StartError};

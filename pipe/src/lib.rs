@@ -38,6 +38,7 @@
 //! | [`region`] | registered memory for verbs |
 //! | [`cable`] | frames between two processes, both ways, with a carrier |
 //! | [`seqpacket`], [`event`] | how processes meet, and wake each other |
+//! | [`telemetry`] | counters that anyone reads while their writer runs, and after |
 //!
 //! # Trust
 //!
@@ -103,6 +104,8 @@ pub mod region;
 #[cfg(not(loom))]
 pub mod seqpacket;
 pub mod session;
+#[cfg(not(loom))]
+pub mod telemetry;
 
 pub use error::PipeError;
 #[cfg(not(loom))]

@@ -17,7 +17,7 @@ pub(crate) enum Access {
     ReadWrite,
 }
 
-/// A shared mapping of a sealed memfd, unmapped on drop.
+/// A shared mapping of a sealed memfd, or of a file that this process made and only its user may write ([`crate::telemetry`]), unmapped on drop.
 ///
 /// The other process may change any byte at any time. So no reference to plain bytes leaves this type: only references to atomics, whose
 /// values may change under them by definition, and the raw base address.
@@ -49,7 +49,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` of `memfd` once, every page brought in. The caller has checked that it is at least so long and sealed against shrinking.
+    /// Maps the first `bytes` of `memfd` once, every page brought in. The caller has checked that it is at least so long and sealed against shrinking, or
+    /// has made it so long as a file that no other user may write.
     pub(crate) fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
         let mapping = Self::views(memfd, bytes, 1, SMALLEST_PAGE_BYTES, access)?;
         mapping.populate();
@@ -225,8 +226,9 @@ impl Mapping {
             "words outside the mapping"
         );
         // SAFETY: the words lie within the first view (just checked: in bounds, aligned, writable), which stays mapped while `self` is
-        // borrowed and cannot lose its pages because the memfd is sealed against shrinking. Memory from a memfd is always initialised, and
-        // every bit pattern is a valid atomic. Atomics may change while they are referenced, by this process or another.
+        // borrowed and cannot lose its pages because the memfd is sealed against shrinking, or is a file that only this user and root could
+        // shorten, who could do to this process what they like anyway. Memory from either is always initialised, and every bit pattern is a
+        // valid atomic. Atomics may change while they are referenced, by this process or another.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
     }
 

@@ -24,6 +24,8 @@ pub struct DataplaneConfig {
     /// Most memory that one session's pipes and regions may take together, in MiB, 1 to 1,048,576. Default 256. Closed pipes
     /// count until the session ends; one user other than root and the daemon's own may have eight times as much over all sessions.
     pub session_memory_max_mib: u32,
+    /// Milliseconds between two writings of the counters in shared memory, 0 to 10,000; 0 for none. Default 100.
+    pub counters_ms: u32,
     /// What happens to a frame that no rule and no pipe wants. Default [`Action::Kernel`].
     pub miss: Action,
     /// The key of the hash by which a set of pipes shares flows. Default [`RssKey::MICROSOFT`].
@@ -72,6 +74,9 @@ impl DataplaneConfig {
             session_memory_max_mib: table
                 .integer("session_memory_max_mib", 1..=1 << 20, " (MiB)")
                 .unwrap_or(default.session_memory_max_mib),
+            counters_ms: table
+                .integer("counters_ms", 0..=10_000, " (milliseconds)")
+                .unwrap_or(default.counters_ms),
             miss: table.choice("miss").unwrap_or(default.miss),
             rss_key: RssKey::read(table, "rss_key").unwrap_or(default.rss_key),
         }
@@ -87,6 +92,7 @@ impl Default for DataplaneConfig {
             huge_pages: HugePages::Auto,
             pipes_per_session_max: 1024,
             session_memory_max_mib: 256,
+            counters_ms: 100,
             miss: Action::Kernel,
             rss_key: RssKey::MICROSOFT,
         }

@@ -112,6 +112,18 @@ impl Config {
         self.node.runtime_dir.join(node::TELEMETRY_SOCKET)
     }
 
+    /// The counters in shared memory.
+    #[must_use]
+    pub fn counters_path(&self) -> PathBuf {
+        self.node.runtime_dir.join(node::COUNTERS)
+    }
+
+    /// The log of samples and events in shared memory.
+    #[must_use]
+    pub fn counters_ring_path(&self) -> PathBuf {
+        self.node.runtime_dir.join(node::COUNTERS_RING)
+    }
+
     /// Reads and checks a file of at most [`CONFIG_BYTES_MAX`] bytes.
     ///
     /// # Errors

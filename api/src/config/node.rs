@@ -10,6 +10,12 @@ use crate::name;
 /// File name of the daemon's socket in the runtime directory.
 pub(super) const DAEMON_SOCKET: &str = "covalentd.sock";
 
+/// File name of the counters in the runtime directory.
+pub(super) const COUNTERS: &str = "counters";
+
+/// File name of the log of samples and events in the runtime directory.
+pub(super) const COUNTERS_RING: &str = "counters.ring";
+
 /// File name of the control process's socket in the runtime directory.
 pub(super) const CONTROL_SOCKET: &str = "control.sock";
 

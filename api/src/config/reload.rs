@@ -168,7 +168,11 @@ fn known_effect(plain: &str) -> Option<Effect> {
         | "dataplane.pipes_per_session_max"
         | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
         "control.metrics_listen" | "control.grpc_listen" | "control.bring_up" => Effect::ByControl,
-        "node.name" | "node.runtime_dir" | "node.state_dir" | "node.sandbox" => Effect::Restart,
+        "node.name"
+        | "node.runtime_dir"
+        | "node.state_dir"
+        | "node.sandbox"
+        | "dataplane.counters_ms" => Effect::Restart,
         "lane" | "link.ethertype" | "link.slots" => Effect::Restart,
         "fabric.enabled" | "fabric.roots_max" | "fabric.paths" | "fabric.transits" => {
             Effect::Restart

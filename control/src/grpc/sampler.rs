@@ -58,7 +58,9 @@ impl Sampler {
 
 impl Shared {
     async fn take(&self) -> Taken {
-        let Pages { node, own, daemon } = &self.pages;
+        let Pages {
+            node, own, daemon, ..
+        } = &self.pages;
         let answer = daemon.status().await;
         let at = Instant::now();
         let families = metrics::families(node, own, answer.as_deref().ok());

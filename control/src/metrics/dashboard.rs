@@ -1,11 +1,9 @@
 //! `configs/grafana.json`, made of the declarations: what is asked first, then a row for each section with every metric in it.
 
+use covalent_api::metrics::{Declared, Kind, NO_UNIT};
 use serde_json::{Value, json};
 
-use super::{
-    family::{Declared, Kind, NO_UNIT},
-    sections,
-};
+use super::sections;
 
 /// What is asked first, by its metrics.
 const FIRST: [&str; 14] = [

@@ -4,10 +4,10 @@ mod families;
 
 use std::collections::HashMap;
 
-use covalent_api::event::EventKind;
+use covalent_api::{event::EventKind, metrics::Declared};
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
-    core::Collector, proto::MetricFamily,
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector, proto::MetricFamily,
 };
 
 pub(super) use self::families::OWN;
@@ -94,59 +94,59 @@ impl OwnMetrics {
         let buckets = vec![
             0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5,
         ];
-        let scrape = HistogramOpts::from(families::SCRAPE_SECONDS.opts()).buckets(buckets);
+        let scrape = HistogramOpts::from(opts(&families::SCRAPE_SECONDS)).buckets(buckets);
         let own = Self {
-            connects: kept(&registry, IntCounter::with_opts(families::CONNECTS.opts())?)?,
+            connects: kept(&registry, IntCounter::with_opts(opts(&families::CONNECTS))?)?,
             status_requests: kept(
                 &registry,
-                IntCounter::with_opts(families::STATUS_REQUESTS.opts())?,
+                IntCounter::with_opts(opts(&families::STATUS_REQUESTS))?,
             )?,
             events_missed: kept(
                 &registry,
-                IntCounter::with_opts(families::MISSED_EVENTS.opts())?,
+                IntCounter::with_opts(opts(&families::MISSED_EVENTS))?,
             )?,
             scrape_seconds: kept(&registry, Histogram::with_opts(scrape)?)?,
             events: kept(
                 &registry,
-                IntCounterVec::new(families::EVENTS.opts(), &families::EVENTS.labels)?,
+                IntCounterVec::new(opts(&families::EVENTS), &families::EVENTS.labels)?,
             )?,
             losses: kept(
                 &registry,
                 IntCounterVec::new(
-                    families::DAEMON_LOSSES.opts(),
+                    opts(&families::DAEMON_LOSSES),
                     &families::DAEMON_LOSSES.labels,
                 )?,
             )?,
             interface_up: kept(
                 &registry,
                 IntGaugeVec::new(
-                    families::INTERFACE_UP.opts(),
+                    opts(&families::INTERFACE_UP),
                     &families::INTERFACE_UP.labels,
                 )?,
             )?,
             interface_carrier: kept(
                 &registry,
                 IntGaugeVec::new(
-                    families::INTERFACE_CARRIER.opts(),
+                    opts(&families::INTERFACE_CARRIER),
                     &families::INTERFACE_CARRIER.labels,
                 )?,
             )?,
             agreements: kept(
                 &registry,
-                IntCounterVec::new(families::AGREEMENTS.opts(), &families::AGREEMENTS.labels)?,
+                IntCounterVec::new(opts(&families::AGREEMENTS), &families::AGREEMENTS.labels)?,
             )?,
-            agreed: kept(&registry, IntGauge::with_opts(families::AGREED.opts())?)?,
+            agreed: kept(&registry, IntGauge::with_opts(opts(&families::AGREED))?)?,
             agreed_epoch: kept(
                 &registry,
-                IntGauge::with_opts(families::AGREED_EPOCH.opts())?,
+                IntGauge::with_opts(opts(&families::AGREED_EPOCH))?,
             )?,
             unhealed_ports: kept(
                 &registry,
-                IntGauge::with_opts(families::UNHEALED_PORTS.opts())?,
+                IntGauge::with_opts(opts(&families::UNHEALED_PORTS))?,
             )?,
             resident_bytes: kept(
                 &registry,
-                Gauge::with_opts(families::RESIDENT_BYTES.opts())?,
+                Gauge::with_opts(opts(&families::RESIDENT_BYTES))?,
             )?,
             node: node.to_owned(),
             registry,
@@ -226,6 +226,11 @@ impl OwnMetrics {
             1.0,
         )
     }
+}
+
+/// What the library of metrics wants to be told of one.
+fn opts(declared: &Declared) -> Opts {
+    Opts::new(declared.family.name, declared.family.meaning)
 }
 
 /// Registers `metric`; a clone of it stays.

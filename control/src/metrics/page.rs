@@ -1,12 +1,13 @@
 //! `docs/metrics.md`, made of the declarations.
 
-use super::family::{Declared, Section};
+use covalent_api::metrics::{Declared, Section};
 
 const HEAD: &str = "\
 # Metrics
 
 `covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`) in the Prometheus text format. `make metrics`
-writes this page and the dashboard's queries from the declarations in `control/src/metrics`, and a test fails when one is not what the other says.
+writes this page and the dashboard's queries from the declarations in `api/src/metrics` and `control/src/metrics`, and a test fails when one is not what the
+other says.
 The same families, labels and values are streamed over gRPC on `telemetry.sock` in `node.runtime_dir`: `covalent watch`, or any client of
 [the schema](../telemetry/proto/covalent/telemetry/v1/telemetry.proto).
 
@@ -24,7 +25,11 @@ The same families, labels and values are streamed over gRPC on `telemetry.sock` 
 
 const AFTER_LAW: &str = "
 A histogram `x` is shown as `x_bucket`, by `le`, `x_sum` and `x_count`. Pipes and regions carry the number of their session, so a new attachment makes
-new series. When the daemon does not answer, `covalent_up` is 0 and only the series of the control process remain.
+new series. When the daemon neither writes nor answers, `covalent_up` is 0 and only the series of the control process remain.
+
+Control reads the daemon's series from its counters in shared memory ([counters.md](counters.md)), so a scrape asks no lane, and what it shows was written at most
+`dataplane.counters_ms` and a pace ago; of more than 64 pipes of a lane each pace brings 64. With `dataplane.counters_ms = 0`, or where control may not read
+them, each scrape asks the daemon for its status, which has room for some hundred pipes.
 ";
 
 /// The page.

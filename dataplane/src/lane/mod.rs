@@ -91,6 +91,7 @@ use crate::{
     port::PortError,
     progress::Beat,
     slots::Slots,
+    telemetry::LaneCounters,
     verb::VerbEngine,
 };
 
@@ -163,6 +164,10 @@ pub struct Lane {
     left: Option<Left>,
     /// Ports that are captured.
     taps: usize,
+    /// Its part of the counters in shared memory, if there are any.
+    counters: Option<LaneCounters>,
+    /// CPU time of its thread in nanoseconds, when that was asked for counters last.
+    cpu_ns: u64,
 }
 
 /// Why a lane cannot be set up.
@@ -282,7 +287,16 @@ impl Lane {
             leaving: None,
             left: None,
             taps: 0,
+            counters: None,
+            cpu_ns: 0,
         })
+    }
+
+    /// Has it write what it counts.
+    #[must_use]
+    pub fn with_counters(mut self, counters: LaneCounters) -> Self {
+        self.counters = Some(counters);
+        self
     }
 
     /// Runs until [`command::Command::Stop`]. Pins the calling thread.
@@ -300,6 +314,7 @@ impl Lane {
         if let Some(durable) = &mut self.core.durable {
             durable.flush();
         }
+        self.write_all_counters();
     }
 
     /// Puts the calling thread on its core, or back on all that it might use at first.
@@ -410,6 +425,7 @@ impl Lane {
         self.beat.beat();
         self.node.on_tick(&mut self.core);
         self.ask_links();
+        self.write_counters();
         0
     }
 

@@ -199,7 +199,15 @@ impl PortSlot {
 
     /// Everything that was counted here since the daemon's start, whatever ports stood here. As [`Port::counters`] not for the packet path.
     pub fn counters(&self) -> PortCounters {
-        let mut counters = self.port.counters();
+        self.with_before(self.port.counters())
+    }
+
+    /// The same without system calls: [`Port::counters_at_hand`].
+    pub fn counters_at_hand(&self) -> PortCounters {
+        self.with_before(self.port.counters_at_hand())
+    }
+
+    fn with_before(&self, mut counters: PortCounters) -> PortCounters {
         counters.add(self.before.clone());
         counters
     }

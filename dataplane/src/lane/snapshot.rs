@@ -1,4 +1,4 @@
-//! Everything that a lane counted, told on command.
+//! Everything that a lane counted: told on command, and written into shared memory at paces.
 
 use covalent_api::{
     config::Idle,
@@ -16,9 +16,13 @@ use super::{
     port_slot::PortSlot,
     refusal,
 };
+use crate::{port::PortCounters, telemetry::LaneSet};
 
 /// Slots looked into in one round. A lane that told of 4096 pipes in one took 4.6 to 9 ms for it, which everybody waited for.
 const PIPES_PER_ROUND: usize = 32;
+
+/// Pipes written at one pace: a thousand are gone through in a third of a second at the default pace, for some 5 ms of a lane's second.
+const PIPES_PER_WRITING: usize = 64;
 
 impl Lane {
     /// What the pipes in some slots from `from` on did. Allocates, as [`Lane::snapshot`].
@@ -44,13 +48,13 @@ impl Lane {
             .map(|slot| slot.port.tx_space() as u64)
             .collect();
         LaneSnapshot {
-            lane: self.lane_status(),
+            lane: self.lane_status(thread_cpu_ns()),
             ports: self
                 .ports
                 .iter()
                 .zip(rooms)
                 .filter(|(slot, _)| slot.is_configured)
-                .map(|(slot, room)| (slot.index, self.port_status(slot, room)))
+                .map(|(slot, room)| (slot.index, self.port_status(slot, room, slot.counters())))
                 .collect(),
             // That of a port that was removed stays for when it returns.
             links: self
@@ -63,13 +67,100 @@ impl Lane {
             nodes: self.far_node_status(),
             paths: self.path_status(),
             groups: self.group_status(),
-            verbs: VerbStatus {
-                submitted: self.core.submitted,
-                completed: self.core.completed,
-                in_doubt: self.node.in_doubt(),
-                executed: self.core.engine.executed(),
-                refused: self.core.engine.refused(),
-            },
+            verbs: self.verb_status(),
+        }
+    }
+
+    /// Writes what is due of the counters in shared memory. What comes with a pace is bounded as what is told on command.
+    pub(super) fn write_counters(&mut self) {
+        let Some(mut counters) = self.counters.take() else {
+            return;
+        };
+        if let Some(due) = counters.due(self.core.now) {
+            let mut set = counters.begin();
+            let next = due
+                .pipes
+                .and_then(|from| self.write_pipes(&mut set, from, PIPES_PER_WRITING));
+            if due.rest {
+                self.write_rest(&mut set, due.calls);
+            }
+            drop(set);
+            if due.pipes.is_some() {
+                counters.went_on(next);
+            }
+        }
+        self.counters = Some(counters);
+    }
+
+    /// Writes all of them, for the last time.
+    pub(super) fn write_all_counters(&mut self) {
+        let Some(mut counters) = self.counters.take() else {
+            return;
+        };
+        let mut set = counters.begin();
+        self.write_pipes(&mut set, 0, usize::MAX);
+        self.write_rest(&mut set, true);
+    }
+
+    /// Writes so many pipes, from slot `from` on, and returns with which slot it goes on, unless those were the last.
+    fn write_pipes(&mut self, set: &mut LaneSet<'_>, from: usize, count: usize) -> Option<usize> {
+        let slots = self.core.pipes.len();
+        let end = from.saturating_add(count).min(slots);
+        for slot in from..end {
+            self.collect_refusals(slot);
+            set.pipe(slot, self.pipe_status(slot).as_ref());
+        }
+        if end < slots {
+            return Some(end);
+        }
+        set.pipes_end(slots, |slot| self.core.pipes.get(slot).is_some());
+        None
+    }
+
+    /// Writes everything but the pipes. What takes `calls` of the system, or of a driver, is as it was told last otherwise.
+    fn write_rest(&mut self, set: &mut LaneSet<'_>, calls: bool) {
+        set.count_anew();
+        if calls {
+            self.cpu_ns = thread_cpu_ns();
+        }
+        set.lane(&self.lane_status(self.cpu_ns));
+        for at in 0..self.ports.len() {
+            let room = self.ports[at].port.tx_space() as u64;
+            let slot = &self.ports[at];
+            // A DPDK device's driver may take long to count. Its link is written with it: the two are compared.
+            if slot.port.info().kind == "dpdk" && !calls {
+                continue;
+            }
+            if slot.is_configured {
+                let counters = if calls {
+                    slot.counters()
+                } else {
+                    slot.counters_at_hand()
+                };
+                set.port(at, &self.port_status(slot, room, counters));
+            } else {
+                set.no_port(at);
+            }
+            let mut links = self.node.links();
+            match links.find(|link| link.port == slot.index && self.has_link(link.port)) {
+                Some(link) => set.link(at, slot.index, &self.link_status(&link)),
+                None => set.no_link(at),
+            }
+        }
+        set.groups(&self.group_status());
+        if let Some(fabric) = self.fabric_status() {
+            set.fabric(&fabric, self.settings.lane == 0);
+        }
+        set.verbs(&self.verb_status());
+    }
+
+    fn verb_status(&self) -> VerbStatus {
+        VerbStatus {
+            submitted: self.core.submitted,
+            completed: self.core.completed,
+            in_doubt: self.node.in_doubt(),
+            executed: self.core.engine.executed(),
+            refused: self.core.engine.refused(),
         }
     }
 
@@ -78,7 +169,7 @@ impl Lane {
         slots.any(|slot| slot.index == port && slot.link && slot.is_configured)
     }
 
-    fn lane_status(&self) -> LaneStatus {
+    fn lane_status(&self, cpu_ns: u64) -> LaneStatus {
         LaneStatus {
             lane: self.settings.lane,
             address: Some(self.settings.address),
@@ -92,7 +183,7 @@ impl Lane {
             loops: self.loops,
             busy_loops: self.busy_loops,
             sleeps: self.sleeps,
-            cpu_ns: thread_cpu_ns(),
+            cpu_ns,
             longest_round_ns: nanoseconds(self.longest_round),
             busy_ns: nanoseconds(self.busy),
             journal: self.core.durable.as_ref().map(Durable::status),
@@ -121,8 +212,13 @@ impl Lane {
         }
     }
 
-    fn port_status(&self, slot: &PortSlot, tx_room_frames: u64) -> PortStatus {
-        let (info, counters) = (slot.port.info(), slot.counters());
+    fn port_status(
+        &self,
+        slot: &PortSlot,
+        tx_room_frames: u64,
+        counters: PortCounters,
+    ) -> PortStatus {
+        let info = slot.port.info();
         let mut drops = causes(counters.drops);
         drops.insert("pipe_full".to_owned(), slot.pipe_full);
         let mut refusals = causes(counters.refusals);

@@ -138,6 +138,28 @@ impl Deeds {
     }
 }
 
+impl FaultyPort {
+    /// What happened here, and in the port within.
+    fn counters_of(&self, inner: PortCounters) -> PortCounters {
+        let (rx, tx) = (&self.rx.deeds, &self.tx.deeds);
+        let mut drops = inner.drops;
+        drops.push(("fault_injected", rx.lost() + tx.lost()));
+        let mut counters = self.tally.with_drops(drops);
+        counters.passed_to_kernel_packets = inner.passed_to_kernel_packets;
+        counters.faults = vec![
+            ("rx_dropped", rx.dropped),
+            ("rx_blackholed", rx.blackholed),
+            ("rx_corrupted", rx.corrupted),
+            ("rx_duplicated", rx.duplicated),
+            ("tx_dropped", tx.dropped),
+            ("tx_blackholed", tx.blackholed),
+            ("tx_corrupted", tx.corrupted),
+            ("tx_duplicated", tx.duplicated),
+        ];
+        counters
+    }
+}
+
 impl Port for FaultyPort {
     fn info(&self) -> &PortInfo {
         self.inner.info()
@@ -221,23 +243,11 @@ impl Port for FaultyPort {
     }
 
     fn counters(&self) -> PortCounters {
-        let inner = self.inner.counters();
-        let (rx, tx) = (&self.rx.deeds, &self.tx.deeds);
-        let mut drops = inner.drops;
-        drops.push(("fault_injected", rx.lost() + tx.lost()));
-        let mut counters = self.tally.with_drops(drops);
-        counters.passed_to_kernel_packets = inner.passed_to_kernel_packets;
-        counters.faults = vec![
-            ("rx_dropped", rx.dropped),
-            ("rx_blackholed", rx.blackholed),
-            ("rx_corrupted", rx.corrupted),
-            ("rx_duplicated", rx.duplicated),
-            ("tx_dropped", tx.dropped),
-            ("tx_blackholed", tx.blackholed),
-            ("tx_corrupted", tx.corrupted),
-            ("tx_duplicated", tx.duplicated),
-        ];
-        counters
+        self.counters_of(self.inner.counters())
+    }
+
+    fn counters_at_hand(&self) -> PortCounters {
+        self.counters_of(self.inner.counters_at_hand())
     }
 
     fn steer(&mut self, change: &SteerChange) -> Result<(), PortError> {

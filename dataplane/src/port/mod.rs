@@ -110,6 +110,11 @@ pub trait Port: Send {
     /// Everything counted since the port was opened. Not for the packet path: it may make system calls and allocate.
     fn counters(&self) -> PortCounters;
 
+    /// As [`Port::counters`], but what would take system calls is told as it was when that was asked last.
+    fn counters_at_hand(&self) -> PortCounters {
+        self.counters()
+    }
+
     /// Changes which frames the kernel below hands to this port. Does nothing on a port that has no kernel below.
     ///
     /// # Errors

@@ -67,6 +67,12 @@ impl Admission {
         uid == 0 || uid == self.own.as_raw()
     }
 
+    /// The group's number, if there is a group.
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
+        self.group.as_ref().map(|group| group.gid.as_raw())
+    }
+
     /// What a peer that was turned away can do.
     #[must_use]
     pub fn remedy(&self) -> String {

@@ -24,6 +24,9 @@ impl Server {
             kind,
         };
         let bytes = datagram::encode(&Reply::Event(event.clone())).ok()?;
+        if let Some(counters) = &mut self.counters {
+            counters.event(&event);
+        }
         self.recent.keep(event, bytes.len());
         for client in self
             .clients

@@ -8,6 +8,7 @@ pub mod admission;
 mod agreement;
 mod answers;
 mod client;
+mod counters;
 mod durable_regions;
 mod events;
 mod handover;
@@ -85,6 +86,7 @@ use crate::{
         SessionRecord,
         mappings::{MappingBounds, Taken},
     },
+    telemetry::HostCounters,
 };
 
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
@@ -121,6 +123,8 @@ pub struct ServerParts {
     pub carriers: Option<CarrierWatch>,
     /// What others do to the files of journals; absent where there are none.
     pub journals: Option<JournalWatch>,
+    /// The host thread's part of the counters in shared memory, if there are any.
+    pub counters: Option<HostCounters>,
     /// Rings when the daemon is to stop.
     pub stop: Arc<Mailbox<()>>,
     /// Filled by whoever wants to know whether this thread moves, and emptied by it.
@@ -139,6 +143,7 @@ pub struct Server {
     durable_regions: DurableRegions,
     carriers: Option<CarrierWatch>,
     journals: Option<JournalWatch>,
+    counters: Option<HostCounters>,
     stop: Arc<Mailbox<()>>,
     asked: Arc<Mailbox<()>>,
     started: Instant,
@@ -186,6 +191,7 @@ impl Server {
             durable_regions: parts.durable_regions,
             carriers: parts.carriers,
             journals: parts.journals,
+            counters: parts.counters,
             stop: parts.stop,
             asked: parts.asked,
             started: Instant::now(),
@@ -239,6 +245,7 @@ impl Server {
             if !self.stop.is_empty() {
                 self.leave();
                 self.take_leave();
+                self.end_counters();
                 return Ok(());
             }
             self.asked.silence();
@@ -262,6 +269,7 @@ impl Server {
                 self.accept();
             }
             self.sweep();
+            self.write_counters();
         }
     }
 
@@ -273,7 +281,9 @@ impl Server {
         listener_flags.set(PollFlags::POLLIN, accepts);
         let hello_due = self.clients.values().filter_map(Client::hello_due).min();
         let until_hello = hello_due.map(|at| at.saturating_duration_since(now));
-        let timeout = [pause.filter(|_| !accepts), until_hello]
+        let counters_due = self.counters.as_ref().map(HostCounters::due_at);
+        let until_counters = counters_due.map(|at| at.saturating_duration_since(now));
+        let timeout = [pause.filter(|_| !accepts), until_hello, until_counters]
             .into_iter()
             .flatten()
             .min()

@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    fn status(&self, mut parts: StatusRound) -> NodeStatus {
+    pub(super) fn status(&self, mut parts: StatusRound) -> NodeStatus {
         let holders: BTreeMap<&str, u64> = self
             .sessions
             .iter()

@@ -1,6 +1,6 @@
 //! What is declared of control's metrics of itself.
 
-use super::super::family::{Declared, Family, Kind};
+use covalent_api::metrics::{Declared, Family, Kind};
 
 pub(super) const SCRAPE_SECONDS: Declared = Declared::own(
     Kind::Histogram,

@@ -22,7 +22,7 @@ mod rules;
 mod transmit_order;
 pub(super) mod umem;
 
-use std::os::fd::RawFd;
+use std::{cell::Cell, os::fd::RawFd};
 
 use covalent_api::{
     agreement::PortFacts,
@@ -74,6 +74,8 @@ pub struct AfXdpPort {
     tally: Tally,
     dropped_disabled: u64,
     dropped_by_device: u64,
+    /// What the kernel counted when it was asked last.
+    kernel: Cell<KernelCounts>,
 }
 
 impl AfXdpPort {
@@ -179,6 +181,7 @@ impl AfXdpPort {
             tally: Tally::default(),
             dropped_disabled: 0,
             dropped_by_device: 0,
+            kernel: Cell::default(),
         })
     }
 
@@ -264,6 +267,29 @@ fn open_queue(
             error,
         )
     })
+}
+
+impl AfXdpPort {
+    /// System calls: one for each queue, and one for the program.
+    fn ask_kernel(&self) -> KernelCounts {
+        let mut drops = KernelDrops::default();
+        let mut sum = Told::default();
+        for queue in &self.queues {
+            // A socket whose interface was removed still answers; one that does not has nothing to add.
+            if let Ok(counts) = queue.statistics() {
+                let told = Told::from(&counts);
+                drops.add(&told, queue.zero_copy());
+                sum.add(&told);
+            }
+        }
+        // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
+        let program = self.steering.counters().unwrap_or_default();
+        KernelCounts {
+            drops,
+            sum,
+            program,
+        }
+    }
 }
 
 impl Port for AfXdpPort {
@@ -366,18 +392,16 @@ impl Port for AfXdpPort {
     fn finish_sleep(&mut self) {}
 
     fn counters(&self) -> PortCounters {
-        let mut drops = KernelDrops::default();
-        let mut sum = Told::default();
-        for queue in &self.queues {
-            // A socket whose interface was removed still answers; one that does not has nothing to add.
-            if let Ok(counts) = queue.statistics() {
-                let told = Told::from(&counts);
-                drops.add(&told, queue.zero_copy());
-                sum.add(&told);
-            }
-        }
-        // Nothing to tell before Linux 5.19 once the process gave its capabilities away.
-        let program = self.steering.counters().unwrap_or_default();
+        self.kernel.set(self.ask_kernel());
+        self.counters_at_hand()
+    }
+
+    fn counters_at_hand(&self) -> PortCounters {
+        let KernelCounts {
+            drops,
+            sum,
+            program,
+        } = self.kernel.get();
         let mut counters = self.tally.with_drops(vec![
             ("steered_to_drop", program.dropped()),
             ("rx_ring_full", drops.rx_ring_full),
@@ -421,8 +445,17 @@ impl Port for AfXdpPort {
     }
 }
 
+/// What the kernel counts for a port.
+#[derive(Debug, Clone, Copy, Default)]
+struct KernelCounts {
+    drops: KernelDrops,
+    /// All queues together, by the kernel's own names.
+    sum: Told,
+    program: covalent_ebpf::Counters,
+}
+
 /// The kernel's counts of all queues together, each frame under one cause.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct KernelDrops {
     rx_ring_full: u64,
     fill_ring_empty: u64,

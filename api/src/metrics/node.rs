@@ -1,6 +1,6 @@
 //! Metrics of the node as a whole.
 
-use covalent_api::status::NodeStatus;
+use crate::status::NodeStatus;
 
 use super::{
     family::Family,
@@ -13,7 +13,8 @@ fn info(node: &NodeStatus) -> Vec<String> {
     vec![node.guid.to_string(), node.pid.to_string()]
 }
 
-pub(super) const NODE: Object<NodeStatus> = Object {
+/// Metrics of the node as a whole.
+pub const NODE: Object<NodeStatus> = Object {
     labels: &[],
     values: none,
     series: &[
@@ -171,9 +172,9 @@ pub(super) const NODE: Object<NodeStatus> = Object {
             Family {
                 name: "covalent_node_omitted_objects",
                 unit: "objects",
-                meaning: "Pipes, regions and nodes that are missing below because the daemon's answer had no room for them.",
+                meaning: "Pipes, regions and nodes that are missing below because the daemon's counters or its answer had no room for them.",
                 worry: "Above 0: some pipes and regions are not in this scrape. Sums over pipes are too small then. Nodes beyond \
-                        the 64th are left out first, and no series here is about a single one.",
+                        the 64th are left out first, and no series here is about a single one. The counters have room for 4096 pipes of a lane, and 1024 regions.",
             },
             |it| as_f64(it.omitted),
         ),

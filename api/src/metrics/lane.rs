@@ -1,6 +1,6 @@
 //! Metrics of the lanes.
 
-use covalent_api::status::{JournalStatus, LaneStatus};
+use crate::status::{JournalStatus, LaneStatus};
 
 use super::{
     family::Family,
@@ -26,7 +26,8 @@ fn journal(lane: &LaneStatus, read: fn(&JournalStatus) -> u64) -> Option<f64> {
     lane.journal.as_ref().map(|journal| as_f64(read(journal)))
 }
 
-pub(super) const LANE: Object<LaneStatus> = Object {
+/// Metrics of a lane.
+pub const LANE: Object<LaneStatus> = Object {
     labels: LABELS,
     values: labels,
     series: &[

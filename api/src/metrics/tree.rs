@@ -1,13 +1,14 @@
 //! Metrics of what the node knows of others beyond its neighbours, and of the paths to them.
 
-use covalent_api::status::FabricStatus;
+use crate::status::FabricStatus;
 
 use super::{
     family::Family,
     series::{Object, Series, as_f64, none},
 };
 
-pub(super) const TREE: Object<FabricStatus> = Object {
+/// Metrics of the way to other nodes.
+pub const TREE: Object<FabricStatus> = Object {
     labels: &[],
     values: none,
     series: &[
@@ -81,7 +82,8 @@ pub(super) const TREE: Object<FabricStatus> = Object {
     ],
 };
 
-pub(super) const PATH: Object<FabricStatus> = Object {
+/// Metrics of paths to other nodes.
+pub const PATH: Object<FabricStatus> = Object {
     labels: &[],
     values: none,
     series: &[

@@ -1,13 +1,14 @@
 //! Metrics of the verbs.
 
-use covalent_api::status::VerbStatus;
+use crate::status::VerbStatus;
 
 use super::{
     family::Family,
     series::{Object, Series, as_f64, none},
 };
 
-pub(super) const VERB: Object<VerbStatus> = Object {
+/// Metrics of the verbs.
+pub const VERB: Object<VerbStatus> = Object {
     labels: &[],
     values: none,
     series: &[

@@ -1,6 +1,6 @@
 //! Metrics of the pipes.
 
-use covalent_api::{request::PipeKind, status::PipeStatus};
+use crate::{request::PipeKind, status::PipeStatus};
 
 use super::{
     family::Family,
@@ -25,7 +25,8 @@ fn labels(pipe: &PipeStatus) -> Vec<String> {
     ]
 }
 
-pub(super) const PIPE: Object<PipeStatus> = Object {
+/// Metrics of a pipe.
+pub const PIPE: Object<PipeStatus> = Object {
     labels: LABELS,
     values: labels,
     series: &[

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use prometheus::Opts;
-
 /// The words for one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
@@ -56,17 +54,13 @@ pub struct Declared {
 
 impl Declared {
     /// A metric of control itself.
-    pub(super) const fn own(kind: Kind, labels: &'static [&'static str], family: Family) -> Self {
+    #[must_use]
+    pub const fn own(kind: Kind, labels: &'static [&'static str], family: Family) -> Self {
         Self {
             family,
             kind,
             labels: Cow::Borrowed(labels),
         }
-    }
-
-    /// What the library of metrics wants to be told.
-    pub(super) fn opts(&self) -> Opts {
-        Opts::new(self.family.name, self.family.meaning)
     }
 }
 

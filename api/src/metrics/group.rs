@@ -1,6 +1,6 @@
 //! Metrics of stays in groups, as their members on this node tell them.
 
-use covalent_api::status::GroupStatus;
+use crate::status::GroupStatus;
 
 use super::{
     family::Family,
@@ -11,7 +11,8 @@ fn labels(group: &GroupStatus) -> Vec<String> {
     vec![group.group.clone(), group.session.to_string()]
 }
 
-pub(super) const GROUP: Object<GroupStatus> = Object {
+/// Metrics of a stay in a group.
+pub const GROUP: Object<GroupStatus> = Object {
     labels: &["group", "session"],
     values: labels,
     series: &[

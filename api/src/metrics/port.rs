@@ -1,6 +1,6 @@
 //! Metrics of the ports.
 
-use covalent_api::status::PortStatus;
+use crate::status::PortStatus;
 
 use super::{
     family::Family,
@@ -35,7 +35,8 @@ fn info(port: &PortStatus) -> Vec<String> {
     ]
 }
 
-pub(super) const PORT: Object<PortStatus> = Object {
+/// Metrics of a port.
+pub const PORT: Object<PortStatus> = Object {
     labels: LABELS,
     values: labels,
     series: &[

@@ -1,6 +1,6 @@
 //! Metrics of the registered regions, and of the durable ones.
 
-use covalent_api::status::{DurableRegionStatus, RegionStatus};
+use crate::status::{DurableRegionStatus, RegionStatus};
 
 use super::{
     family::Family,
@@ -17,7 +17,8 @@ fn labels(region: &RegionStatus) -> Vec<String> {
     ]
 }
 
-pub(super) const REGION: Object<RegionStatus> = Object {
+/// Metrics of a registered region.
+pub const REGION: Object<RegionStatus> = Object {
     labels: LABELS,
     values: labels,
     series: &[Series::gauge(
@@ -43,7 +44,8 @@ fn durable_labels(region: &DurableRegionStatus) -> Vec<String> {
     ]
 }
 
-pub(super) const DURABLE_REGION: Object<DurableRegionStatus> = Object {
+/// Metrics of a durable region.
+pub const DURABLE_REGION: Object<DurableRegionStatus> = Object {
     labels: DURABLE_LABELS,
     values: durable_labels,
     series: &[Series::gauge(

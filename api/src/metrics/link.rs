@@ -1,6 +1,6 @@
 //! Metrics of the links.
 
-use covalent_api::{refusal::LinkRefusal, status::LinkStatus};
+use crate::{refusal::LinkRefusal, status::LinkStatus};
 
 use super::{
     family::Family,
@@ -25,7 +25,8 @@ fn info(link: &LinkStatus) -> Vec<String> {
     ]
 }
 
-pub(super) const LINK: Object<LinkStatus> = Object {
+/// Metrics of a link.
+pub const LINK: Object<LinkStatus> = Object {
     labels: LABELS,
     values: labels,
     series: &[

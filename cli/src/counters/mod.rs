@@ -1,0 +1,100 @@
+//! `covalent counters`: what a node's daemon counted, read from shared memory: nobody is asked, so it works beside a daemon that hangs and after one that died.
+
+mod show;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use covalent_pipe::telemetry::{CountersFile, ReadError, Snapshot};
+
+use self::show::{Told, table};
+use crate::{
+    args::{Format, NodeArgs},
+    interrupt::Interrupt,
+    output, status,
+};
+
+/// File name of the counters beside the daemon's socket.
+const COUNTERS: &str = "counters";
+
+/// `covalent counters`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Reads the file `counters` in `node.runtime_dir`, which root, the daemon's user and the members of `node.group` may. It stays when the daemon has \
+    ended or died, until another one starts; the first line says which. docs/counters.md describes the file and the ring beside it byte for byte.\n\n\
+    Examples:\n  \
+    covalent counters\n  \
+    covalent counters --watch\n  \
+    covalent counters --file /run/covalent/counters --format json | jq '.series[] | select(.name | test(\"dropped\"))'"
+)]
+pub struct CountersArgs {
+    /// Which node.
+    #[command(flatten)]
+    node: NodeArgs,
+    /// The file, instead of the one beside the daemon's socket.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Counts that are 0 too.
+    #[arg(long)]
+    all: bool,
+    /// Stays, and shows what has changed each second, until Ctrl-C. With --format json each look is one line.
+    #[arg(long, short)]
+    watch: bool,
+    /// How they are printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs `covalent counters`.
+///
+/// # Errors
+/// When there is no such file, or it cannot be read.
+pub fn run(args: &CountersArgs, interrupt: &Interrupt) -> Result<ExitCode> {
+    let path = match &args.file {
+        Some(file) => file.clone(),
+        None => status::socket(&args.node)?.with_file_name(COUNTERS),
+    };
+    let look = || -> Result<Snapshot> {
+        // Anew each time: another daemon may have put another file in its place.
+        let read = CountersFile::open(&path).and_then(|file| file.read());
+        read.with_context(|| {
+            let path = path.display();
+            format!("{path}: no counters (a daemon writes them unless `dataplane.counters_ms` is 0; reading them takes root, the daemon's user or `node.group`)")
+        })
+    };
+    let mut before = tell(args, &look()?, None)?;
+    if !args.watch {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
+        interrupt.sleep(LOOK)?;
+        before = match look() {
+            Ok(snapshot) => tell(args, &snapshot, Some(&before))?,
+            // Between two daemons, or a writer that was held up.
+            Err(error) if passes(&error) => before,
+            Err(error) => return Err(error),
+        };
+    }
+}
+
+fn passes(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<ReadError>() {
+        Some(ReadError::Busy { .. }) => true,
+        Some(ReadError::System(error)) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+fn tell(args: &CountersArgs, snapshot: &Snapshot, before: Option<&Told>) -> Result<Told> {
+    let told = Told::of(snapshot);
+    match args.format {
+        Format::Table => output::line(&table(&told, before, args.all))?,
+        Format::Json if args.watch => output::line(&serde_json::to_string(&told)?)?,
+        Format::Json => output::json(&told)?,
+    }
+    Ok(told)
+}

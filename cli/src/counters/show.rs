@@ -1,0 +1,230 @@
+//! Counters as people and programs read them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+};
+
+use covalent_pipe::telemetry::{Liveness, Number, Snapshot, parse_labels};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// Everything that was read.
+#[derive(Debug, Clone, Serialize)]
+pub struct Told {
+    node: String,
+    /// `running`, `ended` or `died`.
+    state: &'static str,
+    pid: u64,
+    started_realtime_ns: u64,
+    writers: Vec<Writer>,
+    series: Vec<Series>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Writer {
+    name: String,
+    /// 0: it has not written yet.
+    written_realtime_ns: u64,
+    /// It died while it wrote.
+    is_torn: bool,
+    /// Objects that found no room.
+    omitted: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Series {
+    name: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    unit: String,
+    labels: BTreeMap<String, String>,
+    value: serde_json::Number,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Told {
+    /// What `snapshot` says.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let families = snapshot.families.iter().zip(snapshot.samples());
+        let series = families.flat_map(|(family, samples)| {
+            samples.into_iter().map(move |sample| Series {
+                name: format!("{}{}", family.name, sample.suffix),
+                kind: family.kind.as_str(),
+                unit: family.unit.clone(),
+                labels: parse_labels(&sample.labels)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .collect(),
+                value: number(sample.number),
+                text: sample.labels,
+            })
+        });
+        Self {
+            node: snapshot.node.clone(),
+            state: snapshot.liveness.as_str(),
+            pid: snapshot.pid,
+            started_realtime_ns: snapshot.started_realtime_ns,
+            writers: snapshot
+                .writers
+                .iter()
+                .map(|writer| Writer {
+                    name: writer.name.clone(),
+                    written_realtime_ns: writer.written_realtime_ns,
+                    is_torn: writer.is_torn,
+                    omitted: writer.omitted,
+                })
+                .collect(),
+            series: series.collect(),
+        }
+    }
+}
+
+fn number(number: Number) -> serde_json::Number {
+    match number {
+        Number::Whole(count) => count.into(),
+        // A NaN is no sample, and nothing else has no number in JSON but an infinity, which nobody writes.
+        other => serde_json::Number::from_f64(other.value()).unwrap_or_else(|| 0.into()),
+    }
+}
+
+/// The first line, and a line for each series: those that are not 0, or `all`; or, compared with `before`, those that changed.
+pub fn table(told: &Told, before: Option<&Told>, all: bool) -> String {
+    let mut out = heading(told);
+    let earlier: Option<HashMap<(&str, &str), f64>> = before.map(|before| {
+        let series = before.series.iter();
+        series
+            .map(|one| ((one.name.as_str(), one.text.as_str()), value(one)))
+            .collect()
+    });
+    let shown: Vec<(&Series, String)> = told
+        .series
+        .iter()
+        .filter_map(|one| match &earlier {
+            None => (all || value(one) != 0.0).then(|| (one, String::new())),
+            Some(earlier) => {
+                let then = earlier.get(&(one.name.as_str(), one.text.as_str()));
+                let more = value(one) - then.copied().unwrap_or_default();
+                (more != 0.0).then(|| (one, format!("  ({more:+})")))
+            }
+        })
+        .collect();
+    let width = shown.iter().map(|(one, _)| one.name.len()).max();
+    for (one, change) in shown {
+        let labels = one.text.replace(',', " ");
+        let width = width.unwrap_or_default();
+        let _ = write!(
+            out,
+            "\n{:width$}  {}{change}  {labels}",
+            one.name, one.value
+        );
+        out.truncate(out.trim_end().len());
+    }
+    out
+}
+
+fn value(one: &Series) -> f64 {
+    one.value.as_f64().unwrap_or_default()
+}
+
+fn heading(told: &Told) -> String {
+    let time = |ns: u64| {
+        Timestamp::from_nanosecond(ns.into()).map_or_else(
+            |_| "an unknown time".to_owned(),
+            |time| format!("{time:.3}"),
+        )
+    };
+    let pid = told.pid;
+    let what = match told.state {
+        running if running == Liveness::Running.as_str() => {
+            format!("process {pid} is running")
+        }
+        ended if ended == Liveness::Ended.as_str() => {
+            format!("process {pid} has ended, and these are its last counts")
+        }
+        _ => format!("process {pid} has died, and these are its last counts"),
+    };
+    let written = told.writers.iter().map(|writer| writer.written_realtime_ns);
+    let mut out = format!(
+        "node {}: {what}; started {}, written {}",
+        told.node,
+        time(told.started_realtime_ns),
+        time(written.max().unwrap_or_default())
+    );
+    for writer in &told.writers {
+        if writer.is_torn {
+            let _ = write!(
+                out,
+                "\n{} died while it wrote: its counts are not all of one moment",
+                writer.name
+            );
+        }
+        if writer.omitted > 0 {
+            let _ = write!(
+                out,
+                "\n{}: {} objects had no room and are missing here",
+                writer.name, writer.omitted
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(state: &'static str, count: u64) -> Told {
+        let series = |name: &str, text: &str, value: u64| Series {
+            name: name.to_owned(),
+            kind: "counter",
+            unit: "packets".to_owned(),
+            labels: BTreeMap::new(),
+            value: value.into(),
+            text: text.to_owned(),
+        };
+        Told {
+            node: "a".to_owned(),
+            state,
+            pid: 7,
+            started_realtime_ns: 0,
+            writers: vec![Writer {
+                name: "lane 0".to_owned(),
+                written_realtime_ns: 1_000_000_000,
+                is_torn: state == "died",
+                omitted: 2,
+            }],
+            series: vec![
+                series("covalent_x_total", "port=\"p0\",cause=\"full\"", count),
+                series("covalent_longer_total", "", 0),
+            ],
+        }
+    }
+
+    #[test]
+    fn it_is_said_who_counted_and_whether_he_lives() {
+        let text = table(&told("running", 5), None, false);
+        assert_eq!(
+            text,
+            "node a: process 7 is running; started 1970-01-01T00:00:00.000Z, written 1970-01-01T00:00:01.000Z\n\
+             lane 0: 2 objects had no room and are missing here\n\
+             covalent_x_total  5  port=\"p0\" cause=\"full\""
+        );
+        assert!(table(&told("ended", 5), None, false).contains("has ended"));
+        let died = table(&told("died", 5), None, false);
+        assert!(died.contains("has died") && died.contains("lane 0 died while it wrote"));
+        assert!(table(&told("died", 5), None, true).contains("covalent_longer_total  0"));
+    }
+
+    #[test]
+    fn compared_with_a_look_before_only_what_changed_is_shown() {
+        let text = table(&told("running", 9), Some(&told("running", 5)), true);
+        assert!(
+            text.ends_with("covalent_x_total  9  (+4)  port=\"p0\" cause=\"full\""),
+            "{text}"
+        );
+        let same = table(&told("running", 9), Some(&told("running", 9)), true);
+        assert!(!same.contains("covalent_x_total"), "{same}");
+    }
+}

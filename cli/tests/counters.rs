@@ -1,0 +1,328 @@
+//! Counters in shared memory: read beside a daemon that lives, hangs or has died, by the command, by control for /metrics, and by a script that knows their
+//! description alone.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use covalent_verbs::Device;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use support::{
+    node::{Node, PATIENCE},
+    wait_until,
+};
+
+/// A node that is on no cable with anybody, and where its /metrics is.
+fn lonely(place: &Path, more: &str) -> (Node, String) {
+    // Free now, and asked for at once.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let node = Node::up(place, "a", &place.join("x.sock"), "");
+    let (went, told) = node.run(&["down"]);
+    assert!(went, "{told}");
+    let text = fs::read_to_string(node.file()).unwrap();
+    let text = text
+        .replace("127.0.0.1:0", &address.to_string())
+        .replace("[dataplane]\n", &format!("[dataplane]\n{more}"));
+    fs::write(node.file(), text).unwrap();
+    let (went, told) = node.run(&["up"]);
+    assert!(went, "{told}");
+    (node, format!("http://{address}/metrics"))
+}
+
+fn file(node: &Node) -> PathBuf {
+    node.socket().with_file_name("counters")
+}
+
+fn state(node: &Node) -> String {
+    let told = node.json(&["counters"]);
+    told["state"].as_str().unwrap().to_owned()
+}
+
+/// What is read, without what goes on by itself.
+fn series(told: &Value) -> BTreeMap<String, String> {
+    let series = told["series"].as_array().unwrap().iter();
+    series
+        .map(|one| {
+            let name = format!("{}{}", one["name"].as_str().unwrap(), one["labels"]);
+            (name, one["value"].to_string())
+        })
+        .collect()
+}
+
+fn scrape(address: &str) -> String {
+    let mut answer = ureq::get(address).call().unwrap();
+    answer.body_mut().read_to_string().unwrap()
+}
+
+/// Names and labels of the samples, and their values.
+fn samples(page: &str) -> BTreeMap<&str, &str> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.rsplit_once(' ').unwrap()).collect()
+}
+
+fn of_daemon<'a>(samples: &BTreeMap<&'a str, &str>) -> BTreeSet<&'a str> {
+    let names = samples.keys().copied();
+    names
+        .filter(|name| !name.starts_with("covalent_control_"))
+        .collect()
+}
+
+#[test]
+fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
+    let place = tempfile::tempdir().unwrap();
+    let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
+    wait_until("everybody has written", PATIENCE, || {
+        let told = node.json(&["counters"]);
+        let writers = told["writers"].as_array().unwrap();
+        writers
+            .iter()
+            .all(|writer| writer["written_realtime_ns"] != 0)
+    });
+    let running = node.json(&["counters"]);
+    assert_eq!(
+        (&running["state"], &running["node"]),
+        (&"running".into(), &"a".into())
+    );
+    let value = |told: &Value, name: &str| -> f64 {
+        let found = told["series"].as_array().unwrap().iter();
+        let mut found = found.filter(|one| one["name"] == name);
+        found.next().unwrap_or_else(|| panic!("no {name}"))["value"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(value(&running, "covalent_port_frame_max_bytes") > 1000.0);
+    let (went, told) = node.run(&["counters"]);
+    assert!(
+        went && told.contains("is running") && told.contains("covalent_lane_loops_total"),
+        "{told}"
+    );
+
+    // It hangs: nobody needs it for this.
+    let pid = Pid::from_raw(running["pid"].as_i64().unwrap() as i32);
+    let before = value(&running, "covalent_lane_loops_total");
+    wait_until("the lane goes round", PATIENCE, || {
+        value(&node.json(&["counters"]), "covalent_lane_loops_total") > before
+    });
+    kill(pid, Signal::SIGSTOP).unwrap();
+    assert_eq!(state(&node), "running");
+    let last = series(&node.json(&["counters"]));
+
+    // It dies, without a chance to say anything.
+    kill(pid, Signal::SIGKILL).unwrap();
+    wait_until("it is known to be dead", PATIENCE, || {
+        state(&node) == "died"
+    });
+    let dead = node.json(&["counters"]);
+    assert_eq!(series(&dead), last);
+    let (went, told) = node.run(&["counters"]);
+    assert!(went && told.contains("has died"), "{told}");
+    let of_dead = fs::File::open(file(&node)).unwrap();
+
+    // The next one puts its own file in that place, and the old one stays with who has it open.
+    let (went, told) = node.run(&["up"]);
+    assert!(went, "{told}");
+    let next = node.json(&["counters"]);
+    assert_eq!(next["state"], "running");
+    assert_ne!(next["pid"], dead["pid"]);
+    let mut head = [0; 32];
+    std::os::unix::fs::FileExt::read_exact_at(&of_dead, &mut head, 0).unwrap();
+    assert_eq!(&head[24..32], (pid.as_raw() as u64).to_ne_bytes());
+    let (went, told) = node.run(&["down"]);
+    assert!(went, "{told}");
+    let ended = node.json(&["counters"]);
+    assert_eq!(
+        (&ended["state"], &ended["pid"]),
+        (&"ended".into(), &next["pid"])
+    );
+    assert!(value(&ended, "covalent_lane_loops_total") > 0.0);
+    assert!(node.run(&["counters"]).1.contains("has ended"));
+}
+
+#[test]
+fn a_node_may_do_without_the_files() {
+    let place = tempfile::tempdir().unwrap();
+    let (node, address) = lonely(place.path(), "counters_ms = 0\n");
+    assert!(!file(&node).exists(), "those of the daemon before are gone");
+    assert!(!file(&node).with_file_name("counters.ring").exists());
+    let (went, told) = node.run(&["counters"]);
+    assert!(!went && told.contains("dataplane.counters_ms"), "{told}");
+    wait_until("/metrics asks instead", PATIENCE, || {
+        samples(&scrape(&address)).contains_key("covalent_node_events_total{node=\"a\"}")
+    });
+}
+
+#[test]
+fn metrics_tell_what_was_written_and_ask_nobody() {
+    const PIPES: usize = 1000;
+    let place = tempfile::tempdir().unwrap();
+    let (node, address) = lonely(place.path(), "pipes_per_session_max = 2000\n");
+    let asked =
+        |page: &str| samples(page)["covalent_control_status_requests_total{node=\"a\"}"].to_owned();
+    let device = Device::attach(node.socket(), "test").unwrap();
+    let mut pipes: Vec<_> = (0..PIPES)
+        .map(|_| device.tx_pipe(64 << 10, "p0").unwrap())
+        .collect();
+    let of_pipes = |page: &str| {
+        let found = page
+            .lines()
+            .filter(|line| line.starts_with("covalent_pipe_tx_packets_total{"));
+        found.count()
+    };
+    wait_until("all pipes are written", PATIENCE, || {
+        of_pipes(&scrape(&address)) >= PIPES
+    });
+    let before = scrape(&address);
+    for _ in 0..10 {
+        assert!(of_pipes(&scrape(&address)) >= PIPES);
+    }
+    let shared = scrape(&address);
+    assert_eq!(
+        asked(&shared),
+        asked(&before),
+        "a scrape asks for no status"
+    );
+    assert_eq!(samples(&shared)["covalent_up{node=\"a\"}"], "1");
+    assert_eq!(
+        samples(&shared)["covalent_node_omitted_objects{node=\"a\"}"],
+        "0"
+    );
+
+    // With few pipes, so that a status has room for them, both ways tell of the same series in the same words.
+    pipes.truncate(3);
+    wait_until("most pipes are gone", PATIENCE, || {
+        of_pipes(&scrape(&address)) < 10
+    });
+    let shared = scrape(&address);
+    fs::remove_file(file(&node)).unwrap();
+    let told = scrape(&address);
+    assert_ne!(asked(&told), asked(&shared), "now it was asked");
+    let (shared_samples, told_samples) = (samples(&shared), samples(&told));
+    assert_eq!(of_daemon(&shared_samples), of_daemon(&told_samples));
+    let about = |page: &str| -> BTreeSet<String> {
+        let lines = page.lines().filter(|line| line.starts_with('#'));
+        lines.map(ToOwned::to_owned).collect()
+    };
+    assert_eq!(about(&shared), about(&told));
+    // What does not go on by itself is the same.
+    let moves = [
+        "_seconds", "_loops_", "_sleeps_", "resident", "_events_", "_frames",
+    ];
+    for (name, value) in &shared_samples {
+        if !name.starts_with("covalent_control_") && !moves.iter().any(|word| name.contains(word)) {
+            assert_eq!(Some(value), told_samples.get(name), "{name}");
+        }
+    }
+    drop(pipes);
+}
+
+#[test]
+fn a_daemon_that_hangs_is_not_spoken_for() {
+    let place = tempfile::tempdir().unwrap();
+    let (node, address) = lonely(place.path(), "");
+    let up = || samples(&scrape(&address))["covalent_up{node=\"a\"}"] == "1";
+    wait_until("the daemon is up", PATIENCE, up);
+    let pid = node.json(&["counters"])["pid"].as_i64().unwrap();
+    let pid = Pid::from_raw(pid as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    wait_until("it is told that it hangs", PATIENCE, || !up());
+    assert_eq!(state(&node), "running");
+    kill(pid, Signal::SIGCONT).unwrap();
+    wait_until("it is up again", PATIENCE, up);
+}
+
+#[test]
+fn a_script_that_knows_the_description_alone_reads_both_files() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/counters.py");
+    let python = |arguments: &[&Path]| {
+        let run = Command::new("python3")
+            .arg(&script)
+            .args(arguments)
+            .output();
+        run.inspect_err(|error| eprintln!("skipped: python3: {error}"))
+            .ok()
+    };
+    let place = tempfile::tempdir().unwrap();
+    let [a, b] = Node::pair(place.path());
+    let ring = file(&a).with_file_name("counters.ring");
+    // Both read what the dead one left, so that nothing moves in between.
+    wait_until("samples were taken", PATIENCE, || {
+        fs::read(&ring).unwrap()[152] > 20
+    });
+    let pid = a.json(&["counters"])["pid"].as_i64().unwrap();
+    kill(Pid::from_raw(pid as i32), Signal::SIGKILL).unwrap();
+    wait_until("it is dead", PATIENCE, || state(&a) == "died");
+    let ours = a.json(&["counters"]);
+    let Some(output) = python(&[&file(&a), &ring]) else {
+        return;
+    };
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: Vec<Value> = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    let theirs: Vec<&Value> = lines
+        .iter()
+        .filter(|line| !line["series"].is_null())
+        .collect();
+    // One lane writes: nothing is told in parts.
+    assert_eq!(theirs.len(), ours["series"].as_array().unwrap().len());
+    for one in &theirs {
+        let found = ours["series"].as_array().unwrap().iter().find(|other| {
+            let labels: Vec<String> = other["labels"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            other["name"] == one["series"]
+                && labels
+                    .iter()
+                    .all(|label| one["labels"].as_str().unwrap().contains(label.as_str()))
+                && labels.len() == one["labels"].as_str().unwrap().matches("=\"").count()
+        });
+        let found = found.unwrap_or_else(|| panic!("{one}"));
+        assert_eq!(found["value"].as_f64(), one["value"].as_f64(), "{one}");
+    }
+    let records: Vec<&Value> = lines
+        .iter()
+        .filter(|line| !line["sequence"].is_null())
+        .collect();
+    assert!(records.windows(2).all(|two| {
+        two[1]["sequence"].as_u64() == two[0]["sequence"].as_u64().map(|number| number + 1)
+    }));
+    let events = records.iter().filter(|record| !record["event"].is_null());
+    let events: Vec<&Value> = events.map(|record| &record["event"]).collect();
+    assert!(
+        events
+            .iter()
+            .any(|event| event["event"] == "link_up" && event["peer_name"] == "b"),
+        "{events:?}"
+    );
+    // The samples are of objects of the file: the lane has one at least.
+    let sampled = records.iter().filter(|record| !record["values"].is_null());
+    let lane: Vec<&&Value> = sampled
+        .filter(|record| record["writer"] == 0 && record["table"] == 0)
+        .collect();
+    assert!(lane.len() > 1, "{records:?}");
+    drop(b);
+}

@@ -1,0 +1,93 @@
+//! A file in shared memory that one process makes and writes, and that takes its name when it is whole.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsFd,
+        unix::fs::{OpenOptionsExt, PermissionsExt, fchown},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FallocateFlags, FlockOperation, fallocate, flock},
+    io::retry_on_intr,
+};
+
+use crate::{
+    mapping::{Access, Mapping},
+    sync::AtomicU64,
+};
+
+/// Who may read, besides whoever writes: the file's group.
+const MODE: u32 = 0o640;
+
+/// The mapped file. It stays where it is when this is dropped.
+#[derive(Debug)]
+pub(super) struct SharedFile {
+    mapping: Mapping,
+    words: usize,
+    /// Holds the lock, which tells readers that the writer lives: the system lets go of it however the process ends.
+    _file: File,
+}
+
+impl SharedFile {
+    /// Makes a file of `words` words beside `path`, each of them zero, lets `fill` write the first of them, and gives it that name: whoever had another file
+    /// open keeps that one. `group` may read it.
+    pub(super) fn make(
+        path: &Path,
+        words: usize,
+        group: Option<u32>,
+        fill: impl FnOnce(&[AtomicU64]),
+    ) -> io::Result<Self> {
+        let beside = beside(path);
+        // What an earlier start left that died in between.
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)?;
+        let made = Self::whole(file, words, group).and_then(|made| {
+            fill(made.words());
+            fs::rename(&beside, path)?;
+            Ok(made)
+        });
+        if made.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        made
+    }
+
+    fn whole(file: File, words: usize, group: Option<u32>) -> io::Result<Self> {
+        let bytes = words * size_of::<u64>();
+        // Allocated, not only sized: a page that cannot be had must be an error here and not a SIGBUS later.
+        retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes as u64))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if let Some(group) = group {
+            fchown(&file, None, Some(group))?;
+        }
+        file.set_permissions(fs::Permissions::from_mode(MODE))?;
+        let mapping = Mapping::once(file.as_fd(), bytes, Access::ReadWrite)?;
+        Ok(Self {
+            mapping,
+            words,
+            _file: file,
+        })
+    }
+
+    /// All of its words.
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        self.mapping.u64s(0, self.words)
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.new"))
+}
