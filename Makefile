@@ -230,7 +230,7 @@ guest-test:      ## Runs Covalent on stock Debian kernels under QEMU, on drivers
 # Everything is measured, also when a goal before it was missed; the last line's status is that of the worst.
 bench: build bench-peers ## Runs beside DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, etcd, bare AF_XDP; results in bench/results (as root)
 	@status=0; \
-	for suite in latency rate streams atomics multicast failover loss exchanges system-calls idle restart; do \
+	for suite in latency rate streams atomics multicast failover loss exchanges system-calls idle restart counters scrape; do \
 		target/release/covalent-bench $$suite --results bench/results || status=$$?; \
 	done; \
 	scripts/count-instructions --results bench/results || status=$$?; \

@@ -5,8 +5,14 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    against::Against, latency::Latency, loss::Loss, multicast::Multicast, perftest::Perftest,
-    rate::Rate, repeats::Repeats,
+    against::Against,
+    latency::Latency,
+    loss::Loss,
+    multicast::Multicast,
+    perftest::Perftest,
+    rate::Rate,
+    repeats::Repeats,
+    telemetry::{Counters, Scrape},
 };
 
 /// Measures Covalent against its peers on the same machine, in turn, in one run.
@@ -59,6 +65,10 @@ pub enum Action {
     Idle(Wire),
     /// Daemons that are restarted under load: the gap that their clients see, and whether each addition was done as often as its client was told (as root).
     Restart(Restart),
+    /// Frames that a lane moves with counters in shared memory and without: at least 0.99 of them.
+    Counters(Counters),
+    /// Scrapes of /metrics of a node with 1000 pipes: below 20 ms, without asking a lane.
+    Scrape(Scrape),
     /// Writes docs/performance.md and its plots from a result of `streams` and the last ones of the other measurements beside it.
     Page(Page),
     /// One of the members that `multicast` starts; what it is told comes by its standard input.
@@ -278,6 +288,7 @@ pub enum Format {
 }
 
 /// A time in seconds: 0.1 to 3600.
+/// Seconds, as an option.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),

@@ -35,6 +35,7 @@ mod stop;
 mod streams;
 mod summary;
 mod system_calls;
+mod telemetry;
 mod watch;
 
 use std::{io::Write, process::ExitCode};
@@ -113,6 +114,16 @@ fn run(action: &Action) -> Result<bool> {
             multicast::measure(options)
         }
         Action::Member => multicast::member().map(|()| true),
+        Action::Counters(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            telemetry::lanes::measure(options)
+        }
+        Action::Scrape(options) => {
+            refuse_debug(&options.output)?;
+            stop::listen()?;
+            telemetry::scrape::measure(options)
+        }
         Action::Page(page) => streams::write_page(page).map(|()| true),
         Action::Role { socket } => streams::play(socket).map(|()| true),
     }

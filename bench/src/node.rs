@@ -153,14 +153,39 @@ impl Node {
     pub fn start(program: &Path, namespace: &Namespace, plan: &Plan<'_>) -> Result<Self> {
         let directory = tempfile::tempdir().context("making a directory for a node")?;
         let toml = plan.toml(directory.path());
+        Self::started(program, namespace, plan.name, toml, plan.faulty, directory)
+    }
+
+    /// As [`Node::start`], with what `toml` makes of the node's directory for its configuration. That directory is in memory, as `/run` is, where there is such a place.
+    pub fn start_from(
+        program: &Path,
+        namespace: &Namespace,
+        name: &str,
+        toml: impl FnOnce(&Path) -> String,
+    ) -> Result<Self> {
+        let directory = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .context("making a directory for a node")?;
+        let toml = toml(directory.path());
+        Self::started(program, namespace, name, toml, false, directory)
+    }
+
+    fn started(
+        program: &Path,
+        namespace: &Namespace,
+        name: &str,
+        toml: String,
+        faulty: bool,
+        directory: TempDir,
+    ) -> Result<Self> {
         fs::write(directory.path().join("node.toml"), &toml)
             .context("writing a node's configuration")?;
-        let child = spawn(program, namespace, directory.path(), plan.faulty)?;
+        let child = spawn(program, namespace, directory.path(), faulty)?;
         let mut node = Self {
-            name: plan.name.to_owned(),
+            name: name.to_owned(),
             child,
             program: program.to_owned(),
-            faulty: plan.faulty,
+            faulty,
             command: vec![
                 program.file_name().map_or_else(
                     || program.display().to_string(),
@@ -235,6 +260,11 @@ impl Node {
     /// Its socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("run/covalentd.sock")
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> PathBuf {
+        self.directory.path().join("node.toml")
     }
 
     /// Its process.

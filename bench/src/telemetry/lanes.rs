@@ -1,0 +1,267 @@
+//! Frames that a lane moves with and without counters in shared memory.
+//!
+//! One polling lane carries frames from an application's pipe over a cable in memory back into a pipe of the same application, as fast as both can, beside pipes in
+//! which nothing happens. Both sides take turns, the one that begins too, and each pair of turns gives one ratio.
+
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use covalent_verbs::{Device, Error, Match};
+use serde::{Deserialize, Serialize};
+
+use super::{Counters, idle_pipes, toml};
+use crate::{
+    beside::join,
+    cell,
+    cores::{Cores, pin},
+    host::Host,
+    kept::{Kept, now_unix_ms},
+    node::{Node, find_daemon},
+    repeats::Settled,
+    stage::Namespace,
+    stop,
+    summary::Summary,
+    watch::Watch,
+};
+
+/// What the ratio should be at least.
+const RATIO_MIN: f64 = 0.99;
+
+/// Frames under way at most: fewer than either pipe holds, so that none is lost.
+const WINDOW: u64 = 8192;
+/// Frames published at a time.
+const BURST: usize = 32;
+/// Bytes of a frame.
+const FRAME_BYTES: usize = 64;
+/// Bytes of each of the two pipes.
+const PIPE_BYTES: u64 = 4 << 20;
+/// How long each side runs before it is measured.
+const WARMING: Duration = Duration::from_millis(200);
+/// How long nothing may arrive before it is said that nothing does.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The suite.
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// Pipes beside those that carry the traffic.
+    pub pipes: u32,
+    /// `dataplane.counters_ms` of the side that writes counters.
+    pub counters_ms: u32,
+    /// Milliseconds of one turn.
+    pub slice_ms: u64,
+    /// Bound on the spread, if there was one.
+    pub spread_max: Option<f64>,
+    /// The daemon's command line with counters.
+    pub command: Vec<String>,
+    /// Millions of frames in a second with counters.
+    pub on: Summary,
+    /// The same without.
+    pub off: Summary,
+    /// With, divided by without, of each pair of turns.
+    pub ratio: Summary,
+    /// Whether the goal is met.
+    pub met: bool,
+}
+
+/// Measures both sides in turn and tells them. Whether the goal is met.
+pub fn measure(arguments: &Counters) -> Result<bool> {
+    let began_unix_ms = now_unix_ms();
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let (host, watch, cores) = (Host::look(), Watch::begin()?, Cores::choose()?);
+    let span = arguments.slice();
+    let (mut on, mut off, mut ratios, mut command) = (vec![], vec![], vec![], vec![]);
+    let mut rounds = 0;
+    while arguments
+        .repeats
+        .goes_on(rounds, Summary::of(ratios.clone()).iter())
+    {
+        // Whoever comes second finds the machine warmer: each does every other time.
+        let order = if rounds % 2 == 0 {
+            [true, false]
+        } else {
+            [false, true]
+        };
+        for counts in order {
+            let counters_ms = if counts { arguments.counters_ms } else { 0 };
+            let (mpps, line) = turn(&daemon, cores, counters_ms, arguments.pipes, span)?;
+            if counts {
+                on.push(mpps);
+                command = line;
+            } else {
+                off.push(mpps);
+            }
+        }
+        if let (Some(with), Some(without)) = (on.last(), off.last()) {
+            ratios.push(with / without);
+        }
+        rounds += 1;
+    }
+    let summary = |figures| Summary::of(figures).context("nothing was measured");
+    let ratio = summary(ratios)?;
+    let settled = Settled::of(rounds, arguments.repeats.spread_max, [&ratio].into_iter());
+    let results = Results {
+        name: Results::NAME.to_owned(),
+        began_unix_ms,
+        host: host.seen_by(watch)?,
+        pipes: arguments.pipes,
+        counters_ms: arguments.counters_ms,
+        slice_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
+        spread_max: arguments.repeats.spread_max,
+        command,
+        on: summary(on)?,
+        off: summary(off)?,
+        met: ratio.median >= RATIO_MIN && settled.is_within(),
+        ratio,
+    };
+    results.tell(&arguments.output)?;
+    Ok(results.met)
+}
+
+/// Millions of frames in a second of one daemon, and its command line.
+fn turn(
+    daemon: &Path,
+    cores: Cores,
+    counters_ms: u32,
+    pipes: u32,
+    span: Duration,
+) -> Result<(f64, Vec<String>)> {
+    let node = Node::start_from(daemon, &Namespace::current()?, "a", |place| {
+        let dataplane = format!("idle = \"poll\"\ncounters_ms = {counters_ms}\n");
+        toml(place, &dataplane, Some(cores.far), "")
+    })?;
+    // In a thread of its own: what is pinned here would pin the next daemon.
+    let mpps = thread::scope(|scope| join(scope.spawn(|| drive(&node, cores, pipes, span))))?;
+    Ok((mpps, node.command()))
+}
+
+/// Sends and receives as fast as it can, and returns the millions of frames in a second.
+fn drive(node: &Node, cores: Cores, pipes: u32, span: Duration) -> Result<f64> {
+    pin(cores.near)?;
+    let device = Device::attach(node.socket(), "bench").context("attaching to covalentd")?;
+    let _idle = idle_pipes(&device, pipes as usize)?;
+    let mut rx = device
+        .rx_pipe_on(PIPE_BYTES, "p1")
+        .context("opening a pipe")?;
+    rx.bind(&Match::Any).context("binding a pipe")?;
+    let mut tx = device.tx_pipe(PIPE_BYTES, "p0").context("opening a pipe")?;
+    let mut frame = [0; FRAME_BYTES];
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+
+    let (mut sent, mut received) = (0_u64, 0_u64);
+    let mut begun: Option<(Instant, u64)> = None;
+    let start = Instant::now();
+    let (mut heard, mut now) = (start, start);
+    loop {
+        let room = WINDOW - (sent - received);
+        for _ in 0..BURST.min(room as usize) {
+            match tx.push(&frame) {
+                Ok(()) => sent += 1,
+                Err(Error::Send(_)) => break,
+                Err(error) => return Err(error).context("sending"),
+            }
+        }
+        tx.publish().context("sending")?;
+        while let Some(batch) = rx.recv().context("receiving")? {
+            received += batch.iter().count() as u64;
+            batch.free_all();
+            heard = now;
+        }
+        now = Instant::now();
+        match begun {
+            None if now - start >= WARMING => begun = Some((now, received)),
+            Some((from, before)) if now - from >= span => {
+                let mpps = (received - before) as f64 / (now - from).as_secs_f64() / 1e6;
+                return Ok(mpps);
+            }
+            _ => {}
+        }
+        ensure!(
+            now - heard < STALLED,
+            "{sent} frames were sent, and {received} came back"
+        );
+        stop::check()?;
+    }
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "counters";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        let side = |name: &str, told: &Summary| {
+            format!(
+                "  {name:<24} {:>8.3} M frames/s  ({:.3} to {:.3})\n",
+                told.median, told.min, told.max
+            )
+        };
+        let settled = Settled::of(
+            self.ratio.repeats.len() as u32,
+            self.spread_max,
+            [&self.ratio].into_iter(),
+        );
+        format!(
+            "counters: a lane that writes its counters in shared memory moves at least {RATIO_MIN} of what it does without\n{}{}  \
+             {}: {:.4} of the throughput without ({:.4} to {:.4}; {})\n  \
+             one polling lane, frames of {FRAME_BYTES} bytes over a cable in memory, {} idle pipes, counters each {} ms, turns of {} ms\n  {}\n",
+            side("with counters", &self.on),
+            side("without", &self.off),
+            cell::met(self.met),
+            self.ratio.median,
+            self.ratio.min,
+            self.ratio.max,
+            settled.words(),
+            self.pipes,
+            self.counters_ms,
+            self.slice_ms,
+            self.host.words()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_see_the_verdict_and_programs_the_same() {
+        let summary = |figures: &[f64]| Summary::of(figures.to_vec()).expect("figures");
+        let results = Results {
+            name: Results::NAME.to_owned(),
+            began_unix_ms: 7,
+            host: Host::look(),
+            pipes: 256,
+            counters_ms: 100,
+            slice_ms: 2000,
+            spread_max: None,
+            command: Vec::new(),
+            on: summary(&[9.9, 9.8]),
+            off: summary(&[10.0, 10.0]),
+            ratio: summary(&[0.99, 0.98]),
+            met: false,
+        };
+        let table = results.table();
+        assert!(
+            table.contains("NOT MET: 0.9850 of the throughput without (0.9800 to 0.9900"),
+            "{table}"
+        );
+        let place = tempfile::tempdir().expect("a directory");
+        results.write_to(place.path()).expect("written");
+        let read = Results::last_beside(place.path()).expect("read");
+        assert_eq!(read, Some(results));
+    }
+}

@@ -1,0 +1,260 @@
+//! How long `/metrics` of a node with many pipes takes, and whether a lane is asked for it.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use covalent_verbs::Device;
+use serde::{Deserialize, Serialize};
+
+use super::{PATIENCE, Scrape, idle_pipes, toml};
+use crate::{
+    cell,
+    ends_with_this::ends_with_this,
+    host::Host,
+    kept::{Kept, now_unix_ms},
+    node::{Node, find_daemon},
+    stage::Namespace,
+    stop,
+    summary::Summary,
+    watch::Watch,
+};
+
+/// What 99 of 100 scrapes should take at most, in milliseconds.
+const MS_MAX: f64 = 20.0;
+
+/// A whole run.
+///
+/// The names of these fields are stable: other programs read them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The suite.
+    pub name: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_unix_ms: u64,
+    /// Where.
+    pub host: Host,
+    /// Pipes of the node.
+    pub pipes: u32,
+    /// Bytes of the page.
+    pub page_bytes: usize,
+    /// Milliseconds of each scrape, from the request to the last byte.
+    pub scrape_ms: Summary,
+    /// Milliseconds within which 99 of 100 were.
+    pub p99_ms: f64,
+    /// Status requests that control sent to the daemon meanwhile: each of them would have asked every lane.
+    pub status_requests: f64,
+    /// Whether the goal is met.
+    pub met: bool,
+}
+
+/// Measures and tells it. Whether the goal is met.
+pub fn measure(arguments: &Scrape) -> Result<bool> {
+    let began_unix_ms = now_unix_ms();
+    let daemon = find_daemon(arguments.covalentd.as_deref())?;
+    let (host, watch) = (Host::look(), Watch::begin()?);
+    // Free now, and asked for at once.
+    let address = TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .context("finding a free port")?;
+    let node = Node::start_from(&daemon, &Namespace::current()?, "a", |place| {
+        let more = format!("[control]\nmetrics_listen = \"{address}\"\n");
+        toml(place, "idle = \"adaptive\"\n", None, &more)
+    })?;
+    let _control = Control::start(&daemon.with_file_name("covalent-control"), &node.config())?;
+    let device = Device::attach(node.socket(), "bench").context("attaching to covalentd")?;
+    let _pipes = idle_pipes(&device, arguments.pipes as usize)?;
+    let mut scraper = Scraper::connect(address)?;
+    let before = loop_until_all(&mut scraper, arguments.pipes as usize)?;
+    let mut took_ms = Vec::new();
+    let mut last = before.clone();
+    for _ in 0..arguments.scrapes {
+        let start = Instant::now();
+        last = scraper.scrape()?;
+        took_ms.push(start.elapsed().as_secs_f64() * 1e3);
+        ensure!(
+            pipes_of(&last) >= arguments.pipes as usize,
+            "a scrape shows {} pipes only",
+            pipes_of(&last)
+        );
+        stop::check()?;
+    }
+    let p99_ms = percentile_99(&took_ms);
+    let status_requests = asked(&last)? - asked(&before)?;
+    let results = Results {
+        name: Results::NAME.to_owned(),
+        began_unix_ms,
+        host: host.seen_by(watch)?,
+        pipes: arguments.pipes,
+        page_bytes: last.len(),
+        scrape_ms: Summary::of(took_ms).context("nothing was measured")?,
+        p99_ms,
+        status_requests,
+        met: p99_ms < MS_MAX && status_requests == 0.0,
+    };
+    results.tell(&arguments.output)?;
+    Ok(results.met)
+}
+
+/// Scrapes until all pipes are there, and returns that page.
+fn loop_until_all(scraper: &mut Scraper, pipes: usize) -> Result<String> {
+    let start = Instant::now();
+    loop {
+        let page = scraper.scrape()?;
+        if pipes_of(&page) >= pipes {
+            return Ok(page);
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("of {pipes} pipes /metrics shows {}", pipes_of(&page));
+        }
+        stop::sleep(Duration::from_millis(20))?;
+    }
+}
+
+fn pipes_of(page: &str) -> usize {
+    let lines = page.lines();
+    lines
+        .filter(|line| line.starts_with("covalent_pipe_tx_packets_total{"))
+        .count()
+}
+
+fn asked(page: &str) -> Result<f64> {
+    page.lines()
+        .find(|line| line.starts_with("covalent_control_status_requests_total{"))
+        .and_then(|line| line.rsplit_once(' ')?.1.parse().ok())
+        .context("/metrics does not say how often the daemon was asked")
+}
+
+fn percentile_99(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len() * 99).div_ceil(100).max(1) - 1;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// A running control process. It ends with this value, and with this process.
+struct Control(Child);
+
+impl Control {
+    fn start(program: &Path, config: &Path) -> Result<Self> {
+        let mut command = Command::new(program);
+        command
+            .arg("--config")
+            .arg(config)
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        ends_with_this(&mut command);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One connection that is kept, as Prometheus keeps it.
+struct Scraper(BufReader<TcpStream>);
+
+impl Scraper {
+    fn connect(address: SocketAddr) -> Result<Self> {
+        let start = Instant::now();
+        loop {
+            match TcpStream::connect(address) {
+                Ok(stream) => {
+                    stream.set_nodelay(true).context("a connection")?;
+                    return Ok(Self(BufReader::new(stream)));
+                }
+                Err(error) if start.elapsed() > PATIENCE => {
+                    return Err(error).context("connecting to covalent-control");
+                }
+                Err(_) => stop::sleep(Duration::from_millis(10))?,
+            }
+        }
+    }
+
+    fn scrape(&mut self) -> Result<String> {
+        const HEADERS_MAX: usize = 64;
+        self.0
+            .get_mut()
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n")
+            .context("asking for /metrics")?;
+        let mut length = None;
+        let mut line = String::new();
+        for _ in 0..HEADERS_MAX {
+            line.clear();
+            self.0.read_line(&mut line).context("reading /metrics")?;
+            let line = line.trim();
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse::<usize>().ok();
+            }
+        }
+        let mut page = vec![0; length.context("/metrics does not say how long it is")?];
+        self.0.read_exact(&mut page).context("reading /metrics")?;
+        String::from_utf8(page).context("reading /metrics")
+    }
+}
+
+impl Kept for Results {
+    const NAME: &'static str = "scrape";
+
+    fn began_unix_ms(&self) -> u64 {
+        self.began_unix_ms
+    }
+
+    fn table(&self) -> String {
+        format!(
+            "scrape: 99 of 100 scrapes of a node with {} pipes take less than {MS_MAX} ms and ask no lane\n  \
+             median {:.2} ms, 99 of 100 within {:.2} ms, the longest {:.2} ms; {} scrapes of {} bytes\n  \
+             {}: {} status requests to the daemon meanwhile\n  {}\n",
+            self.pipes,
+            self.scrape_ms.median,
+            self.p99_ms,
+            self.scrape_ms.max,
+            self.scrape_ms.repeats.len(),
+            self.page_bytes,
+            cell::met(self.met),
+            self.status_requests,
+            self.host.words()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_hundred_may_take_longer() {
+        let mut figures: Vec<f64> = vec![1.0; 98];
+        figures.extend([5.0, 90.0]);
+        assert_eq!(percentile_99(&figures), 5.0);
+        assert_eq!(percentile_99(&[3.0]), 3.0);
+    }
+
+    #[test]
+    fn a_page_tells_its_pipes_and_how_often_the_daemon_was_asked() {
+        let page = "# TYPE covalent_pipe_tx_packets_total counter\ncovalent_pipe_tx_packets_total{node=\"a\",pipe=\"0\"} 0\n\
+                    covalent_control_status_requests_total{node=\"a\"} 3\n";
+        assert_eq!(pipes_of(page), 1);
+        assert_eq!(asked(page).expect("a number"), 3.0);
+        assert!(asked("").is_err());
+    }
+}
