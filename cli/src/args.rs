@@ -521,7 +521,7 @@ mod tests {
                 })
                 .sum()
         }
-        assert_eq!(check(&mut Cli::command(), "covalent"), 42);
+        assert_eq!(check(&mut Cli::command(), "covalent"), 43);
     }
 
     #[test]

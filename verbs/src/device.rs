@@ -550,7 +550,7 @@ impl Device {
     }
 
     pub(crate) fn has_groups(&self) -> bool {
-        !self.groups.borrow().is_empty()
+        self.groups.borrow().iter().any(Option::is_some)
     }
 
     pub(crate) fn has_group(&self, number: u32) -> bool {

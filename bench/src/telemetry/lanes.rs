@@ -249,7 +249,7 @@ mod tests {
             slice_ms: 2000,
             spread_max: None,
             command: Vec::new(),
-            on: summary(&[9.9, 9.8]),
+            on: summary(&[9.75, 9.25]),
             off: summary(&[10.0, 10.0]),
             ratio: summary(&[0.99, 0.98]),
             met: false,

@@ -558,6 +558,8 @@ fn configuration(
             sandbox: true,
         },
         dataplane: DataplaneConfig {
+            // The checks want the counts of the very moment in which they ask, not those of some milliseconds before.
+            counters_ms: 0,
             idle: Idle::Adaptive,
             huge_pages: HugePages::Auto,
             ..DataplaneConfig::default()

@@ -68,10 +68,11 @@ impl Recent {
         let oldest = kept.count - kept.events.len() as u64 + 1;
         let next = oldest.max(position.saturating_add(1));
         let place = usize::try_from(next - oldest).ok()?;
+        let event = kept.events.get(place)?.clone();
         Some(Noted {
             position: next,
             missed: next - position - 1,
-            event: kept.events.get(place)?.clone(),
+            event,
         })
     }
 
