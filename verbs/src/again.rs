@@ -370,6 +370,11 @@ impl Device {
                     }
                     thread::sleep(PAUSE);
                 }
+                // That nobody answered in time says nothing of the call, which may have been executed: the daemon is gone.
+                Err(Error::Deadline { .. }) => {
+                    self.patience.set(None);
+                    return Err(error);
+                }
                 Err(lasting) => {
                     self.patience.set(None);
                     return Err(lasting);
