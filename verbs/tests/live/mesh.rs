@@ -6,7 +6,7 @@ use covalent_dataplane::Daemon;
 use covalent_verbs::{Client, Device};
 use tempfile::TempDir;
 
-use crate::nodes::{config, eventually};
+use crate::nodes::{config, eventually, start_when_free};
 
 /// Their names.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -37,7 +37,7 @@ impl Mesh {
         let cables: Vec<&str> = cables.iter().map(String::as_str).collect();
         let more = "silent_paces_max = 200\n";
         let config = config(&self.directory, NAMES[at], &cables, more);
-        self.daemons[at] = Some(Daemon::start(config).unwrap());
+        self.daemons[at] = Some(start_when_free(&config));
     }
 
     pub fn attach(&self, at: usize) -> Device {

@@ -62,17 +62,7 @@ impl Nodes {
     pub fn start_again(&mut self, name: &str) {
         let cables: Vec<&str> = self.cables.iter().map(String::as_str).collect();
         let config = config(&self.directory, name, &cables, &self.more);
-        let deadline = soon();
-        // A process that another test starts has copies of all descriptors for an instant, and with them the locks of a daemon that has ended here.
-        let daemon = loop {
-            match Daemon::start(config.clone()) {
-                Err(error) if error.to_string().contains("in use") && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                started => break started.unwrap(),
-            }
-        };
-        *self.daemon(name) = Some(daemon);
+        *self.daemon(name) = Some(start_when_free(&config));
     }
 
     fn daemon(&mut self, name: &str) -> &mut Option<Daemon> {
@@ -120,6 +110,20 @@ pub fn config(directory: &TempDir, name: &str, cables: &[&str], more: &str) -> C
 /// A deadline that is never reached unless something is broken.
 pub fn soon() -> Instant {
     Instant::now() + PATIENCE
+}
+
+/// Starts a daemon where one may have ended a moment ago. A process that another test starts has copies of all descriptors for an instant, and with them the
+/// locks of a daemon that has ended here.
+pub fn start_when_free(config: &Config) -> Daemon {
+    let deadline = soon();
+    loop {
+        match Daemon::start(config.clone()) {
+            Err(error) if error.to_string().contains("in use") && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            started => return started.unwrap(),
+        }
+    }
 }
 
 /// Waits until `condition` holds.
