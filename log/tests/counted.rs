@@ -1,38 +1,15 @@
 //! Lines that come again are counted. A process by itself, for the table of lines is the whole process's.
 
+mod support;
+
 use std::{
-    io::{self, Write},
-    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
 use covalent_log::{Counted, Lanes, WINDOW};
-use serde_json::Value;
+use support::Written;
 use tracing_subscriber::{Registry, layer::SubscriberExt, util::SubscriberInitExt};
-
-/// What was written.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Written {
-    fn lines(&self) -> Vec<Value> {
-        let bytes = self.0.lock().expect("no panic").clone();
-        let text = String::from_utf8(bytes).expect("UTF-8");
-        let lines = text.lines().map(serde_json::from_str);
-        lines.collect::<Result<_, _>>().expect("JSON")
-    }
-}
 
 #[test]
 fn what_differs_in_numbers_alone_is_written_once_and_counted() {

@@ -1,37 +1,12 @@
 //! What a lane says is written by another thread. A process by itself, for logging is the whole process's.
 
-use std::{
-    io::{self, Write},
-    sync::{Arc, Mutex},
-    thread,
-};
+mod support;
+
+use std::thread;
 
 use covalent_log::{Lanes, this_is_a_lane};
-use serde_json::Value;
+use support::Written;
 use tracing_subscriber::{Registry, layer::SubscriberExt, util::SubscriberInitExt};
-
-/// What was written.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Written {
-    fn lines(&self) -> Vec<Value> {
-        let bytes = self.0.lock().expect("no panic").clone();
-        let text = String::from_utf8(bytes).expect("UTF-8");
-        let lines = text.lines().map(serde_json::from_str);
-        lines.collect::<Result<_, _>>().expect("JSON")
-    }
-}
 
 #[test]
 fn what_a_lane_says_is_written_by_another_thread() {
