@@ -13,7 +13,10 @@ use super::{
     },
     text,
 };
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::{
+    sync::{AtomicU64, Ordering},
+    words::published,
+};
 
 /// A cache line, in words: what two writers write never lies in one.
 const LINE_WORDS: usize = 8;
@@ -246,12 +249,8 @@ impl Writer {
     /// Begins a set. Readers see all of it at once, when what is returned is dropped.
     pub fn begin(&mut self) -> Writing<'_> {
         let sequence = &self.file.words()[self.record + writer::SEQUENCE];
-        let even = sequence.load(Ordering::Relaxed);
-        sequence.store(even.wrapping_add(1), Ordering::Relaxed);
-        // A reader that sees anything of what follows sees the odd number too, if it looks once more.
-        fence(Ordering::Release);
         Writing {
-            even: even.wrapping_add(2),
+            next: published::begin(sequence),
             writer: self,
         }
     }
@@ -261,7 +260,8 @@ impl Writer {
 #[derive(Debug)]
 pub struct Writing<'a> {
     writer: &'a mut Writer,
-    even: u64,
+    /// What the sequence will be.
+    next: u64,
 }
 
 impl Writing<'_> {
@@ -359,7 +359,7 @@ impl Drop for Writing<'_> {
             self.set(at, table.used as u64);
         }
         let sequence = &self.writer.file.words()[self.writer.record + writer::SEQUENCE];
-        sequence.store(self.even, Ordering::Release);
+        published::end(sequence, self.next);
     }
 }
 

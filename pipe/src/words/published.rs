@@ -8,6 +8,22 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Looks before the reader gives up: the writer is at it, and comes back to it much later.
 const LOOKS: usize = 8;
 
+/// Begins to write the words of `sequence`, by relaxed stores; [`end`] takes what it returns. One thread at a time.
+pub fn begin(sequence: &AtomicU64) -> u64 {
+    // Whoever died in the middle left it odd.
+    let found = sequence.load(Ordering::Relaxed);
+    let even = found.wrapping_add(found % 2);
+    sequence.store(even.wrapping_add(1), Ordering::Relaxed);
+    // A reader that sees anything of what follows sees the odd number too, if it looks once more.
+    mutated!(PublishWithoutFence: fence(Ordering::Release) => ());
+    even.wrapping_add(2)
+}
+
+/// Shows what was written since [`begin`] returned `next`.
+pub fn end(sequence: &AtomicU64, next: u64) {
+    sequence.store(next, Ordering::Release);
+}
+
 /// A sequence and the words behind it.
 #[derive(Debug, Clone, Copy)]
 pub struct Published<'a>(&'a [AtomicU64]);
@@ -24,16 +40,11 @@ impl<'a> Published<'a> {
         let Some((sequence, words)) = self.0.split_first() else {
             return;
         };
-        // Whoever died in the middle left it odd.
-        let found = sequence.load(Ordering::Relaxed);
-        let even = found.wrapping_add(found % 2);
-        sequence.store(even.wrapping_add(1), Ordering::Relaxed);
-        // What follows is not seen before the odd sequence.
-        mutated!(PublishWithoutFence: fence(Ordering::Release) => ());
+        let next = begin(sequence);
         for (word, &content) in words.iter().zip(contents) {
             word.store(content, Ordering::Relaxed);
         }
-        sequence.store(even.wrapping_add(2), Ordering::Release);
+        end(sequence, next);
     }
 
     /// Reads what was published last into `contents`, words beyond the shorter of both excepted. `false`: nothing was published yet, or it could not
