@@ -94,6 +94,9 @@ struct Crowd<'d> {
     /// Splits in the midst of a change that nobody asked for.
     unclear: u32,
     began: Instant,
+    /// Everything was delivered to all who live, and is judged as it was then: from the moment in which the first one stands still, a path that fails
+    /// leaves whoever still goes on without the others' answers.
+    is_settled: bool,
     /// The nodes of the members of each view, by group and number.
     views: BTreeMap<(u64, u64), Vec<u64>>,
 }
@@ -194,6 +197,7 @@ impl<'d> Crowd<'d> {
             went_on: 0,
             unclear: 0,
             began: Instant::now(),
+            is_settled: false,
             views: BTreeMap::new(),
         }
     }
@@ -211,6 +215,10 @@ impl<'d> Crowd<'d> {
         for seat in &mut self.seats {
             let lines = seat.reader.more();
             for line in lines {
+                let counts = matches!(line.note, Note::Ended { .. }) && !seat.seen.ended;
+                if self.is_settled && !counts {
+                    continue;
+                }
                 seat.seen.note(&line.note);
                 if let Note::View {
                     group,
@@ -465,6 +473,7 @@ impl<'d> Crowd<'d> {
                 |seen: &Seen| seen.heard == seen.asked && seen.delivered == first.delivered;
             crowd.are_in(&rest) && rest.iter().all(|&at| has_all(&crowd.seats[at].seen))
         });
+        self.is_settled = true;
         members(&mut self, Member::stand_still);
         self.await_that("they have written down what they counted", |crowd| {
             rest.iter().all(|&at| crowd.seats[at].seen.ended)
