@@ -85,15 +85,12 @@ pub enum Action {
 /// Restarts of daemons.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// How often each of the two daemons is restarted.
+    /// How often each of the two daemons is restarted, in order and killed.
     #[arg(long, default_value_t = 20, env = "COVALENT_BENCH_RESTARTS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub restarts: u32,
     /// What lanes do when there is nothing to do: `poll` or `adaptive`.
     #[arg(long, default_value = "adaptive", env = "COVALENT_BENCH_IDLE", value_parser = ["poll", "adaptive"])]
     pub idle: String,
-    /// Kills the daemons instead of ending them in order.
-    #[arg(long)]
-    pub kill: bool,
     /// The cable.
     #[command(flatten)]
     pub wire: Wire,

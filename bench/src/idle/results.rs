@@ -93,14 +93,10 @@ impl Kept for Results {
         } = &self.setup;
         let _ = writeln!(
             out,
-            "  {}: {:.2} of the tighter limit\n  lanes {idle}, wherever there is room, {seconds:.1} s; {} XDP, {}, need_wakeup {}, {} queue(s), pages of {} bytes, rings of {ring_slots}\n  {}",
+            "  {}: {:.2} of the tighter limit\n  lanes {idle}, wherever there is room, {seconds:.1} s; {}, rings of {ring_slots}\n  {}",
             cell::met(self.met),
             self.ratio,
-            mode.xdp,
-            if mode.zero_copy { "zero-copy" } else { "copy" },
-            mode.need_wakeup,
-            mode.queues,
-            mode.page_bytes,
+            cell::mode(mode),
             self.host.words()
         );
         out

@@ -1,20 +1,22 @@
 //! The gap that a client sees when a daemon is restarted.
 //!
 //! Two nodes on one cable. A client of each has one addition under way all the time: the one to a counter of its own node, the other to that same counter, which is at the other
-//! node for it. The daemon of the node that has the counter is ended and started again, and so is, in turn, the other one. Of each restart the longest time between two completions is taken, for
+//! node for it. The daemon of the node that has the counter is ended and started again, and so is, in turn, the other one, in order and then killed. Of each restart the longest time between two completions is taken, for
 //! each client; the node whose daemon it was is told apart from the other.
 
 mod client;
 mod results;
+mod section;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 
+pub use self::section::section;
 use self::{
     client::{Adder, Host},
-    results::{Gaps, Results, Setup},
+    results::{Ended, Gaps, Results, Setup},
 };
 use crate::{
     arguments::Restart,
@@ -28,6 +30,12 @@ use crate::{
 
 /// Between two restarts: the links are up again, and everybody adds.
 const SETTLING: Duration = Duration::from_millis(400);
+
+/// How daemons are ended.
+const ENDS: [(Ended, Signal); 2] = [
+    (Ended::InOrder, Signal::SIGTERM),
+    (Ended::Killed, Signal::SIGKILL),
+];
 
 /// Measures and tells it.
 pub fn measure(arguments: &Restart) -> Result<bool> {
@@ -60,45 +68,48 @@ pub fn measure(arguments: &Restart) -> Result<bool> {
     stop::sleep(SETTLING)?;
     let mode = b.status()?.ports.into_iter().next();
     let mode = mode.context("the daemon has no port")?.mode;
-    let (signal, ended) = if arguments.kill {
-        (Signal::SIGKILL, "killed")
-    } else {
-        (Signal::SIGTERM, "in order")
-    };
-    let mut gaps = [const { Vec::new() }; 3];
-    for _ in 0..arguments.restarts {
-        near.take_longest();
-        far.take_longest();
-        b.restart(&stage.b, signal)?;
-        b.wait_for_links()?;
-        stop::sleep(SETTLING)?;
-        gaps[0].push(near.take_longest());
-        gaps[1].push(far.take_longest());
-        a.restart(&stage.a, signal)?;
-        a.wait_for_links()?;
-        stop::sleep(SETTLING)?;
-        gaps[2].push(far.take_longest());
+    let mut gaps = Vec::new();
+    for (ended, signal) in ENDS {
+        let [mut own, mut target, mut caller] = [const { Vec::new() }; 3];
+        for _ in 0..arguments.restarts {
+            near.take_longest();
+            far.take_longest();
+            b.restart(&stage.b, signal)?;
+            b.wait_for_links()?;
+            stop::sleep(SETTLING)?;
+            own.push(near.take_longest());
+            target.push(far.take_longest());
+            a.restart(&stage.a, signal)?;
+            a.wait_for_links()?;
+            stop::sleep(SETTLING)?;
+            caller.push(far.take_longest());
+        }
+        gaps.push(Gaps::new("own daemon, own counter", ended, own));
+        gaps.push(Gaps::new(
+            "the counter's daemon, another node's client",
+            ended,
+            target,
+        ));
+        gaps.push(Gaps::new(
+            "own daemon, another node's counter",
+            ended,
+            caller,
+        ));
     }
     let told = near.end()? + far.end()?;
     let counted = host.end()?;
-    let [own, target, caller] = gaps;
     let results = Results {
         name: Results::NAME.to_owned(),
         began_unix_ms,
         host: machine.seen_by(watch)?,
         setup: Setup {
             restarts: arguments.restarts,
-            ended: ended.to_owned(),
             ring_slots: wire.ring_slots,
             idle: arguments.idle.clone(),
             mode,
             commands: vec![a.command(), b.command()],
         },
-        gaps: vec![
-            Gaps::new("own daemon, own counter", own),
-            Gaps::new("the counter's daemon, another node's client", target),
-            Gaps::new("own daemon, another node's counter", caller),
-        ],
+        gaps,
         is_exact: told.admits(counted),
         done: told.done,
         unknown: told.unknown,

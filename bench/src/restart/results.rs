@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use covalent_verbs::status::PortMode;
 use serde::{Deserialize, Serialize};
 
-use crate::{host::Host, kept::Kept};
+use crate::{cell, host::Host, kept::Kept};
 
 /// A whole run.
 ///
@@ -35,10 +35,8 @@ pub struct Results {
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// How often each daemon was restarted.
+    /// How often each daemon was restarted in order, and as often killed.
     pub restarts: u32,
-    /// How it was ended: `in order` or `killed`.
-    pub ended: String,
     /// Descriptors in each AF_XDP ring.
     pub ring_slots: u32,
     /// Idle policy of the lanes.
@@ -49,27 +47,50 @@ pub struct Setup {
     pub commands: Vec<Vec<String>>,
 }
 
+/// How a daemon was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// By SIGTERM: it resolves what is open first.
+    InOrder,
+    /// By SIGKILL.
+    Killed,
+}
+
 /// The gaps of one client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gaps {
     /// Whose daemon was restarted, and whose counter the client adds to.
     pub what: String,
+    /// How it was ended.
+    pub ended: Ended,
     /// One for each restart, in order of size, in nanoseconds.
     pub ns: Vec<u64>,
 }
 
+impl Ended {
+    /// For people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::InOrder => "in order",
+            Self::Killed => "killed",
+        }
+    }
+}
+
 impl Gaps {
     /// Those of `what`.
-    pub fn new(what: &str, mut ns: Vec<u64>) -> Self {
+    pub fn new(what: &str, ended: Ended, mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
         Self {
             what: what.to_owned(),
+            ended,
             ns,
         }
     }
 
     /// The gap that `percent` of 100 do not exceed; 0 where there is none.
-    fn percentile_ns(&self, percent: usize) -> u64 {
+    pub fn percentile_ns(&self, percent: usize) -> u64 {
         let rank = (self.ns.len() * percent).div_ceil(100).max(1);
         self.ns.get(rank - 1).copied().unwrap_or(0)
     }
@@ -85,19 +106,18 @@ impl Kept for Results {
     fn table(&self) -> String {
         let Setup {
             restarts,
-            ended,
             ring_slots,
             idle,
             mode,
             ..
         } = &self.setup;
         let mut out = format!(
-            "restart: the longest time between two completions that a client sees, daemons ended {ended}\n  {:<46}{:>10}{:>10}{:>10}{:>10}\n",
-            "restarted", "min ms", "p50 ms", "p90 ms", "max ms"
+            "restart: the longest time between two completions that a client sees\n  {:<46}{:<10}{:>10}{:>10}{:>10}{:>10}\n",
+            "restarted", "ended", "min ms", "p50 ms", "p90 ms", "max ms"
         );
         // Writing to a string cannot fail.
         for gaps in &self.gaps {
-            let _ = write!(out, "  {:<46}", gaps.what);
+            let _ = write!(out, "  {:<46}{:<10}", gaps.what, gaps.ended.words());
             for percent in [0, 50, 90, 100] {
                 let ms = gaps.percentile_ns(percent) as f64 / 1e6;
                 let _ = write!(out, "{ms:>10.2}");
@@ -106,17 +126,13 @@ impl Kept for Results {
         }
         let _ = writeln!(
             out,
-            "  additions: {} done, {} of which nobody can tell, {} counted: {}\n  {restarts} restarts of each daemon; lanes {idle}, wherever there is room; {} XDP, {}, need_wakeup {}, \
-             {} queue(s), pages of {} bytes, rings of {ring_slots}\n  {}",
+            "  additions: {} done, {} of which nobody can tell, {} counted: {}\n  {restarts} restarts of each kind of each daemon; lanes {idle}, wherever there is room; {}, rings of \
+             {ring_slots}\n  {}",
             self.done,
             self.unknown,
             self.counted,
             if self.is_exact { "exact" } else { "NOT EXACT" },
-            mode.xdp,
-            if mode.zero_copy { "zero-copy" } else { "copy" },
-            mode.need_wakeup,
-            mode.queues,
-            mode.page_bytes,
+            cell::mode(mode),
             self.host.words()
         );
         out
@@ -129,9 +145,12 @@ mod tests {
 
     #[test]
     fn percentiles_are_gaps_that_were_seen() {
-        let gaps = Gaps::new("x", vec![30, 10, 20, 40]);
+        let gaps = Gaps::new("x", Ended::InOrder, vec![30, 10, 20, 40]);
         let told = [0, 50, 90, 100].map(|percent| gaps.percentile_ns(percent));
         assert_eq!(told, [10, 20, 40, 40]);
-        assert_eq!(Gaps::new("x", Vec::new()).percentile_ns(50), 0);
+        assert_eq!(
+            Gaps::new("x", Ended::Killed, Vec::new()).percentile_ns(50),
+            0
+        );
     }
 }

@@ -178,6 +178,8 @@ pub fn write_page(page: &Page) -> Result<()> {
         + &crate::loss::section(&page.results, &page.out)?
         + &crate::perftest::section(&page.results)?
         + &crate::system_calls::section(&page.results)?
+        + &crate::telemetry::section(&page.results)?
+        + &crate::restart::section(&page.results)?
         + &instructions::section(&page.results)?;
     page::write(&results, &sections, &page.out)
 }

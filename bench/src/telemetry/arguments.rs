@@ -30,9 +30,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// How long one side is measured in one repeat.
+    /// How long one side is measured in one turn.
     pub fn slice(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds / f64::from(self.repeats.least))
+        Duration::from_secs_f64(self.seconds / f64::from(self.repeats.least * super::lanes::PAIRS))
     }
 }
 

@@ -3,13 +3,17 @@
 mod arguments;
 pub mod lanes;
 pub mod scrape;
+mod section;
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use covalent_verbs::{Device, TxPipe};
 
-pub use self::arguments::{Counters, Scrape};
+pub use self::{
+    arguments::{Counters, Scrape},
+    section::section,
+};
 
 /// A node without links, whose ports `p0` and `p1` are the two ends of one cable in memory.
 fn toml(place: &Path, dataplane: &str, core: Option<usize>, more: &str) -> String {

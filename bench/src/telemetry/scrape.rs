@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// What 99 of 100 scrapes should take at most, in milliseconds.
-const MS_MAX: f64 = 20.0;
+pub const MS_MAX: f64 = 20.0;
 
 /// A whole run.
 ///
