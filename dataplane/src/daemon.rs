@@ -26,6 +26,7 @@ use crate::{
         command::{Command, Order},
         new_port::{self, NewPort},
     },
+    lock::{KNOCK_AGAIN, when_free},
     mailbox::Mailbox,
     port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
     privilege::{self, PrivilegeError, Privileges},
@@ -419,7 +420,9 @@ fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartErr
         );
     }
     fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
-    let listener = Listener::bind(&path).map_err(failed)?;
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    let listener =
+        when_free(&path, KNOCK_AGAIN, is_taken, || Listener::bind(&path)).map_err(failed)?;
     // At once, before anybody connects. A kernel that cannot has such descriptors closed aside.
     listener.refuse_descriptors().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;

@@ -8,6 +8,8 @@ use std::{
 
 use covalent_api::guid::Guid;
 
+use crate::lock::lock_when_free;
+
 /// File in the state directory that holds the GUID as text.
 const GUID_FILE: &str = "guid";
 /// File in the state directory that a running daemon holds locked.
@@ -98,7 +100,7 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
         .write(true)
         .open(&path)
         .map_err(failed("open the lock file", &path))?;
-    match file.try_lock() {
+    match lock_when_free(&file, &path) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
         Err(TryLockError::Error(source)) => Err(IdentityError::Io {

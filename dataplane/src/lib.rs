@@ -36,6 +36,7 @@ pub mod flow;
 pub mod identity;
 pub mod journal;
 pub mod lane;
+mod lock;
 pub mod mailbox;
 pub mod port;
 pub mod privilege;

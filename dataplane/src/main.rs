@@ -1,8 +1,9 @@
 //! `covalentd`: the dataplane daemon.
 
 mod attendance;
+mod given;
 
-use std::{env, io, process::ExitCode};
+use std::{env, process::ExitCode};
 
 use anyhow::Context;
 use attendance::notify;
@@ -17,8 +18,6 @@ use covalent_dataplane::{
     sandbox,
 };
 use covalent_log::{Lanes, LogError, Waiting};
-use covalent_pipe::seqpacket::Listener;
-use listenfd::ListenFd;
 use nix::sys::signal::{SigSet, Signal};
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -54,7 +53,8 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
         return Ok(());
     }
     // Before any thread exists, for it changes the environment.
-    let given = given_socket().context("cannot listen on the socket that came with LISTEN_FDS")?;
+    let given = given::socket(&config.socket_path())
+        .context("cannot listen on the socket that came with LISTEN_FDS")?;
     // Blocked before any thread exists, so that every thread leaves them to the wait below.
     let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals
@@ -86,19 +86,6 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     notify(NotifyState::Stopping);
     daemon.stop();
     Ok(())
-}
-
-/// The socket of `covalentd.socket`, if a service manager handed one over (`sd_listen_fds(3)`).
-fn given_socket() -> io::Result<Option<Listener>> {
-    ListenFd::from_env()
-        .take_custom(
-            0,
-            libc::AF_UNIX,
-            libc::SOCK_SEQPACKET,
-            "Unix socket of the kind SOCK_SEQPACKET",
-        )?
-        .map(Listener::adopt)
-        .transpose()
 }
 
 fn start_logging(format: LogFormat) -> Result<Waiting, LogError> {

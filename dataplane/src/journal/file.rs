@@ -12,6 +12,7 @@ use std::{
 use nix::fcntl::{FallocateFlags, fallocate};
 
 use super::{error::OpenError, lease::is_open_for_writing, sector::BLOCK_BYTES};
+use crate::lock::lock_when_free;
 
 /// The files; a generation is in the one with its number's last bit.
 pub(super) const FILES: [&str; 2] = ["journal.0", "journal.1"];
@@ -87,7 +88,7 @@ impl Directory {
             .mode(0o600)
             .open(&lock_path)
             .map_err(failed("open the lock file", &lock_path))?;
-        match lock.try_lock() {
+        match lock_when_free(&lock, &lock_path) {
             Ok(()) => {
                 let deadline = Instant::now() + LET_GO;
                 for file in 0..FILES.len() {

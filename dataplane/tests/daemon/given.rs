@@ -24,10 +24,15 @@ use super::{
 
 /// Starts the program with `listener` as a service manager hands it over (`sd_listen_fds(3)`).
 fn start_with(listener: &Listener, config: &str) -> Running {
-    let fd = listener.as_fd().try_clone_to_owned().expect("a descriptor");
-    let program = env!("CARGO_BIN_EXE_covalentd");
     // The shell becomes the daemon, so the number of its process is the daemon's.
     let script = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" --config \"$1\"";
+    start_by(script, listener, config)
+}
+
+/// Starts the program by `script`, to whose standard input `listener` is given.
+fn start_by(script: &str, listener: &Listener, config: &str) -> Running {
+    let fd = listener.as_fd().try_clone_to_owned().expect("a descriptor");
+    let program = env!("CARGO_BIN_EXE_covalentd");
     let child = Command::new("sh")
         .args(["-c", script, program, config])
         .env_remove("NOTIFY_SOCKET")
@@ -104,4 +109,46 @@ fn a_socket_that_is_elsewhere_is_left_alone() {
     assert_eq!(node.status().node, "a");
     assert!(stop(daemon).success());
     assert!(!node.config.socket_path().exists());
+}
+
+#[test]
+fn of_several_descriptors_the_socket_of_this_node_is_taken() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (config, socket) = (file(dir.path(), &node), node.config.socket_path());
+    std::fs::create_dir_all(&node.config.node.runtime_dir).expect("room on the disk");
+    let listener = Listener::bind(&socket).expect("a socket");
+    let waiting = knock(&socket);
+    // A file first, then a descriptor that is not open, and the socket last.
+    let script = "exec 3</dev/null 4<&- 5<&0 0</dev/null; LISTEN_FDS=3 LISTEN_FDNAMES=log:other:covalentd.socket LISTEN_PID=$$ \
+                  exec \"$0\" --config \"$1\"";
+    let daemon = start_by(script, &listener, &config);
+    assert!(is_welcome(&waiting, PATIENCE));
+    assert!(stop(daemon).success());
+    assert!(socket.exists(), "the name is not the daemon's to remove");
+}
+
+#[test]
+fn descriptors_for_another_process_are_left_alone() {
+    for pid in ["LISTEN_PID=1", ""] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = Node::new(dir.path(), "a", &["p0"], "");
+        let config = file(dir.path(), &node);
+        let elsewhere = Listener::bind(&dir.path().join("elsewhere")).expect("a socket");
+        let path = elsewhere.path().to_owned();
+        let knocking = knock(&path);
+        let script = format!(
+            "exec 3<&0 0</dev/null; unset LISTEN_PID; LISTEN_FDS=1 {pid} exec \"$0\" --config \"$1\""
+        );
+        let daemon = start_by(&script, &elsewhere, &config);
+        eventually("it answers where its configuration says", || {
+            node.config.socket_path().exists()
+        });
+        // Its descriptor 3 is what it was: nobody took it for one to listen on, or to close.
+        let held = std::fs::read_link(format!("/proc/{}/fd/3", daemon.0.id()));
+        let held = held.expect("it is open").display().to_string();
+        assert!(held.starts_with("socket:"), "{held}");
+        assert!(!is_welcome(&knocking, Duration::from_millis(50)));
+        assert!(stop(daemon).success());
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -10,7 +11,7 @@ use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     request::{Reply, Request},
 };
-use covalent_pipe::seqpacket::Connection;
+use covalent_pipe::seqpacket::{Connection, Listener};
 
 use super::{
     client::Client,
@@ -185,6 +186,32 @@ fn a_second_daemon_on_the_same_place_is_refused_and_the_socket_goes_with_the_fir
     assert!(!socket.exists());
     let again = node.start();
     assert_eq!(again.guid(), guid, "the identity is kept");
+}
+
+#[test]
+fn a_daemon_waits_a_moment_for_what_one_that_was_killed_has_not_let_go_of() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "");
+    let (state, socket) = (
+        node.config.node.state_dir.clone(),
+        node.config.socket_path(),
+    );
+    for at in [&state, &node.config.node.runtime_dir] {
+        fs::create_dir_all(at).expect("room on the disk");
+    }
+    let lock = fs::File::create(state.join("lock")).expect("a file");
+    lock.try_lock().expect("nobody has it");
+    let listener = Listener::bind(&socket).expect("a socket");
+    let ending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        drop(lock);
+        thread::sleep(Duration::from_millis(200));
+        drop(listener);
+    });
+    let daemon = covalent_dataplane::Daemon::start(node.config.clone()).expect("it has waited");
+    ending.join().expect("no panic");
+    Client::connect(&socket);
+    daemon.stop();
 }
 
 #[test]
