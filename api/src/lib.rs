@@ -32,4 +32,4 @@ pub mod tuning;
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 /// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 4;
+pub const API_VERSION: u32 = 5;

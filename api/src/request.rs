@@ -118,6 +118,8 @@ pub enum Request {
     RegisterRegionAgain {
         /// Its key: not 0, and none that this daemon ever gave.
         rkey: u32,
+        /// The seal that came with the key ([`Reply::Region`]): it shows that this node gave this key to a region of this name and of the same user.
+        seal: Hex64,
         /// As there.
         name: String,
         /// As there.
@@ -284,12 +286,15 @@ pub enum Reply {
         /// Longest frame that a TX pipe's port takes, in bytes without FCS; 0 for pipes without a port.
         frame_bytes_max: u32,
     },
-    /// To `RegisterRegion`. One descriptor: the region's memory. Map it and send `Mapped`.
+    /// To `RegisterRegion` and `RegisterRegionAgain`. One descriptor: the region's memory. Map it and send `Mapped`.
     Region {
         /// Key that verbs must show.
         rkey: u32,
         /// Size in bytes.
         size_bytes: u64,
+        /// Shows to later daemons of this node whose key it is: kept by the application, told to nobody, and given back with `RegisterRegionAgain`. It holds as
+        /// long as the node's state directory does.
+        seal: Hex64,
     },
     /// To `Status`.
     Status(Box<NodeStatus>),

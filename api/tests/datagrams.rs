@@ -76,9 +76,10 @@ fn requests() -> impl Strategy<Value = Request> {
                 port,
             }
         ),
-        (any::<u32>(), text, any::<u64>(), any::<bool>()).prop_map(
-            |(rkey, name, size_bytes, durable)| Request::RegisterRegionAgain {
+        (any::<[u32; 2]>(), text, any::<u64>(), any::<bool>()).prop_map(
+            |([rkey, seal], name, size_bytes, durable)| Request::RegisterRegionAgain {
                 rkey,
+                seal: Hex64(u64::from(seal) << 32 | u64::from(rkey)),
                 name,
                 size_bytes,
                 rights: Rights::ALL,
@@ -259,8 +260,13 @@ fn replies() -> impl Strategy<Value = Reply> {
                 frame_bytes_max,
             }
         ),
-        (any::<u32>(), any::<u64>())
-            .prop_map(|(rkey, size_bytes)| Reply::Region { rkey, size_bytes }),
+        (any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(rkey, size_bytes, seal)| {
+            Reply::Region {
+                rkey,
+                size_bytes,
+                seal: Hex64(seal),
+            }
+        }),
         Just(Reply::Status(Box::new(samples::status()))),
         Just(Reply::Done),
         text.prop_map(|reason| Reply::Refused { reason }),

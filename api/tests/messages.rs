@@ -14,6 +14,7 @@ use covalent_api::{
     },
     datagram::{self, DatagramError},
     event::{Event, EventKind},
+    hex64::Hex64,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Action, Match, Rule, Spread, Transport},
 };
@@ -166,6 +167,7 @@ fn replies_and_events_survive() {
         Reply::Region {
             rkey: 1,
             size_bytes: 8,
+            seal: Hex64(u64::MAX),
         },
         Reply::Status(Box::new(status())),
         Reply::Done,

@@ -33,7 +33,7 @@ use crate::{
     progress::{Beat, Progress},
     server::{
         Agreements, Deletion, DurableRegion, DurableRegions, LaneLink, MemoryWorkers, ORDERS_MAX,
-        Opener, PortTable, REPORTS_MAX, Server, ServerParts,
+        Opener, PortTable, REPORTS_MAX, RegionSeals, Server, ServerParts,
         admission::{Admission, AdmissionError},
     },
     telemetry::{HostCounters, Telemetry},
@@ -223,6 +223,7 @@ impl Daemon {
         let memory = MemoryWorkers::start().map_err(no_thread)?;
         let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
 
+        let seals = RegionSeals::new(&identity.secret);
         let config = Arc::new(config);
         let stop = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
         let asked = Arc::new(Mailbox::new(1).map_err(no_descriptors)?);
@@ -241,6 +242,7 @@ impl Daemon {
             config,
             guid: daemon.guid,
             listener,
+            seals,
             admission,
             lanes: links,
             agreements,

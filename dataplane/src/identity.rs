@@ -8,7 +8,7 @@ use std::{
 
 use covalent_api::guid::Guid;
 
-use crate::lock::lock_when_free;
+use crate::{lock::lock_when_free, secret::Secret};
 
 /// File in the state directory that holds the GUID as text.
 const GUID_FILE: &str = "guid";
@@ -22,6 +22,8 @@ pub struct Identity {
     pub guid: Guid,
     /// Random bits of this start: a peer that sees other bits knows that this node forgot its latches.
     pub incarnation: u64,
+    /// What this node alone knows.
+    pub secret: Secret,
     _lock: File,
 }
 
@@ -44,6 +46,12 @@ pub enum IdentityError {
         /// What is wrong with its text.
         problem: String,
     },
+    /// The file of the secret was written by something else.
+    #[error(
+        "{0} does not hold 32 hexadecimal digits: remove the file to have a new secret drawn; regions of applications that run are then registered \
+         under new keys only"
+    )]
+    DamagedSecret(PathBuf),
     /// A file operation failed.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -87,6 +95,7 @@ impl Identity {
         Ok(Self {
             guid,
             incarnation: random_bits()?,
+            secret: Secret::take(state_dir)?,
             _lock: lock,
         })
     }
@@ -139,7 +148,7 @@ fn random_bits() -> Result<u64, IdentityError> {
     Ok(u64::from_ne_bytes(bits))
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
     let path = path.to_owned();
     move |source| IdentityError::Io {
         doing,

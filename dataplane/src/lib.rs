@@ -42,6 +42,7 @@ pub mod port;
 pub mod privilege;
 pub mod progress;
 pub mod sandbox;
+mod secret;
 pub mod server;
 pub mod session;
 mod slots;

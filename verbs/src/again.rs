@@ -13,6 +13,7 @@ use std::{
 };
 
 use covalent_api::{
+    hex64::Hex64,
     request::{PipeKind, Reply, Request},
     rule::{Match, Spread},
     tap::TapFrames,
@@ -86,6 +87,8 @@ struct HeldPipe {
 struct HeldRegion {
     name: String,
     rkey: u32,
+    /// Shows the next daemon that the key is this region's.
+    seal: Hex64,
     size_bytes: u64,
     options: RegionOptions,
     memory: HeldMemory,
@@ -154,7 +157,7 @@ impl Holdings {
     pub(crate) fn registered(
         &mut self,
         name: &str,
-        rkey: u32,
+        (rkey, seal): (u32, Hex64),
         size_bytes: u64,
         options: RegionOptions,
         memory: Option<Arc<RegionMemory>>,
@@ -162,6 +165,7 @@ impl Holdings {
         self.regions.push(HeldRegion {
             name: name.to_owned(),
             rkey,
+            seal,
             size_bytes,
             options,
             memory: memory.map_or(HeldMemory::Queue(None), HeldMemory::Region),
@@ -226,6 +230,7 @@ impl HeldRegion {
         let what = format!("register region `{}` again", self.name);
         let request = Request::RegisterRegionAgain {
             rkey: self.rkey,
+            seal: self.seal,
             name: self.name.clone(),
             size_bytes: self.size_bytes,
             rights: self.options.rights,

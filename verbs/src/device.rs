@@ -12,6 +12,7 @@ use std::{
 
 use covalent_api::{
     guid::Guid,
+    hex64::Hex64,
     name,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
@@ -426,11 +427,11 @@ impl Device {
         size_bytes: u64,
         options: RegionOptions,
     ) -> Result<Region> {
-        let (rkey, memory) = self.register(name, size_bytes, options)?;
+        let (rkey, seal, memory) = self.register(name, size_bytes, options)?;
         let memory = Arc::new(memory);
         self.holdings.borrow_mut().registered(
             name,
-            rkey,
+            (rkey, seal),
             size_bytes,
             options,
             Some(memory.clone()),
@@ -438,13 +439,13 @@ impl Device {
         Ok(Region::new(name, rkey, memory))
     }
 
-    /// The key and the memory of a region that the daemon has made.
+    /// The key, its seal and the memory of a region that the daemon has made.
     pub(crate) fn register(
         &self,
         name: &str,
         size_bytes: u64,
         options: RegionOptions,
-    ) -> Result<(u32, RegionMemory)> {
+    ) -> Result<(u32, Hex64, RegionMemory)> {
         let request = Request::RegisterRegion {
             name: name.to_owned(),
             size_bytes,
@@ -454,13 +455,18 @@ impl Device {
         let what = format!("register region `{name}`");
         self.asked(|client| {
             let (reply, fds) = client.request(&request, &what)?;
-            let Reply::Region { rkey, size_bytes } = reply else {
+            let Reply::Region {
+                rkey,
+                size_bytes,
+                seal,
+            } = reply
+            else {
                 return Err(unexpected("RegisterRegion", &reply));
             };
             let [memory] = take_fds(fds)?;
             let memory = RegionMemory::open(memory, size_bytes).map_err(foreign)?;
             client.done(&Request::Mapped, &what)?;
-            Ok((rkey, memory))
+            Ok((rkey, seal, memory))
         })
     }
 

@@ -74,11 +74,11 @@ impl<'d> ReceiveQueue<'d> {
         let size_bytes = capacity_bytes.checked_add(RING_AT).ok_or_else(invalid)?;
         let receiver = Receiver::new(size_bytes).ok_or_else(invalid)?;
         let options = RegionOptions::new(Rights::SEND);
-        let (rkey, memory) = device.register(name, size_bytes, options)?;
+        let (rkey, seal, memory) = device.register(name, size_bytes, options)?;
         device
             .holdings
             .borrow_mut()
-            .registered(name, rkey, size_bytes, options, None);
+            .registered(name, (rkey, seal), size_bytes, options, None);
         Ok(Self {
             device,
             name: name.to_owned(),

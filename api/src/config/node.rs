@@ -38,7 +38,7 @@ pub struct NodeConfig {
     pub name: String,
     /// Directory for the sockets, absolute, at most 92 bytes. Made at start if missing. Default `/run/covalent`.
     pub runtime_dir: PathBuf,
-    /// Directory for what survives a restart: the GUID. Absolute. Default `/var/lib/covalent`.
+    /// Directory for what survives a restart: the GUID, and a secret. Absolute. Default `/var/lib/covalent`.
     pub state_dir: PathBuf,
     /// Group whose members may attach besides root and the daemon's own user; empty (the default) for nobody else.
     pub group: String,

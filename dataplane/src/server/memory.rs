@@ -311,6 +311,7 @@ impl Server {
             durable,
         } = planned;
         let (rkey, size_bytes) = (region.rkey, region.size_bytes);
+        let seal = self.seals.seal(rkey, self.uid_of(client), &region.name);
         let unmapped = Unmapped {
             session,
             bytes: size_bytes,
@@ -331,7 +332,11 @@ impl Server {
             },
             memory: vec![kept],
         };
-        let reply = Reply::Region { rkey, size_bytes };
+        let reply = Reply::Region {
+            rkey,
+            size_bytes,
+            seal,
+        };
         self.hand_over(client, &reply, vec![fd], unmapped);
     }
 }

@@ -27,6 +27,7 @@ mod preparation;
 mod recent;
 mod requests;
 mod rkey;
+mod seal;
 mod small_pages;
 mod status;
 mod turns;
@@ -75,6 +76,7 @@ pub use self::{
     opener::Opener,
     port_numbers::OWN_NUMBERS,
     port_table::PortTable,
+    seal::RegionSeals,
 };
 use crate::{
     carrier::{CarrierWatch, InterfaceChange},
@@ -105,6 +107,8 @@ pub struct ServerParts {
     pub guid: Guid,
     /// The socket, listening.
     pub listener: Listener,
+    /// What shows that a key of an earlier daemon is a region's.
+    pub seals: RegionSeals,
     /// Who may speak.
     pub admission: Admission,
     /// The lanes, by index.
@@ -159,6 +163,7 @@ pub struct Server {
     next_session: u64,
     next_ticket: u64,
     rkeys: RkeySequence,
+    seals: RegionSeals,
     /// No connection could be accepted, for want of descriptors for one: when to try again.
     accept_at: Option<Instant>,
     /// No client can send descriptors.
@@ -207,6 +212,7 @@ impl Server {
             next_session: 1,
             next_ticket: 1,
             rkeys: RkeySequence::new(),
+            seals: parts.seals,
             accept_at: None,
             descriptors_refused,
             left_in_order: BTreeSet::new(),

@@ -146,16 +146,19 @@ impl Server {
             }
             Request::RegisterRegionAgain {
                 rkey,
+                seal,
                 name,
                 size_bytes,
                 rights,
                 durable,
             } => {
+                let uid = self.uid_of(client);
+                self.seals.check(seal, rkey, uid, &name)?;
                 let mut regions = self.sessions.values().flat_map(|it| &it.regions);
                 if regions.any(|region| region.rkey == rkey) {
                     return Err(format!("another region has the key {rkey:#x}"));
                 }
-                self.rkeys.claim(rkey)?;
+                self.rkeys.claim(rkey, uid)?;
                 self.register(client, rkey, name, size_bytes, rights, durable)
             }
             Request::Mapped => self.mapped(client),
@@ -695,7 +698,7 @@ impl Server {
         );
     }
 
-    fn uid_of(&self, client: u64) -> u32 {
+    pub(super) fn uid_of(&self, client: u64) -> u32 {
         self.clients
             .get(&client)
             .map_or(u32::MAX, |client| client.credentials.uid)

@@ -2,13 +2,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Turns of the shuffle. Four are enough for a permutation that looks random to who sees some of its values.
 const TURNS: u16 = 4;
 
-/// Most keys that applications bring along from the daemon before: as many regions as all of them can have, many times over.
-const CLAIMS_MAX: usize = 1 << 16;
+/// Most keys that the applications of one user bring along from daemons before: as many regions as they can have, many times over.
+const CLAIMS_PER_USER_MAX: usize = 1 << 14;
 
 /// Draws keys: each number but 0 once, in an order that the system's randomness chose when the daemon started.
 ///
@@ -19,8 +19,10 @@ const CLAIMS_MAX: usize = 1 << 16;
 pub struct RkeySequence {
     secret: RandomState,
     drawn: u32,
-    /// Keys of the daemon before, which are not drawn here.
+    /// Keys of daemons before, which are not drawn here.
     claimed: FxHashSet<u32>,
+    /// How many of them each user brought along.
+    claims: FxHashMap<u32, usize>,
 }
 
 impl RkeySequence {
@@ -30,6 +32,7 @@ impl RkeySequence {
             secret: RandomState::new(),
             drawn: 0,
             claimed: FxHashSet::default(),
+            claims: FxHashMap::default(),
         }
     }
 
@@ -44,21 +47,26 @@ impl RkeySequence {
         }
     }
 
-    /// A region has this key from the daemon before.
+    /// A region of user `uid` has this key from a daemon before, as its seal shows.
     ///
     /// # Errors
-    /// It cannot be: this daemon has given it to another region, or takes no more of them.
-    pub fn claim(&mut self, rkey: u32) -> Result<(), String> {
+    /// It cannot be: this daemon has given it to another region, or takes no more of them from this user.
+    pub fn claim(&mut self, rkey: u32, uid: u32) -> Result<(), String> {
         if rkey == 0 || self.drawn_as(rkey) < self.drawn {
             return Err(format!(
                 "the key {rkey:#x} is none of an earlier daemon's: register the region without it"
             ));
         }
-        if self.claimed.len() >= CLAIMS_MAX && !self.claimed.contains(&rkey) {
+        if self.claimed.contains(&rkey) {
+            return Ok(());
+        }
+        let claims = self.claims.entry(uid).or_default();
+        if *claims == CLAIMS_PER_USER_MAX {
             return Err(format!(
-                "{CLAIMS_MAX} keys of earlier daemons were brought along already: register the region without one"
+                "user {uid} has brought along {CLAIMS_PER_USER_MAX} keys of earlier daemons already: register the region without one"
             ));
         }
+        *claims += 1;
         self.claimed.insert(rkey);
         Ok(())
     }
@@ -95,16 +103,29 @@ mod tests {
         let (mut one, mut before) = (RkeySequence::new(), RkeySequence::new());
         let drawn: Vec<u32> = (0..100).map(|_| one.draw()).collect();
         for &rkey in &drawn {
-            assert!(one.claim(rkey).is_err(), "{rkey:#x} was given here");
+            assert!(one.claim(rkey, 7).is_err(), "{rkey:#x} was given here");
         }
-        assert!(one.claim(0).is_err());
+        assert!(one.claim(0, 7).is_err());
         // What would be drawn next is left out once it was claimed; the same region may claim it again.
         let next = one.shuffled(one.drawn);
-        assert_eq!(one.claim(next), Ok(()));
-        assert_eq!(one.claim(next), Ok(()));
+        assert_eq!(one.claim(next, 7), Ok(()));
+        assert_eq!(one.claim(next, 7), Ok(()));
         assert_ne!(one.draw(), next);
         let theirs = before.draw();
-        assert!(drawn.contains(&theirs) || one.claim(theirs).is_ok());
+        assert!(drawn.contains(&theirs) || one.claim(theirs, 7).is_ok());
+    }
+
+    #[test]
+    fn who_brings_along_as_many_keys_as_he_may_takes_none_from_others() {
+        let mut one = RkeySequence::new();
+        for rkey in 1..=CLAIMS_PER_USER_MAX as u32 {
+            assert_eq!(one.claim(rkey, 7), Ok(()));
+        }
+        let more = CLAIMS_PER_USER_MAX as u32 + 1;
+        let why = one.claim(more, 7).expect_err("no more of his");
+        assert!(why.contains("user 7"), "{why}");
+        assert_eq!(one.claim(1, 7), Ok(()), "a region that is there already");
+        assert_eq!(one.claim(more, 8), Ok(()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod sandbox;
 mod seeds;
 
 mod af_xdp;
+mod again;
 mod agreement;
 mod captures;
 mod command;

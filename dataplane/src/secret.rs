@@ -1,0 +1,132 @@
+//! What this node alone knows: drawn once, and kept beside its GUID.
+//!
+//! With it a daemon recognises what an earlier one of the same node handed out, without a list of it: see [`crate::server::RegionSeals`].
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use crate::identity::{IdentityError, failed};
+
+/// File in the state directory that holds it as text, for its owner alone.
+const SECRET_FILE: &str = "secret";
+
+/// Bytes of it.
+const SECRET_BYTES: usize = 16;
+
+/// See the module. It is never shown, not even by `Debug`.
+#[derive(Clone)]
+pub struct Secret {
+    /// The bits.
+    pub key: [u8; SECRET_BYTES],
+    /// Drawn at this start: whatever was made with one of before is not recognised.
+    pub is_fresh: bool,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secret")
+            .field("is_fresh", &self.is_fresh)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// Takes the secret kept in `state_dir`; draws one if there is none. The directory's lock is held.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what to do.
+    pub(crate) fn take(state_dir: &Path) -> Result<Self, IdentityError> {
+        let path = state_dir.join(SECRET_FILE);
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let text = text.trim();
+                match u128::from_str_radix(text, 16) {
+                    Ok(bits) if text.len() == 2 * SECRET_BYTES => Ok(Self {
+                        key: bits.to_be_bytes(),
+                        is_fresh: false,
+                    }),
+                    _ => Err(IdentityError::DamagedSecret(path)),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => draw(&path),
+            Err(source) => Err(failed("read", &path)(source)),
+        }
+    }
+}
+
+/// Draws a secret and keeps it so that a crash leaves either no file or a whole one.
+fn draw(path: &Path) -> Result<Secret, IdentityError> {
+    let source = Path::new("/dev/urandom");
+    let mut key = [0; SECRET_BYTES];
+    fs::File::open(source)
+        .and_then(|mut source| source.read_exact(&mut key))
+        .map_err(failed("draw random bits from", source))?;
+    let fresh = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        // One that a crash left may be readable for others.
+        match fs::remove_file(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&fresh)?;
+        writeln!(file, "{:032x}", u128::from_be_bytes(key))?;
+        file.sync_all()?;
+        fs::rename(&fresh, path)
+    };
+    write().map_err(failed("write", path))?;
+    Ok(Secret {
+        key,
+        is_fresh: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn it_is_drawn_once_for_its_owner_alone_and_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        // A crash left this.
+        fs::write(dir.path().join("secret.new"), "").unwrap();
+        let first = Secret::take(dir.path()).unwrap();
+        assert!(first.is_fresh);
+        let path = dir.path().join(SECRET_FILE);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let second = Secret::take(dir.path()).unwrap();
+        assert_eq!((second.key, second.is_fresh), (first.key, false));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!format!("{second:?}").contains(text.trim()));
+        fs::remove_file(&path).unwrap();
+        let third = Secret::take(dir.path()).unwrap();
+        assert!(third.is_fresh && third.key != first.key);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(SECRET_FILE);
+        for text in ["", "nonsense", "1234"] {
+            fs::write(&path, text).unwrap();
+            let error = Secret::take(dir.path()).unwrap_err().to_string();
+            assert!(
+                error.contains("secret") && error.contains("remove the file"),
+                "{error}"
+            );
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}
