@@ -106,3 +106,26 @@ fn what_is_open_is_waited_for() {
     assert!(bench.sides[B].node.is_settled());
     assert_eq!(bench.sides[B].host.executed.len(), 1);
 }
+
+/// What waits for the disk is waited for, unless the host knows that it waits for ever.
+#[test]
+fn what_is_withheld_is_waited_for_while_there_is_hope() {
+    let mut bench = Bench::up_with_slots(1, 4);
+    bench.sides[B].host.durable = true;
+    bench.submit(A, Mode::OnePhase, b"x", 1);
+    bench.settle();
+    bench.sides[B].node.leave();
+    bench.settle();
+    let node = &bench.sides[B].node;
+    assert!(node.withholds_answers() && !node.is_settled());
+    assert!(node.is_settled_but_for_withheld());
+    bench.sides[B].node.on_durable(1);
+    assert!(
+        !bench.sides[B].node.is_settled_but_for_withheld(),
+        "it is to be said"
+    );
+    bench.settle();
+    let node = &bench.sides[B].node;
+    assert!(node.is_settled() && !node.withholds_answers());
+    assert_eq!(bench.sides[A].host.completed.len(), 1);
+}

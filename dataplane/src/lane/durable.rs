@@ -382,7 +382,7 @@ impl Durable {
     }
 
     /// Whether nothing is acknowledged on durable regions any more.
-    const fn has_failed(&self) -> bool {
+    pub const fn has_failed(&self) -> bool {
         self.lost || self.journal.failure().is_some()
     }
 
@@ -586,9 +586,9 @@ impl Durable {
         Some(failure)
     }
 
-    /// Whether the applications of this node were told of everything that was executed for them, or never will be: the journal has ended.
+    /// Whether the applications of this node were told of everything that was executed for them.
     pub fn has_told_all(&self) -> bool {
-        self.held.is_empty() || self.lost
+        self.held.is_empty()
     }
 
     /// The next held completion that may be told.

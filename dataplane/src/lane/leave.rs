@@ -5,6 +5,8 @@
 //! answers → what never left is given back → the host thread is told
 //! ```
 //!
+//! A journal that has failed is not waited for either: what was executed and is not known to be on disk is told to nobody, and such an end is none in order.
+//!
 //! Who is farther away, at the end of a path, is not waited for: what he begins from then on is refused as not executed.
 //!
 //! That a neighbour has heard something is known from a ball that asked after it and came back: the cable keeps the order, so whatever the neighbour said before it
@@ -102,18 +104,24 @@ impl Lane {
             self.leaving = Some(leaving);
             return;
         }
+        let in_order = is_over && !self.owes_what_is_withheld();
         self.node.give_back(&mut self.core);
-        self.left = Some(if is_over { Left::InOrder } else { Left::Deaf });
+        self.left = Some(if in_order { Left::InOrder } else { Left::Deaf });
         if !is_over {
             tracing::warn!(
                 lane = self.settings.lane,
                 step = ?leaving.step,
                 "not everything that was open could be ended in time: peers and applications are told as after a crash"
             );
+        } else if !in_order {
+            tracing::warn!(
+                lane = self.settings.lane,
+                "what the journal failed to keep was told to nobody: peers and applications are told as after a crash"
+            );
         }
         self.core.outbox.push(Report::Answer {
             ticket: leaving.ticket,
-            result: Ok(Answer::Left { in_order: is_over }),
+            result: Ok(Answer::Left { in_order }),
         });
     }
 
@@ -143,23 +151,56 @@ impl Lane {
                 }
             });
         }
-        match leaving.step {
-            Step::Granting if leaving.unheard.is_empty() => {
-                self.core.closed = true;
-                leaving.step = Step::Ending;
+        match after(leaving.step, leaving.unheard.is_empty(), self.is_settled()) {
+            After::Stays => {}
+            After::To(step) => {
+                match step {
+                    Step::Granting => {}
+                    Step::Ending => self.core.closed = true,
+                    Step::Answering => leaving.unheard = self.cables(),
+                }
+                leaving.step = step;
             }
-            Step::Ending if self.is_settled() => {
-                leaving.unheard = self.cables();
-                leaving.step = Step::Answering;
-            }
-            Step::Answering if leaving.unheard.is_empty() => return true,
-            Step::Granting | Step::Ending | Step::Answering => {}
+            After::Over => return true,
         }
         false
     }
 
+    /// Whether nothing is open that may still come to an end.
     fn is_settled(&self) -> bool {
-        self.node.is_settled() && self.core.durable.as_ref().is_none_or(Durable::has_told_all)
+        match &self.core.durable {
+            Some(durable) if durable.has_failed() => self.node.is_settled_but_for_withheld(),
+            durable => self.node.is_settled() && durable.as_ref().is_none_or(Durable::has_told_all),
+        }
+    }
+
+    /// Whether something was executed of which whoever wanted it never hears from this daemon.
+    fn owes_what_is_withheld(&self) -> bool {
+        self.node.withholds_answers()
+            || !self.core.durable.as_ref().is_none_or(Durable::has_told_all)
+    }
+}
+
+/// What follows on a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// It goes on.
+    Stays,
+    /// This one begins.
+    To(Step),
+    /// Nothing: that was the last.
+    Over,
+}
+
+/// What follows on `step` if all neighbours that were to hear of it have, or not, and if nothing is open, or something is.
+const fn after(step: Step, is_heard: bool, is_settled: bool) -> After {
+    match step {
+        Step::Granting if is_heard => After::To(Step::Ending),
+        Step::Ending if is_settled => After::To(Step::Answering),
+        // A link that came up meanwhile may have taken what waited for its peer.
+        Step::Answering if is_heard && !is_settled => After::To(Step::Ending),
+        Step::Answering if is_heard => After::Over,
+        Step::Granting | Step::Ending | Step::Answering => After::Stays,
     }
 }
 
@@ -183,6 +224,23 @@ mod tests {
 
     const fn ball(epoch: u32, record: Option<u32>) -> Option<AskingBall> {
         Some(AskingBall { epoch, record })
+    }
+
+    #[test]
+    fn what_opens_while_the_last_answers_are_heard_comes_to_its_end_too() {
+        use Step::{Answering, Ending, Granting};
+        for (step, is_heard, is_settled, expected) in [
+            (Granting, false, true, After::Stays),
+            (Granting, true, false, After::To(Ending)),
+            (Ending, true, false, After::Stays),
+            (Ending, true, true, After::To(Answering)),
+            (Answering, false, true, After::Stays),
+            (Answering, false, false, After::Stays),
+            (Answering, true, false, After::To(Ending)),
+            (Answering, true, true, After::Over),
+        ] {
+            assert_eq!(after(step, is_heard, is_settled), expected, "{step:?}");
+        }
     }
 
     #[test]

@@ -63,6 +63,18 @@ pub fn start(arguments: &[&str]) -> Running {
     )
 }
 
+/// Starts the program, which writes its log to the file `log`.
+pub fn start_logging(arguments: &[&str], log: &Path) -> Running {
+    let log = fs::File::create(log).expect("room on the disk");
+    Running(
+        covalentd(arguments)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("covalentd runs"),
+    )
+}
+
 /// Writes the node's configuration to a file and gives its path.
 pub fn file(dir: &Path, node: &Node) -> String {
     let path = dir.join("node.toml");

@@ -1,6 +1,12 @@
 //! Journals that fail while a node runs.
 
-use std::{fs, path::Path, process::Child, thread, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
 
 use covalent_api::{
     event::EventKind,
@@ -8,6 +14,10 @@ use covalent_api::{
 };
 use covalent_dataplane::Daemon;
 use covalent_protocol::{Mode, verb::Verb};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use super::{
     client::{App, Client, Ended, Verbs},
@@ -177,6 +187,49 @@ fn a_journal_whose_file_is_removed_ends() {
     fail(dir.path(), "was removed", |_| {
         fs::remove_file(journal.join("journal.1")).expect("a file");
     });
+}
+
+#[test]
+fn an_end_does_not_wait_for_a_journal_that_has_failed_and_is_none_in_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let a = Node::new(dir.path(), "a", &["p0"], "").start();
+    let b = with_journal(dir.path(), "b");
+    let log = dir.path().join("log");
+    let mut daemon = command::start_logging(&["--config", &command::file(dir.path(), &b)], &log);
+    let socket = b.config.socket_path();
+    eventually("the daemon listens", || {
+        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+    });
+    let mut owner = App::attach(&socket);
+    let (bank, _bank) = owner.register_durable("bank", 4096);
+    let mut watch = Client::connect(&socket);
+    eventually("the link is up", || {
+        watch.status().links.iter().all(|link| link.state == "up")
+    });
+    let target = watch.status().guid.bits();
+    let mut here = Verbs::new(App::attach(&socket));
+    let mut there = Verbs::new(App::attach(&a.config.socket_path()));
+    add(&mut here, 0, Mode::OnePhase, bank).word();
+    add(&mut there, target, Mode::TwoPhase, bank).word();
+    // What the disk does not take now is executed, and told to nobody.
+    limit_files(&daemon.0, 4096);
+    assert!(here.post(0, Mode::OnePhase, 1, bank, 0, ADD));
+    assert!(there.post(target, Mode::OnePhase, 1, bank, 0, ADD));
+    eventually("the journal has failed", || {
+        let journal = watch.status().lanes[0].journal.clone();
+        journal.is_some_and(|journal| journal.failure.is_some())
+    });
+    limit_files(&daemon.0, libc::RLIM_INFINITY);
+    let begun = Instant::now();
+    kill(Pid::from_raw(daemon.0.id().cast_signed()), Signal::SIGTERM).expect("it runs");
+    assert!(daemon.0.wait().expect("it ends").success());
+    let told = fs::read_to_string(&log).expect("a log");
+    eprintln!("ended in {:?}", begun.elapsed());
+    assert!(
+        told.contains("what the journal failed to keep was told to nobody"),
+        "{told}"
+    );
+    assert!(!told.contains("could be ended in time"), "{told}");
 }
 
 #[test]

@@ -21,6 +21,21 @@ impl Node {
     /// with the others does not count.
     #[must_use]
     pub fn is_settled(&self) -> bool {
+        !self.withholds_answers() && self.is_settled_but_for_withheld()
+    }
+
+    /// Whether something that was executed waits for the host's journal before those that a link leads to are told.
+    #[must_use]
+    pub fn withholds_answers(&self) -> bool {
+        self.links.iter().any(|link| {
+            link.attachment.is_some()
+                && !(link.withheld_answers.is_empty() && link.withheld_verdicts.is_empty())
+        })
+    }
+
+    /// As [`Node::is_settled`], for a host whose journal says no more: what waits for that does not count.
+    #[must_use]
+    pub fn is_settled_but_for_withheld(&self) -> bool {
         self.links.iter().all(|link| self.is_link_settled(link))
             && self.peers.iter().all(|peer| {
                 peer.links_up == 0 || (peer.unresolved.is_empty() && peer.undone.is_empty())
@@ -35,9 +50,7 @@ impl Node {
         let is_said = link.commits.is_empty()
             && link.reflections.is_empty()
             && link.answers.is_empty()
-            && link.withheld_answers.is_empty()
             && link.verdicts.is_empty()
-            && link.withheld_verdicts.is_empty()
             && link.asked.is_empty()
             && !link.departing.is_under_way();
         let may_start = attachment.granted > 0 && !self.peers[attachment.peer].queue.is_empty();
