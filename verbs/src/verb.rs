@@ -200,7 +200,8 @@ pub enum Outcome {
     /// The other node's daemon lost its memory of this verb: it was executed before, or not at all. Almost always because that daemon started
     /// afresh, and then an ordinary region is gone; a durable one tells. One that is several hops away and lives may have had to make room.
     PeerRestarted,
-    /// It was not executed: no link ever led to a node with that identity.
+    /// It was not executed: no link ever led to a node with that identity. A daemon that has just started says so at once when all of its links are up; else it
+    /// waits for that, for ten seconds from its start at most, and verbs of the same queue behind wait too.
     NoSuchPeer,
     /// It was not executed: the daemon could not read the request.
     Malformed,

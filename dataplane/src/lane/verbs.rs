@@ -23,9 +23,10 @@ use super::{Lane, TRANSACTIONS_MAX, durable::Local, pending::Pending, transmit::
 const COMPLETION_RESERVE_BYTES: u64 =
     nic::footprint_bytes(COMPLETION_BYTES_MAX) + nic::footprint_bytes(IN_DOUBT_BYTES);
 
-/// How long a lane that has just started waits for a node that it has not met, while a link is not up; and how many paces in any case, for who is beyond the
-/// neighbours is known somewhat later than they.
-const MEETING_MAX: Duration = Duration::from_secs(1);
+/// How long a lane that has just started waits for a node that it has not met, while a link is not up: longer than a network card takes until it has a carrier again
+/// after its queues were opened, so that verbs of the life before are sent. And how many paces in any case, for who is beyond the neighbours is known somewhat
+/// later than they.
+const MEETING_MAX: Duration = Duration::from_secs(10);
 const MEETING_PACES: u32 = 4;
 
 /// Verbs that one application may have under way, so that no single one uses up what may wait for a node.

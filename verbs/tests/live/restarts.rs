@@ -127,6 +127,44 @@ fn without_patience_a_device_ends_with_its_daemon_and_with_too_little_too() {
     }
 }
 
+#[test]
+fn verbs_wait_for_links_that_take_long_to_come_up_after_a_restart() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let counter = b.register_region("counter", 64, Rights::ALL).unwrap();
+    let mut verbs = a.verbs_with_depth(16).unwrap();
+    let region = verbs.open_region(Target::Name("b"), "counter").unwrap();
+    nodes.stop("a");
+    nodes.stop("b");
+    nodes.start_again("a");
+    let one = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    verbs.post(&region, one, Mode::TwoPhase, 7).unwrap();
+    let mut completions = vec![Completion::default(); 16];
+    // As a network card that looks for its carrier, or a neighbour that boots.
+    let soon_up = Instant::now() + Duration::from_millis(2_500);
+    let taken = verbs.poll_deadline(&mut completions, soon_up);
+    assert!(
+        matches!(taken, Ok(0) | Err(Error::Deadline { .. })),
+        "{taken:?} {completions:?}"
+    );
+    nodes.start_again("b");
+    b.check_alive().unwrap();
+    let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+    let outcome = &completions[taken - 1].outcome;
+    // Unknown if it came before the region was registered again.
+    assert!(
+        matches!(
+            outcome,
+            Outcome::Old(0) | Outcome::Refused(Refusal::UnknownRegion)
+        ),
+        "{outcome:?}"
+    );
+    assert!(counter.load(0).unwrap() <= 1);
+}
+
 /// What became of the additions of one client.
 #[derive(Debug, Default)]
 struct Tally {
