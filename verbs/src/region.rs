@@ -39,8 +39,9 @@ impl RegionOptions {
     /// this application, the daemon and the machine, until it is registered again by the same user, under the same name, with the same size and on the same
     /// lane.
     ///
-    /// Verbs make it so, the owner's too if they go by a queue to the own node. What the owner stores through [`Region`] itself is in
-    /// no journal: it may be gone after a restart, or not. It lasts until [`Device::delete_region`](crate::Device::delete_region).
+    /// Verbs make it so, the owner's too if they go by a queue to the own node. What the owner stores through [`Region`] itself (`store`, `swap`, `compare_exchange`,
+    /// `fetch_add`, `write`) is in no journal: after any restart of the daemon, also one in order that this device [lives through](crate::Device::set_reconnect),
+    /// the word may be back at what the last verb left in it, or not. It lasts until [`Device::delete_region`](crate::Device::delete_region).
     #[must_use]
     pub const fn durable(mut self, durable: bool) -> Self {
         self.durable = durable;

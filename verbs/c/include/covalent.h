@@ -1322,7 +1322,8 @@ int covalent_region_register(struct covalent_device device,
 
 // As covalent_region_register, for a durable region: a verb on it is acknowledged only once what it did is on the disk of its node. It outlives this
 // application, the daemon and the machine: registered again by the same user, under the same name, with the same size and on the same lane, it holds what verbs
-// left there. What is stored by covalent_region_store and its like is not promised to be there. It lasts until covalent_region_delete. COVALENT_REFUSED
+// left there. What is stored by covalent_region_store and its like is in no journal: after any restart of the daemon, also one in order that the device lives
+// through, the word may be back at what the last verb left in it. It lasts until covalent_region_delete. COVALENT_REFUSED
 // by a daemon without a journal.
 //
 // # Safety
