@@ -103,8 +103,9 @@ fn a_socket_that_is_elsewhere_is_left_alone() {
     let config = file(dir.path(), &node);
     let elsewhere = Listener::bind(&dir.path().join("elsewhere")).expect("a socket");
     let daemon = start_with(&elsewhere, &config);
+    // The name is there a moment before anybody listens.
     eventually("it answers where its configuration says", || {
-        node.config.socket_path().exists()
+        Connection::connect_timeout(&node.config.socket_path(), PATIENCE).is_ok()
     });
     assert_eq!(node.status().node, "a");
     assert!(stop(daemon).success());
