@@ -60,6 +60,9 @@ pub(crate) enum Farewell {
     None,
 }
 
+/// Errors of a socket that was hung up after which nothing more is looked for there. The last of them is that nothing is left, and all but that one are told once.
+const FAREWELL_ERRORS_MAX: u32 = 8;
+
 /// How the daemon's word begins that it detaches an application.
 const DETACHED: &str = "detached: ";
 
@@ -410,8 +413,14 @@ impl Client {
     /// What the daemon said last. It is gone.
     pub(crate) fn farewell(&mut self) -> Farewell {
         let mut farewell = Farewell::None;
+        let mut errors = 0;
         // Bounded by what the socket holds.
-        while let Ok((len, _)) = self.connection.recv(&mut self.buffer) {
+        while errors < FAREWELL_ERRORS_MAX {
+            let Ok((len, _)) = self.connection.recv(&mut self.buffer) else {
+                // That it hung up before it had read all comes before what it said, and what cannot be read need not be its last word.
+                errors += 1;
+                continue;
+            };
             match datagram::decode(&self.buffer[..len]) {
                 Ok(Reply::Event(event)) if event.kind == EventKind::Stopping => {
                     farewell = Farewell::InOrder;
@@ -479,4 +488,76 @@ pub(crate) fn unexpected(asked: &str, reply: &Reply) -> Error {
     let text = format!("{reply:?}");
     let kind: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
     Error::Unintelligible(format!("{kind} in answer to {asked}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A client, and the daemon's end of its connection.
+    fn pair() -> (Client, Connection) {
+        let (connection, daemon) = Connection::pair().unwrap();
+        connection.set_nonblocking(true).unwrap();
+        let client = Client {
+            connection,
+            socket: PathBuf::new(),
+            node: NodeInfo {
+                name: String::new(),
+                guid: NOBODY,
+                lanes: 0,
+                ports: Vec::new(),
+            },
+            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
+            events: VecDeque::new(),
+            timeout: REQUEST_TIMEOUT,
+            late_replies: 0,
+            gone: false,
+        };
+        (client, daemon)
+    }
+
+    fn goodbye() -> Vec<u8> {
+        let event = Event {
+            sequence: 1,
+            realtime_ns: 0,
+            kind: EventKind::Stopping,
+        };
+        datagram::encode(&Reply::Event(event)).unwrap()
+    }
+
+    /// The system tells of a request that the daemon did not read first, and then of what the daemon said.
+    #[test]
+    fn a_goodbye_is_heard_behind_a_request_that_nobody_read() {
+        let (mut client, daemon) = pair();
+        client.connection.send(b"a request", &[]).unwrap();
+        daemon.send(&goodbye(), &[]).unwrap();
+        drop(daemon);
+        assert_eq!(client.farewell(), Farewell::InOrder);
+    }
+
+    #[test]
+    fn a_goodbye_is_heard_behind_what_cannot_be_read() {
+        let (mut client, daemon) = pair();
+        daemon
+            .send(&vec![b' '; MAX_DATAGRAM_BYTES + 1], &[])
+            .unwrap();
+        daemon.send(b"nothing that is known", &[]).unwrap();
+        daemon.send(&goodbye(), &[]).unwrap();
+        drop(daemon);
+        assert_eq!(client.farewell(), Farewell::InOrder);
+    }
+
+    #[test]
+    fn who_says_nothing_was_killed_and_who_detaches_says_so() {
+        let (mut client, daemon) = pair();
+        drop(daemon);
+        assert_eq!(client.farewell(), Farewell::None);
+        let (mut client, daemon) = pair();
+        let reason = format!("{DETACHED}pipe 3");
+        let detached = datagram::encode(&Reply::Refused { reason }).unwrap();
+        daemon.send(&detached, &[]).unwrap();
+        drop(daemon);
+        assert_eq!(client.farewell(), Farewell::Detached);
+    }
 }
