@@ -9,6 +9,8 @@ use crate::{
     memfd::{self, HUGE_PAGE_BYTES, PAGE_BYTES},
     ring::Ring,
     shared::Shared,
+    sync::Ordering,
+    words::reactive::OUTSTANDING,
 };
 
 const WHAT: &str = "pipe data memory";
@@ -139,6 +141,12 @@ impl PipeMemory {
     #[must_use]
     pub const fn capacity_bytes(&self) -> u64 {
         self.shared.ring.capacity() as u64
+    }
+
+    /// Whether the daemon has put nothing into it so far.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.shared.control.tail().load(Ordering::Acquire) & !OUTSTANDING == 0
     }
 
     /// Which way the pipe carries.

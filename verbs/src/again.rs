@@ -2,11 +2,13 @@
 //!
 //! The device knows what was asked of the daemon. When the daemon is gone and the application wants it, it attaches again, registers its regions with what
 //! they hold, and opens its pipes, each under its old number, with bindings and tuning. The objects follow by themselves: each has the memory that it had until it is used next and
-//! nothing is left there, then it takes over the new one ([`Device::take_again`]).
+//! nothing is left there, then it takes over the next one ([`Device::take_again`]). That is the present life's, unless something lies in that of a life between: a daemon that came and went
+//! while nobody looked has told its peers that it is there.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::ErrorKind,
+    mem,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -19,12 +21,14 @@ use covalent_api::{
     tap::TapFrames,
     tuning::PipeTuning,
 };
-use covalent_pipe::region::RegionMemory;
+use covalent_pipe::{PipeMemory, app, region::RegionMemory};
 
 use crate::{
     client::{Client, Farewell, unexpected},
     device::{Device, Opened, Session, foreign, opened_pipe, take_fds},
     error::{Error, Result},
+    lives::Lives,
+    receive::messages_in,
     region::RegionOptions,
 };
 
@@ -50,10 +54,12 @@ pub struct Reconnection {
 pub struct Carried {
     /// Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
     pub frames: u64,
-    /// Frames that were lost: confirmed and still held, or to be sent back in place.
+    /// Frames that were lost: confirmed and still held, to be sent back in place, or not received through too many restarts.
     pub frames_lost: u64,
-    /// Bytes of a message without its end, and bytes that were confirmed and still held.
+    /// Bytes of a message without its end, those that were confirmed and still held, and those that were not received through too many restarts.
     pub bytes_lost: u64,
+    /// Messages of receive queues that were not received through too many restarts.
+    pub messages_lost: u64,
     /// Verbs that the old daemon had not taken, posted again.
     pub verbs: u64,
     /// Verbs that ended as [`Outcome::Forgotten`](crate::Outcome::Forgotten).
@@ -65,8 +71,8 @@ pub struct Carried {
 pub(crate) struct Holdings {
     pipes: BTreeMap<u32, HeldPipe>,
     regions: Vec<HeldRegion>,
-    /// Whether each daemon so far ended in order, the first one first.
-    ends: Vec<bool>,
+    /// The lives of the daemon that ended in order.
+    in_order: BTreeSet<u32>,
     reconnections: VecDeque<Reconnection>,
     pub(crate) carried: Carried,
 }
@@ -79,8 +85,8 @@ struct HeldPipe {
     bindings: Vec<(Match, Option<Spread>)>,
     tuning: Option<PipeTuning>,
     tap: Option<(TapFrames, u32)>,
-    /// Opened again, until its object takes it.
-    again: Option<Opened>,
+    /// Opened again, until its object comes to it.
+    again: Lives<Opened>,
 }
 
 #[derive(Debug)]
@@ -99,7 +105,7 @@ enum HeldMemory {
     /// It keeps its place and what it holds.
     Region(Arc<RegionMemory>),
     /// A receive queue: what lies in the old memory is received from there, and the new one is empty.
-    Queue(Option<RegionMemory>),
+    Queue(Lives<RegionMemory>),
 }
 
 impl Holdings {
@@ -118,7 +124,7 @@ impl Holdings {
             bindings: Vec::new(),
             tuning: None,
             tap: None,
-            again: None,
+            again: Lives::default(),
         };
         self.pipes.insert(id, pipe);
     }
@@ -168,7 +174,7 @@ impl Holdings {
             seal,
             size_bytes,
             options,
-            memory: memory.map_or(HeldMemory::Queue(None), HeldMemory::Region),
+            memory: memory.map_or_else(|| HeldMemory::Queue(Lives::default()), HeldMemory::Region),
         });
     }
 
@@ -223,10 +229,57 @@ impl HeldPipe {
     const fn receives(&self) -> bool {
         matches!(self.kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes)
     }
+
+    /// Whether something lies there for the object. What goes to the daemon is put where the object is, and of that alone the daemon tells the ends.
+    fn holds_something(&self, opened: &Opened) -> bool {
+        self.receives() && !opened.memory.is_untouched()
+    }
+
+    /// A life begins with `opened`.
+    fn begin(&mut self, life: u32, opened: Opened, carried: &mut Carried) -> Result<()> {
+        let mut again = mem::take(&mut self.again);
+        let lost = again.begin(life, opened, |ended| self.holds_something(ended));
+        self.again = again;
+        match lost {
+            Some(lost) => count_lost(self.kind, lost.memory, carried),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Counts what lies in a pipe that nobody will receive.
+fn count_lost(kind: PipeKind, memory: PipeMemory, carried: &mut Carried) -> Result<()> {
+    match kind {
+        PipeKind::Rx => {
+            let mut ring = app::RxPipe::new(memory).map_err(foreign)?;
+            carried.frames_lost += ring.peek().map_or(0, |batch| batch.iter().count()) as u64;
+        }
+        PipeKind::RxTx => {
+            let mut ring = app::RxTxPipe::new(memory).map_err(foreign)?;
+            if let Some(mut batch) = ring.recv_mut() {
+                while batch.next_packet().is_some() {
+                    carried.frames_lost += 1;
+                }
+            }
+        }
+        PipeKind::RxBytes => {
+            let mut ring = app::BytePipe::new(memory).map_err(foreign)?;
+            carried.bytes_lost += ring.recv().map_or(0, |batch| batch.bytes().len()) as u64;
+        }
+        PipeKind::Tx | PipeKind::VerbSubmit | PipeKind::VerbComplete => {}
+    }
+    Ok(())
 }
 
 impl HeldRegion {
-    fn register_again(&mut self, client: &mut Client, deadline: Instant) -> Result<()> {
+    /// For life number `life`.
+    fn register_again(
+        &mut self,
+        client: &mut Client,
+        life: u32,
+        carried: &mut Carried,
+        deadline: Instant,
+    ) -> Result<()> {
         let what = format!("register region `{}` again", self.name);
         let request = Request::RegisterRegionAgain {
             rkey: self.rkey,
@@ -245,7 +298,9 @@ impl HeldRegion {
             // Before it is served, so that the first verb finds what the last one left.
             HeldMemory::Region(held) => held.replace(memory).map_err(foreign)?,
             HeldMemory::Queue(again) => {
-                *again = Some(RegionMemory::open(memory, self.size_bytes).map_err(foreign)?);
+                let memory = RegionMemory::open(memory, self.size_bytes).map_err(foreign)?;
+                let lost = again.begin(life, memory, |ended| messages_in(ended, 1) > 0);
+                carried.messages_lost += lost.map_or(0, |lost| messages_in(&lost, u64::MAX));
             }
         }
         client.done_until(&Request::Mapped, &what, deadline)
@@ -261,7 +316,8 @@ impl Device {
     /// and tuning. All of it, or the error says what could not be had again. Then the call goes on, and [`Device::next_reconnection`] tells of it.
     /// What lay in pipes and queues is counted in [`Device::carried`]:
     ///
-    /// - Packets and messages that had arrived are received first. What arrives while there is no daemon is lost, as from any full pipe.
+    /// - Packets and messages that had arrived are received first, of one daemon after the other if it was restarted more than once since. An object that takes nothing through more than five
+    ///   restarts loses what came after the first and is not of the last four. What arrives while there is no daemon is lost, as from any full pipe.
     /// - Frames that were not taken are sent by the new daemon.
     /// - Verbs that were not taken are posted again, if the daemon ended in order; those that it had taken have ended, and it has told how. If it was killed, or a verb was in doubt, it
     ///   ends as [`Outcome::Forgotten`](crate::Outcome::Forgotten): executed at most once, and nobody can tell.
@@ -307,29 +363,42 @@ impl Device {
 
     /// Whether the daemon of that life ended in order.
     pub(crate) fn ended_in_order(&self, life: u32) -> bool {
-        let holdings = self.holdings.borrow();
-        holdings.ends.get(life as usize).copied().unwrap_or(false)
+        self.holdings.borrow().in_order.contains(&life)
     }
 
-    /// The memory of a pipe that was opened again, for its object.
-    pub(crate) fn take_again(&self, id: u32) -> Result<Opened> {
+    /// The next memory of a pipe that was opened again, for its object, and the life that it is of.
+    pub(crate) fn take_again(&self, id: u32) -> Result<(u32, Opened)> {
         let mut holdings = self.holdings.borrow_mut();
-        let again = holdings
-            .pipes
-            .get_mut(&id)
-            .and_then(|pipe| pipe.again.take());
-        again.ok_or_else(|| self.client.borrow().daemon_gone())
+        let pipe = holdings.pipes.get_mut(&id);
+        pipe.and_then(|pipe| pipe.again.next())
+            .ok_or_else(|| self.client.borrow().daemon_gone())
     }
 
-    /// The memory of a receive queue that was registered again, for its object.
-    pub(crate) fn take_queue_again(&self, rkey: u32) -> Result<RegionMemory> {
+    /// The next memory of a receive queue that was registered again, for its object, and the life that it is of.
+    pub(crate) fn take_queue_again(&self, rkey: u32) -> Result<(u32, RegionMemory)> {
         let mut holdings = self.holdings.borrow_mut();
         let region = holdings.regions.iter_mut().find(|it| it.rkey == rkey);
         match region.map(|region| &mut region.memory) {
-            Some(HeldMemory::Queue(again)) => again.take(),
+            Some(HeldMemory::Queue(again)) => again.next(),
             _ => None,
         }
         .ok_or_else(|| self.client.borrow().daemon_gone())
+    }
+
+    /// The object of pipe `id` gave something back in the memory of life number `life`; with `rest`, something may be left there. In the present life the lane says what is news. Of
+    /// former ones nobody else does.
+    pub(crate) fn gave_back(&self, id: u32, life: u32, rest: bool) {
+        if life != self.life() && (rest || self.waits_for(id)) {
+            self.name_again(id);
+        }
+    }
+
+    /// Whether something lies in memory that the object of pipe `id` has not come to.
+    #[cold]
+    fn waits_for(&self, id: u32) -> bool {
+        let holdings = self.holdings.borrow();
+        let pipe = holdings.pipes.get(&id);
+        pipe.is_some_and(|pipe| pipe.again.iter().any(|next| pipe.holds_something(next)))
     }
 
     /// Counts what became of something.
@@ -365,6 +434,10 @@ impl Device {
             return Err(error);
         }
         let deadline = since + patience;
+        let in_order = farewell == Farewell::InOrder;
+        if in_order {
+            self.holdings.borrow_mut().in_order.insert(self.life());
+        }
         loop {
             match self.attach_again(deadline) {
                 Ok(()) => break,
@@ -386,9 +459,7 @@ impl Device {
                 }
             }
         }
-        let in_order = farewell == Farewell::InOrder;
         let mut holdings = self.holdings.borrow_mut();
-        holdings.ends.push(in_order);
         if holdings.reconnections.len() == KEPT_MAX {
             holdings.reconnections.pop_front();
         }
@@ -403,24 +474,26 @@ impl Device {
         let mut client = Client::connect_deadline(&self.socket, &self.program, deadline)?;
         let found = client.node();
         if found.guid != self.node().guid {
-            return Err(Error::Invalid(format!(
-                "another node answers at {} now: {} ({})",
-                self.socket.display(),
-                found.name,
-                found.guid
-            )));
+            return Err(Error::AnotherNode {
+                socket: self.socket.clone(),
+                expected: format!("{} ({})", self.node().name, self.node().guid),
+                found: format!("{} ({})", found.name, found.guid),
+            });
         }
         let (number, mut session) = Session::open(&mut client, self.lane(), deadline)?;
+        // Whether or not it comes to its end: a queue that is registered may be sent to, even if the daemon is gone again before the next one is.
+        let life = self.life.get() + 1;
+        self.life.set(life);
         let holdings = &mut *self.holdings.borrow_mut();
         for region in &mut holdings.regions {
-            region.register_again(&mut client, deadline)?;
+            region.register_again(&mut client, life, &mut holdings.carried, deadline)?;
         }
         let mut opened = Vec::with_capacity(holdings.pipes.len());
         for (&id, pipe) in &holdings.pipes {
             opened.push(pipe.open_again(&mut client, id, deadline)?);
         }
         for ((&id, pipe), opened) in holdings.pipes.iter_mut().zip(opened) {
-            pipe.again = Some(opened);
+            pipe.begin(life, opened, &mut holdings.carried)?;
             if pipe.receives() {
                 session.receives(id)?;
             }

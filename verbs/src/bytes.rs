@@ -74,33 +74,40 @@ impl<'d> BytePipe<'d> {
         })
     }
 
-    /// Takes over the memory that the pipe has since the daemon came back. Called when more is wanted than is left in the old one.
+    /// Takes over the memory that the pipe had next when the daemon came back. Called when more is wanted than is left in the one that it has.
     fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
-        }
-        let opened = self.device.take_again(self.id)?;
+        let (life, opened) = self.device.take_again(self.id)?;
         let rest = self.ring.recv().map_or(0, |batch| batch.bytes().len());
         let lost = (rest + self.ring.held().len()) as u64;
         self.device
             .count_carried(|carried| carried.bytes_lost += lost);
         self.ring = app::BytePipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = self.device.life();
+        self.life = life;
         Ok(())
+    }
+
+    /// Whether more than `bytes` lie there, in whichever life they came.
+    fn finds_more_than(&mut self, bytes: usize) -> Result<bool> {
+        while !has_more_than(&mut self.ring, bytes)? {
+            if self.life == self.device.life() {
+                return Ok(false);
+            }
+            self.follow()?;
+        }
+        Ok(true)
     }
 
     /// Whether more than `bytes` lie there; looks after the daemon if not.
     fn has_more_than(&mut self, bytes: usize) -> Result<bool> {
-        if has_more_than(&mut self.ring, bytes)? {
+        if self.finds_more_than(bytes)? {
             return Ok(true);
         }
         self.device.look_alive()?;
         if self.life == self.device.life() {
             return Ok(false);
         }
-        self.follow()?;
-        has_more_than(&mut self.ring, bytes)
+        self.finds_more_than(bytes)
     }
 
     /// The pipe's number.
@@ -245,8 +252,8 @@ impl<'d> BytePipe<'d> {
     }
 
     fn wait_until(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<()> {
-        if !has_more_than(&mut self.ring, bytes)? {
-            self.follow()?;
+        if self.finds_more_than(bytes)? {
+            return Ok(());
         }
         let Self {
             device, id, ring, ..
@@ -276,6 +283,7 @@ impl<'d> BytePipe<'d> {
         ByteBatch {
             device: self.device,
             id: self.id,
+            life: self.life,
             bytes: self.ring.recv(),
         }
     }
@@ -316,6 +324,8 @@ fn has_more_than(ring: &mut app::BytePipe, bytes: usize) -> Result<bool> {
 pub struct ByteBatch<'p> {
     device: &'p Device,
     id: u32,
+    /// The device's life that the bytes are of.
+    life: u32,
     bytes: Option<app::ByteBatch<'p>>,
 }
 
@@ -349,11 +359,14 @@ impl<'p> ByteBatch<'p> {
     }
 
     fn free_with(&mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {
-        if let Some(batch) = self.bytes.take()
-            && free(batch)
-        {
+        let Some(batch) = self.bytes.take() else {
+            return;
+        };
+        if free(batch) {
             self.device.owe_doorbell(self.id);
         }
+        // What is left is the beginning of a message, and no news.
+        self.device.gave_back(self.id, self.life, false);
     }
 }
 

@@ -671,7 +671,11 @@ impl Device {
         self.client.borrow_mut().set_request_timeout(timeout);
         *self.session.borrow_mut() = session;
         self.number.set(number);
-        self.life.set(self.life.get() + 1);
+    }
+
+    /// Has [`Device::next_rx_pipe`] name a pipe as if it had news.
+    pub(crate) fn name_again(&self, pipe: u32) {
+        self.session.borrow_mut().waiter.make_ready(pipe);
     }
 
     /// Doorbells that this device has rung: what its lane was told of, one by one. Posting in [batches](crate::Batch) rings fewer.

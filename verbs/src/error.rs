@@ -25,6 +25,20 @@ pub enum Error {
         /// The socket's path.
         socket: PathBuf,
     },
+    /// The daemon is gone, and another node's answers at its socket: the device [was to find its daemon again](crate::Device::set_reconnect) and cannot. Every object made from the
+    /// device is dead, and each later call ends with [`Error::DaemonGone`].
+    #[error(
+        "another node answers at {} now: {found}, where {expected} was. Attach again to use that one; if it is to be the same node, give its daemon the `node.state_dir` that it had",
+        socket.display()
+    )]
+    AnotherNode {
+        /// The socket's path.
+        socket: PathBuf,
+        /// Name and GUID of the node that the device was attached to.
+        expected: String,
+        /// Name and GUID of the one that answers.
+        found: String,
+    },
     /// The daemon and this library do not speak the same version.
     #[error(
         "covalentd speaks version {daemon} of the socket's messages and this library version {library}: install the same release of both"

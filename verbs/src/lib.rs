@@ -48,11 +48,13 @@
 mod again;
 mod blocking;
 mod bytes;
+mod carry;
 mod client;
 mod device;
 mod error;
 mod group;
 mod in_doubt;
+mod lives;
 mod outstanding;
 mod queue;
 mod receive;

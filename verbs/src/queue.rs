@@ -27,6 +27,7 @@ use covalent_protocol::{
 };
 
 use crate::{
+    carry::{self, GivenBack},
     device::{Device, Stage, broken, foreign},
     error::{Error, Result},
     in_doubt::InDoubtId,
@@ -408,30 +409,32 @@ impl<'d> Verbs<'d> {
 
     /// Takes over the pipes that the queue has since the daemon came back. Every verb that was under way is in the new one, or has ended.
     pub(crate) fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
+        while self.life != self.device.life() {
+            self.take_over()?;
+            if self.submit.publish()
+                && let Err(error) = self.device.ring(self.submit_id)
+            {
+                // Gone once more: what waits is still there.
+                self.device.survive(error)?;
+            }
         }
+        Ok(())
+    }
+
+    fn take_over(&mut self) -> Result<()> {
         // What the old daemon told.
         self.pump()?;
         let in_order = self.device.ended_in_order(self.life);
-        let complete = self.device.take_again(self.complete_id)?;
-        let submit = self.device.take_again(self.submit_id)?;
+        let (_, complete) = self.device.take_again(self.complete_id)?;
+        let (life, submit) = self.device.take_again(self.submit_id)?;
         let mut again = app::TxPipe::new(submit.memory).map_err(foreign)?;
-        let mut waiting = Vec::new();
-        if in_order {
-            for message in self.submit.unsent() {
-                // Every submission begins with the number of its verb, and the rings are of one size.
-                if let Some(number) = message.first_chunk()
-                    && again.send(message).is_ok()
-                {
-                    waiting.push(VerbId::from_number(u64::from_le_bytes(*number)));
-                }
-            }
-        }
+        // The rings are of one size.
+        let waiting = carry::post_again(in_order, self.submit.unsent(), |message| {
+            again.send(message).is_ok()
+        });
         self.submit = again;
         self.complete = app::RxPipe::new(complete.memory).map_err(foreign)?;
-        self.life = self.device.life();
-        waiting.sort_unstable();
+        self.life = life;
         let forgotten = self
             .outstanding
             .forget(|id| waiting.binary_search(&id).is_ok());
@@ -446,9 +449,6 @@ impl<'d> Verbs<'d> {
                 outcome: Outcome::Forgotten,
                 stamp: Stamp::default(),
             });
-        }
-        if self.submit.publish() {
-            self.device.ring(self.submit_id)?;
         }
         Ok(())
     }
@@ -579,7 +579,8 @@ impl<'d> Verbs<'d> {
     /// Posts a verb, waiting for room if need be, and waits for its end. The outcome is that of a verb that was executed; what is not is an error.
     ///
     /// One that is refused as [busy](Refusal::Busy), because it touches a word of an exchange that is still open, is posted again, after pauses that
-    /// grow to a millisecond.
+    /// grow to a millisecond. So is one that was refused with [`Refusal::NoResources`], some milliseconds long, if the device [is to find its daemon again](Device::set_reconnect): one that
+    /// ends gives back so what it never sent.
     ///
     /// The blocking calls below are this, one for each verb, in two phases.
     ///
@@ -618,12 +619,15 @@ impl<'d> Verbs<'d> {
         deadline: Option<Instant>,
     ) -> Result<Outcome> {
         let mut pause = BUSY_PAUSE_MIN;
+        let mut given_back = GivenBack::default();
         loop {
             let id = self.post_until(region, verb, mode, deadline)?;
             match self.wait_until(id, deadline)?.outcome {
                 // A daemon that ends gives back so what it never sent.
                 Outcome::Refused(Refusal::NoResources)
-                    if self.device.reconnects() && !is_over(deadline, pause) =>
+                    if self.device.reconnects()
+                        && !is_over(deadline, pause)
+                        && given_back.may_be_an_end(self.life) =>
                 {
                     thread::sleep(pause);
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);

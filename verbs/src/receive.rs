@@ -117,24 +117,20 @@ impl<'d> ReceiveQueue<'d> {
         if taken.is_none() {
             self.device.look_alive()?;
             if self.life != self.device.life() {
-                self.follow()?;
                 taken = self.take()?;
             }
         }
         Ok(taken.map(|received| self.message(received)))
     }
 
-    /// Takes over the memory that the queue has since the daemon came back. Called when no message is left in the old one.
+    /// Takes over the memory that the queue had next when the daemon came back. Called when no message is left in the one that it has.
     fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
-        }
-        let memory = self.device.take_queue_again(self.rkey)?;
+        let (life, memory) = self.device.take_queue_again(self.rkey)?;
         let receiver = Receiver::new(memory.size_bytes());
         self.receiver = receiver
             .ok_or_else(|| Error::Unintelligible("a receive queue of another size".to_owned()))?;
         self.memory = memory;
-        self.life = self.device.life();
+        self.life = life;
         Ok(())
     }
 
@@ -161,10 +157,6 @@ impl<'d> ReceiveQueue<'d> {
         // The lane writes a message, then notifies; who sleeps has looked after saying so.
         while let Err(error) = device.wait(what, deadline, |_| {
             taken = self.take()?;
-            if taken.is_none() && self.life != device.life() {
-                self.follow()?;
-                taken = self.take()?;
-            }
             Ok(taken.is_some())
         }) {
             device.survive(error)?;
@@ -173,8 +165,18 @@ impl<'d> ReceiveQueue<'d> {
         Ok(self.message(received))
     }
 
-    /// Moves the oldest message to `data` and frees its room.
+    /// Moves the oldest message, in whichever life it came, to `data` and frees its room.
     fn take(&mut self) -> Result<Option<Received>> {
+        loop {
+            let taken = self.take_here()?;
+            if taken.is_some() || self.life == self.device.life() {
+                return Ok(taken);
+            }
+            self.follow()?;
+        }
+    }
+
+    fn take_here(&mut self) -> Result<Option<Received>> {
         let Self {
             memory,
             receiver,
@@ -206,6 +208,20 @@ impl<'d> ReceiveQueue<'d> {
             data: &self.data[..received.len],
         }
     }
+}
+
+/// How many messages lie in the memory of a receive queue of which nothing was taken: `most` at most.
+pub(crate) fn messages_in(memory: &RegionMemory, most: u64) -> u64 {
+    let Some(mut receiver) = Receiver::new(memory.size_bytes()) else {
+        return 0;
+    };
+    let mut data = Box::new([0; SEND_BYTES_MAX]);
+    let read = |offset, target: &mut [u8]| memory.read(offset, target);
+    let mut messages = 0;
+    while messages < most && matches!(receiver.take(read, &mut data), Ok(Some(_))) {
+        messages += 1;
+    }
+    messages
 }
 
 impl fmt::Debug for ReceiveQueue<'_> {

@@ -63,32 +63,39 @@ impl<'d> RxPipe<'d> {
         })
     }
 
-    /// Takes over the memory that the pipe has since the daemon came back. Called when nothing is left in the old one.
+    /// Takes over the memory that the pipe had next when the daemon came back. Called when nothing is left in the one that it has.
     fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
-        }
-        let opened = self.device.take_again(self.id)?;
+        let (life, opened) = self.device.take_again(self.id)?;
         let held = self.ring.held().count() as u64;
         self.device
             .count_carried(|carried| carried.frames_lost += held);
         self.ring = app::RxPipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = self.device.life();
+        self.life = life;
         Ok(())
+    }
+
+    /// Whether packets lie there, in whichever life they came.
+    fn finds_packets(&mut self) -> Result<bool> {
+        while !has_packets(&mut self.ring)? {
+            if self.life == self.device.life() {
+                return Ok(false);
+            }
+            self.follow()?;
+        }
+        Ok(true)
     }
 
     /// Whether packets lie there; looks after the daemon if not.
     fn has_packets(&mut self) -> Result<bool> {
-        if has_packets(&mut self.ring)? {
+        if self.finds_packets()? {
             return Ok(true);
         }
         self.device.look_alive()?;
         if self.life == self.device.life() {
             return Ok(false);
         }
-        self.follow()?;
-        has_packets(&mut self.ring)
+        self.finds_packets()
     }
 
     /// The pipe's number.
@@ -175,6 +182,7 @@ impl<'d> RxPipe<'d> {
         Ok(self.ring.peek().map(|packets| RxBatch {
             device: self.device,
             id: self.id,
+            life: self.life,
             packets: Some(packets),
             keep: true,
         }))
@@ -242,14 +250,15 @@ impl<'d> RxPipe<'d> {
         Ok(RxBatch {
             device: self.device,
             id: self.id,
+            life: self.life,
             packets: self.ring.recv(),
             keep: false,
         })
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Result<()> {
-        if !has_packets(&mut self.ring)? {
-            self.follow()?;
+        if self.finds_packets()? {
+            return Ok(());
         }
         let Self {
             device, id, ring, ..
@@ -268,6 +277,7 @@ impl<'d> RxPipe<'d> {
         Some(RxBatch {
             device: self.device,
             id: self.id,
+            life: self.life,
             packets: Some(packets),
             keep: false,
         })
@@ -306,6 +316,8 @@ fn has_packets(ring: &mut app::RxPipe) -> Result<bool> {
 pub struct RxBatch<'p> {
     device: &'p Device,
     id: u32,
+    /// The device's life that the packets are of.
+    life: u32,
     packets: Option<app::RxBatch<'p>>,
     /// Dropping it frees nothing.
     keep: bool,
@@ -326,12 +338,12 @@ impl<'p> RxBatch<'p> {
 
     /// Frees all packets: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
-        self.free_with(app::RxBatch::free_all);
+        self.free_with(Rest::None, app::RxBatch::free_all);
     }
 
     /// Frees the first `packets` packets. The others are received again.
     pub fn free(mut self, packets: usize) {
-        self.free_with(|batch| batch.free(packets));
+        self.free_with(Rest::News, |batch| batch.free(packets));
     }
 
     /// Frees the packets before `position`; the others are received again. [`RxBatch::free`] finds that place by walking over the packets once
@@ -342,38 +354,54 @@ impl<'p> RxBatch<'p> {
     #[inline]
     pub fn free_to(mut self, position: Position) {
         if let Some(position) = position.0 {
-            self.free_with(|batch| batch.free_to(position));
+            self.free_with(Rest::News, |batch| batch.free_to(position));
         } else {
-            self.free_with(app::RxBatch::keep);
+            self.free_with(Rest::Seen, app::RxBatch::keep);
         }
     }
 
     /// Takes the first `packets` packets as received without freeing them: they move to [`RxPipe::held`], and the others are received
     /// again. Freeing goes by age: a later batch that frees packets frees those held before it too.
     pub fn confirm(mut self, packets: usize) {
-        self.free_with(|batch| batch.confirm(packets));
+        self.free_with(Rest::News, |batch| batch.confirm(packets));
     }
 
     /// Frees nothing: all packets are received again. They are no news any more: [`Device::next_rx_pipe`] names this pipe when more arrives.
     pub fn keep(mut self) {
-        self.free_with(app::RxBatch::keep);
+        self.free_with(Rest::Seen, app::RxBatch::keep);
     }
 
-    fn free_with(&mut self, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
-        if let Some(batch) = self.packets.take()
-            && free(batch)
-        {
+    fn free_with(&mut self, rest: Rest, free: impl FnOnce(app::RxBatch<'p>) -> bool) {
+        let Some(batch) = self.packets.take() else {
+            return;
+        };
+        if free(batch) {
             self.device.owe_doorbell(self.id);
         }
+        if rest != Rest::Seen {
+            let rest = rest == Rest::News;
+            self.device.gave_back(self.id, self.life, rest);
+        }
     }
+}
+
+/// What is left of a batch when it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Nothing.
+    None,
+    /// Packets, perhaps, and they are news.
+    News,
+    /// Packets that are no news any more.
+    Seen,
 }
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {
         if self.keep {
-            self.free_with(app::RxBatch::keep);
+            self.free_with(Rest::Seen, app::RxBatch::keep);
         } else {
-            self.free_with(app::RxBatch::free_all);
+            self.free_with(Rest::None, app::RxBatch::free_all);
         }
     }
 }

@@ -69,19 +69,28 @@ impl<'d> RxTxPipe<'d> {
         })
     }
 
-    /// Takes over the memory that the pipe has since the daemon came back. Called when nothing is left to be received in the old one.
+    /// Takes over the memory that the pipe had next when the daemon came back. Called when nothing is left to be received in the one that it has. What was to be sent back there
+    /// nobody sends: it would have to lie in the next one, where others have arrived by now.
     fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
-        }
-        let opened = self.device.take_again(self.id)?;
+        let (life, opened) = self.device.take_again(self.id)?;
         let unsent = self.ring.unsent() as u64;
         self.device
             .count_carried(|carried| carried.frames_lost += unsent);
         self.ring = app::RxTxPipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
-        self.life = self.device.life();
+        self.life = life;
         Ok(())
+    }
+
+    /// Whether packets lie there, in whichever life they came.
+    fn finds_packets(&mut self) -> Result<bool> {
+        while !has_packets(&mut self.ring)? {
+            if self.life == self.device.life() {
+                return Ok(false);
+            }
+            self.follow()?;
+        }
+        Ok(true)
     }
 
     /// The pipe's number.
@@ -157,13 +166,9 @@ impl<'d> RxTxPipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone) when there is no packet and will be none.
     pub fn recv(&mut self) -> Result<Option<RxTxBatch<'_>>> {
-        if !has_packets(&mut self.ring)? {
+        if !self.finds_packets()? {
             self.device.look_alive()?;
-            if self.life == self.device.life() {
-                return Ok(None);
-            }
-            self.follow()?;
-            if !has_packets(&mut self.ring)? {
+            if self.life == self.device.life() || !self.finds_packets()? {
                 return Ok(None);
             }
         }
@@ -194,8 +199,8 @@ impl<'d> RxTxPipe<'d> {
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Result<()> {
-        if !has_packets(&mut self.ring)? {
-            self.follow()?;
+        if self.finds_packets()? {
+            return Ok(());
         }
         let Self {
             device, id, ring, ..
@@ -214,6 +219,7 @@ impl<'d> RxTxPipe<'d> {
         RxTxBatch {
             device: self.device,
             id: self.id,
+            life: self.life,
             packets: self.ring.recv_mut(),
         }
     }
@@ -240,6 +246,8 @@ fn has_packets(ring: &mut app::RxTxPipe) -> Result<bool> {
 pub struct RxTxBatch<'p> {
     device: &'p Device,
     id: u32,
+    /// The device's life that the packets are of.
+    life: u32,
     packets: Option<app::RxTxBatch<'p>>,
 }
 
@@ -309,7 +317,13 @@ impl<'p> RxTxBatch<'p> {
     }
 
     fn give(&mut self, give: impl FnOnce(app::RxTxBatch<'p>) -> bool) -> Result<()> {
-        if self.packets.take().is_some_and(give) {
+        let Some(batch) = self.packets.take() else {
+            return Ok(());
+        };
+        let gave = give(batch);
+        // Packets may be left, and they are news.
+        self.device.gave_back(self.id, self.life, true);
+        if gave {
             self.device.ring(self.id)
         } else {
             Ok(())

@@ -61,10 +61,20 @@ impl<'d> TxPipe<'d> {
 
     /// Takes over the memory that the pipe has since the daemon came back, with what the old daemon had not taken.
     fn follow(&mut self) -> Result<()> {
-        if self.life == self.device.life() {
-            return Ok(());
+        while self.life != self.device.life() {
+            self.take_over()?;
+            if self.ring.publish()
+                && let Err(error) = self.device.ring(self.id)
+            {
+                // Gone once more: what was put in is still there.
+                self.device.survive(error)?;
+            }
         }
-        let opened = self.device.take_again(self.id)?;
+        Ok(())
+    }
+
+    fn take_over(&mut self) -> Result<()> {
+        let (life, opened) = self.device.take_again(self.id)?;
         let mut ring = app::TxPipe::new(opened.memory).map_err(foreign)?;
         ring.set_frame_bytes_max(opened.frame_bytes_max as usize);
         let mut frames = 0;
@@ -81,10 +91,7 @@ impl<'d> TxPipe<'d> {
             .count_carried(|carried| carried.frames += frames);
         self.ring = ring;
         self.page_bytes = opened.page_bytes;
-        self.life = self.device.life();
-        if self.ring.publish() {
-            self.device.ring(self.id)?;
-        }
+        self.life = life;
         Ok(())
     }
 

@@ -14,7 +14,10 @@ use std::{
 
 use covalent_verbs::{Client, Completion, Device, Mode, Outcome, Refusal, Rights, Target, Verb};
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, waitpid},
+    },
     unistd::Pid,
 };
 use tempfile::TempDir;
@@ -63,6 +66,13 @@ impl Place {
             .stderr(Stdio::null())
             .spawn();
         self.daemon = Some(daemon.unwrap());
+    }
+
+    /// Has the daemon stand still, all of it.
+    fn halt(&self) {
+        let daemon = Pid::from_raw(self.daemon.as_ref().unwrap().id() as i32);
+        kill(daemon, Signal::SIGSTOP).unwrap();
+        waitpid(daemon, Some(WaitPidFlag::WUNTRACED)).unwrap();
     }
 
     /// Ends the daemon, and starts the next one.
@@ -216,4 +226,47 @@ fn no_addition_is_left_in_doubt_when_daemons_end_in_order() {
     if let Some(all) = additions(&[Signal::SIGTERM]) {
         assert_eq!(all.unknown, 0, "{all:?}");
     }
+}
+
+/// The daemon stands still when verbs are posted, so they lie in the queue when it is killed. Where it was with them the next one cannot know.
+#[test]
+fn what_lies_in_the_queue_of_a_daemon_that_is_killed_is_not_posted_again() {
+    if !Path::new(REGISTERS).with_file_name("covalentd").exists() {
+        eprintln!("skipped: covalentd is not built");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut place = Place::new(&directory, "a");
+    eventually("it answers", || {
+        Client::connect(&place.socket, "test").is_ok()
+    });
+    let device = Device::attach(&place.socket, "adder").unwrap();
+    device.set_reconnect(Some(PATIENCE));
+    let counter = device.register_region("counter", 4096, Rights::ALL);
+    let counter = counter.unwrap();
+    let mut verbs = device.verbs_with_depth(DEPTH as u32).unwrap();
+    let region = verbs.open_region(Target::Local, "counter").unwrap();
+    verbs.fetch_add(&region, 0, 1).unwrap();
+    place.halt();
+    let one = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    for user_data in 0..DEPTH as u64 {
+        verbs.post(&region, one, Mode::TwoPhase, user_data).unwrap();
+    }
+    place.restart(Signal::SIGKILL);
+    let mut completions = vec![Completion::default(); DEPTH];
+    while verbs.outstanding() > 0 {
+        let taken = verbs.poll_deadline(&mut completions, soon()).unwrap();
+        for completion in &completions[..taken] {
+            assert_eq!(completion.outcome, Outcome::Forgotten);
+        }
+    }
+    assert!(!device.next_reconnection().unwrap().in_order);
+    let carried = device.carried();
+    assert_eq!((carried.verbs, carried.verbs_forgotten), (0, DEPTH as u64));
+    // Behind whatever was posted before it.
+    assert_eq!(verbs.fetch_add(&region, 0, 1).unwrap(), 1);
+    assert_eq!(counter.load(0).unwrap(), 2);
 }

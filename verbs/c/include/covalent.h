@@ -381,7 +381,8 @@ enum covalent_status
     COVALENT_INVALID = -1,
     // No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    // The daemon is gone. Close everything and attach again; or have the device find it again by itself: covalent_device_set_reconnect.
+    // The daemon is gone, or another node answers at its socket since, which the error text tells. Close everything and attach again; or have the device find it again by itself:
+    // covalent_device_set_reconnect.
     COVALENT_DAEMON_GONE = -3,
     // The daemon and this library are not of the same version.
     COVALENT_VERSION = -4,
@@ -442,10 +443,12 @@ typedef struct covalent_reconnection {
 typedef struct covalent_carried {
     // Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
     uint64_t frames;
-    // Frames that were lost: confirmed and still held, or to be sent back in place.
+    // Frames that were lost: confirmed and still held, to be sent back in place, or not received through too many restarts.
     uint64_t frames_lost;
-    // Bytes of a message without its end, and bytes that were confirmed and still held.
+    // Bytes of a message without its end, those that were confirmed and still held, and those that were not received through too many restarts.
     uint64_t bytes_lost;
+    // Messages of receive queues that were not received through too many restarts.
+    uint64_t messages_lost;
     // Verbs that the old daemon had not taken, posted again.
     uint64_t verbs;
     // Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.

@@ -147,10 +147,12 @@ pub struct covalent_reconnection {
 pub struct covalent_carried {
     /// Frames that the old daemon had not taken, put into the new pipe. One that was killed may have sent the first of them.
     pub frames: u64,
-    /// Frames that were lost: confirmed and still held, or to be sent back in place.
+    /// Frames that were lost: confirmed and still held, to be sent back in place, or not received through too many restarts.
     pub frames_lost: u64,
-    /// Bytes of a message without its end, and bytes that were confirmed and still held.
+    /// Bytes of a message without its end, those that were confirmed and still held, and those that were not received through too many restarts.
     pub bytes_lost: u64,
+    /// Messages of receive queues that were not received through too many restarts.
+    pub messages_lost: u64,
     /// Verbs that the old daemon had not taken, posted again.
     pub verbs: u64,
     /// Verbs that ended as COVALENT_OUTCOME_FORGOTTEN.
@@ -219,6 +221,7 @@ pub unsafe extern "C" fn covalent_device_carried(
             frames: told.frames,
             frames_lost: told.frames_lost,
             bytes_lost: told.bytes_lost,
+            messages_lost: told.messages_lost,
             verbs: told.verbs,
             verbs_forgotten: told.verbs_forgotten,
         });

@@ -20,7 +20,8 @@ pub enum covalent_status {
     COVALENT_INVALID = -1,
     /// No daemon answers at the socket.
     COVALENT_UNREACHABLE = -2,
-    /// The daemon is gone. Close everything and attach again; or have the device find it again by itself: covalent_device_set_reconnect.
+    /// The daemon is gone, or another node answers at its socket since, which the error text tells. Close everything and attach again; or have the device find it again by itself:
+    /// covalent_device_set_reconnect.
     COVALENT_DAEMON_GONE = -3,
     /// The daemon and this library are not of the same version.
     COVALENT_VERSION = -4,
@@ -111,7 +112,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Unreachable { .. } => COVALENT_UNREACHABLE,
-            Error::DaemonGone { .. } => COVALENT_DAEMON_GONE,
+            Error::DaemonGone { .. } | Error::AnotherNode { .. } => COVALENT_DAEMON_GONE,
             Error::Version { .. } => COVALENT_VERSION,
             Error::Refused { .. } => COVALENT_REFUSED,
             Error::Deadline { .. } => COVALENT_DEADLINE,

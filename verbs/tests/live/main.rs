@@ -15,6 +15,7 @@ mod restarts;
 mod scale;
 mod sets;
 mod stamps;
+mod stand_in;
 mod stays;
 mod triangle;
 mod tuning;

@@ -73,6 +73,12 @@ impl Nodes {
         }
     }
 
+    /// Has a node whose daemon was ended be another one: who it was is in its state.
+    pub fn forget(&self, name: &str) {
+        let state = self.directory.path().join(format!("{name}-state"));
+        std::fs::remove_dir_all(state).unwrap();
+    }
+
     /// A node's socket.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.directory.path().join(name).join("covalentd.sock")

@@ -9,9 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent_pipe::seqpacket::Listener;
 use covalent_verbs::{
-    Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights, Target, Verb,
-    Verbs,
+    Client, Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights,
+    RxBatch, Target, TxPipe, Verb, Verbs,
 };
 
 use crate::nodes::{Nodes, PATIENCE, eventually, soon};
@@ -163,6 +164,194 @@ fn verbs_wait_for_links_that_take_long_to_come_up_after_a_restart() {
         "{outcome:?}"
     );
     assert!(counter.load(0).unwrap() <= 1);
+}
+
+/// Whoever holds the socket lets everybody in, and nobody answers: systemd, while the daemon does not come up.
+#[test]
+fn a_daemon_that_nobody_answers_for_is_gone_when_patience_is_over() {
+    const PATIENCE: Duration = Duration::from_millis(300);
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("b");
+    device.set_reconnect(Some(PATIENCE));
+    nodes.stop("b");
+    let _held = Listener::bind(&nodes.socket("b")).unwrap();
+    let since = Instant::now();
+    let gone = device.status().unwrap_err();
+    assert!(matches!(gone, Error::DaemonGone { .. }), "{gone}");
+    assert!(since.elapsed() >= PATIENCE, "{:?}", since.elapsed());
+    let since = Instant::now();
+    let gone = device.status().unwrap_err();
+    assert!(matches!(gone, Error::DaemonGone { .. }), "{gone}");
+    assert!(since.elapsed() < PATIENCE, "it was waited for once");
+}
+
+#[test]
+fn another_node_at_the_socket_is_told_and_not_used() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "b");
+    let former = device.node().guid.to_string();
+    nodes.stop("b");
+    nodes.forget("b");
+    nodes.start_again("b");
+    let error = device.status().unwrap_err();
+    assert!(matches!(error, Error::AnotherNode { .. }), "{error}");
+    let text = error.to_string();
+    let socket = nodes.socket("b");
+    assert!(text.contains(socket.to_str().unwrap()), "{text}");
+    assert!(
+        text.contains(&former) && text.contains("state_dir"),
+        "{text}"
+    );
+    assert!(matches!(device.status(), Err(Error::DaemonGone { .. })));
+    assert_eq!(device.next_reconnection(), None);
+}
+
+/// Has the device find its daemon `b` once more, without a look at anything that is open through it.
+fn restart_under(nodes: &mut Nodes, device: &Device) {
+    nodes.stop("b");
+    nodes.start_again("b");
+    device.check_alive().unwrap();
+    let reconnection = device.next_reconnection().expect("it has noticed");
+    assert!(reconnection.in_order, "{reconnection:?}");
+}
+
+/// Sends a message to a queue until that takes it: it may not be registered again yet, and its node not be reached.
+fn deliver(verbs: &mut Verbs<'_>, queue: &RemoteRegion, message: &[u8]) {
+    eventually("it is delivered", || {
+        match verbs.send_deadline(queue, message, soon()) {
+            Ok(()) => true,
+            Err(Error::VerbRefused(_) | Error::NoSuchPeer) => false,
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+#[test]
+fn messages_of_every_life_are_received_in_their_order_however_late() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let b = attach(&nodes, "b");
+    let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
+    let a = nodes.attach("a");
+    let mut verbs = a.verbs().unwrap();
+    let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+    for life in 0..3_u8 {
+        if life > 0 {
+            restart_under(&mut nodes, &b);
+        }
+        for number in 0..5 {
+            deliver(&mut verbs, &orders, &[life, number]);
+        }
+    }
+    // The last one has ended too, and nobody has noticed.
+    for life in 0..3 {
+        for number in 0..5 {
+            let message = queue.recv().unwrap().expect("it was acknowledged");
+            assert_eq!(message.data, [life, number]);
+        }
+    }
+    assert_eq!(queue.recv().unwrap(), None);
+    deliver(&mut verbs, &orders, b"now");
+    assert_eq!(queue.recv_deadline(soon()).unwrap().data, b"now");
+    assert_eq!(b.carried().messages_lost, 0);
+}
+
+#[test]
+fn who_receives_nothing_through_too_many_restarts_is_told_how_much_is_lost() {
+    const RESTARTS: u8 = 7;
+    let mut nodes = Nodes::start(&["p0"]);
+    let b = attach(&nodes, "b");
+    let mut queue = b.receive_queue("orders", 1 << 16).unwrap();
+    let a = nodes.attach("a");
+    let mut verbs = a.verbs().unwrap();
+    let orders = verbs.open_region(Target::Name("b"), "orders").unwrap();
+    for life in 0..=RESTARTS {
+        if life > 0 {
+            restart_under(&mut nodes, &b);
+        }
+        // Of one in which nothing came nothing is kept.
+        if life != 3 {
+            deliver(&mut verbs, &orders, &[life, 0]);
+            deliver(&mut verbs, &orders, &[life, 1]);
+        }
+    }
+    let mut lives = Vec::new();
+    while let Some(message) = queue.recv().unwrap() {
+        lives.push(message.data[0]);
+        assert_eq!(message.data[1], (lives.len() as u8 + 1) % 2);
+    }
+    lives.dedup();
+    assert_eq!(lives, [0, 2, 4, 5, 6, 7]);
+    assert_eq!(b.carried().messages_lost, 2);
+}
+
+/// Sends numbered frames, counted on from `next`, until the pipe's daemon has put `count` more into it.
+fn fill(out: &mut TxPipe<'_>, arrived: impl Fn() -> u64, next: &mut u32, count: u64) {
+    let wanted = arrived() + count;
+    // The cable takes a moment until it carries again, and what is sent before is lost.
+    eventually("frames arrive", || {
+        if arrived() < wanted {
+            out.send(&frame(*next)).unwrap();
+            *next += 1;
+            out.flush_deadline(soon()).unwrap();
+        }
+        arrived() >= wanted
+    });
+}
+
+/// Frames come in three lives, of which the last ends too, and `take` gets them: once for each time that the pipe is named, as a program does that serves many pipes in turn. It tells the
+/// numbers of those that it took.
+fn frames_of_every_life(take: impl Fn(RxBatch<'_>) -> Vec<u32>) {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let mut out = a.tx_pipe(1 << 16, "p0").unwrap();
+    let mut rx = b.rx_pipe(1 << 16).unwrap();
+    rx.bind(&TYPE).unwrap();
+    let id = rx.id();
+    let socket = nodes.socket("b");
+    // What the daemon of this life has put into the pipe.
+    let arrived = || {
+        let status = Client::connect(&socket, "test").unwrap().status().unwrap();
+        status.pipes.iter().map(|pipe| pipe.rx_packets).sum()
+    };
+    let (mut next, mut begins) = (0, Vec::new());
+    for life in 0..3 {
+        if life > 0 {
+            restart_under(&mut nodes, &b);
+        }
+        begins.push(next);
+        fill(&mut out, arrived, &mut next, 4);
+    }
+    // Nothing comes any more that would be news.
+    restart_under(&mut nodes, &b);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&(next - 1)) {
+        assert_eq!(b.next_rx_pipe_deadline(soon()).unwrap(), id);
+        if let Some(batch) = rx.recv().unwrap() {
+            seen.extend(take(batch));
+        }
+    }
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    for (life, begin) in begins.iter().enumerate() {
+        let end = begins.get(life + 1).copied().unwrap_or(next);
+        let of_it = seen.iter().filter(|number| (*begin..end).contains(number));
+        assert!(of_it.count() >= 4, "life {life} of {begins:?}: {seen:?}");
+    }
+    assert_eq!(rx.recv().unwrap().map(drop), None);
+    assert_eq!(b.carried().frames_lost, 0);
+}
+
+#[test]
+fn frames_of_every_life_are_received_in_their_order_however_late() {
+    frames_of_every_life(|batch| batch.iter().map(number).collect());
+}
+
+#[test]
+fn a_pipe_is_named_until_nothing_of_any_life_is_left_in_it() {
+    frames_of_every_life(|batch| {
+        let first = batch.iter().map(number).next();
+        batch.free(1);
+        first.into_iter().collect()
+    });
 }
 
 /// What became of the additions of one client.

@@ -183,6 +183,7 @@ fn a_device_and_its_region_live_through_a_restart() {
         frames: 1,
         frames_lost: 1,
         bytes_lost: 1,
+        messages_lost: 1,
         verbs: 1,
         verbs_forgotten: 1,
     };
