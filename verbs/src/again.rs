@@ -395,7 +395,7 @@ impl Device {
 
     /// Whether something lies in memory that the object of pipe `id` has not come to.
     #[cold]
-    fn waits_for(&self, id: u32) -> bool {
+    pub(crate) fn waits_for(&self, id: u32) -> bool {
         let holdings = self.holdings.borrow();
         let pipe = holdings.pipes.get(&id);
         pipe.is_some_and(|pipe| pipe.again.iter().any(|next| pipe.holds_something(next)))

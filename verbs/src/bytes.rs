@@ -55,6 +55,8 @@ pub struct BytePipe<'d> {
     ring: app::BytePipe,
     /// The device's life that the ring is of.
     life: u32,
+    /// How many bytes the program saw when it looked last, if it has taken none of them since.
+    looked_at: Option<usize>,
 }
 
 impl<'d> BytePipe<'d> {
@@ -71,6 +73,7 @@ impl<'d> BytePipe<'d> {
             page_bytes: opened.page_bytes,
             ring,
             life: device.life(),
+            looked_at: None,
         })
     }
 
@@ -84,18 +87,28 @@ impl<'d> BytePipe<'d> {
         self.ring = app::BytePipe::new(opened.memory).map_err(foreign)?;
         self.page_bytes = opened.page_bytes;
         self.life = life;
+        self.looked_at = None;
         Ok(())
     }
 
     /// Whether more than `bytes` lie there, in whichever life they came.
     fn finds_more_than(&mut self, bytes: usize) -> Result<bool> {
-        while !has_more_than(&mut self.ring, bytes)? {
+        while !has_more_than(&mut self.ring, bytes)? || self.is_given_up() {
             if self.life == self.device.life() {
                 return Ok(false);
             }
             self.follow()?;
         }
         Ok(true)
+    }
+
+    /// Whether the program has looked at all that a former life left, and could take nothing of it, while there is something of a later one: it is the beginning of
+    /// a message whose end never comes.
+    fn is_given_up(&mut self) -> bool {
+        self.life != self.device.life()
+            && self.looked_at.is_some()
+            && self.looked_at == self.ring.recv().map(|batch| batch.bytes().len())
+            && self.device.waits_for(self.id)
     }
 
     /// Whether more than `bytes` lie there; looks after the daemon if not.
@@ -153,6 +166,9 @@ impl<'d> BytePipe<'d> {
     }
 
     /// All bytes that have arrived and were neither confirmed nor freed; `None` when there are none. Does not block.
+    ///
+    /// Where the device [found its daemon again](Device::set_reconnect), what the daemon before left comes first and alone. Once it was received and nothing of it was
+    /// taken, and bytes of the next daemon lie there, it is given up and counted as [`Carried::bytes_lost`](crate::Carried): the beginning of a message whose end never comes.
     ///
     /// # Errors
     /// [`Error::DaemonGone`] when there are none and will be none.
@@ -280,11 +296,14 @@ impl<'d> BytePipe<'d> {
 
     /// What was just seen: bytes do not leave a pipe on their own.
     fn batch(&mut self) -> ByteBatch<'_> {
+        let bytes = self.ring.recv();
+        self.looked_at = bytes.as_ref().map(|batch| batch.bytes().len());
         ByteBatch {
             device: self.device,
             id: self.id,
             life: self.life,
-            bytes: self.ring.recv(),
+            looked_at: &mut self.looked_at,
+            bytes,
         }
     }
 }
@@ -326,6 +345,8 @@ pub struct ByteBatch<'p> {
     id: u32,
     /// The device's life that the bytes are of.
     life: u32,
+    /// The pipe's, which forgets it when something is taken.
+    looked_at: &'p mut Option<usize>,
     bytes: Option<app::ByteBatch<'p>>,
 }
 
@@ -344,18 +365,27 @@ impl<'p> ByteBatch<'p> {
 
     /// Frees all bytes: `clear` in Ensō's vocabulary.
     pub fn free_all(mut self) {
+        *self.looked_at = None;
         self.free_with(app::ByteBatch::free_all);
     }
 
     /// Frees the first `bytes` bytes, or all if they are fewer. The others are received again.
     pub fn free(mut self, bytes: usize) {
+        self.takes(bytes);
         self.free_with(|batch| batch.free(bytes));
     }
 
     /// Takes the first `bytes` bytes as received without freeing them: they move to [`BytePipe::held`], and the others are received again. Freeing goes by
     /// age: a later batch that frees bytes frees those held before it too.
     pub fn confirm(mut self, bytes: usize) {
+        self.takes(bytes);
         self.free_with(|batch| batch.confirm(bytes));
+    }
+
+    const fn takes(&mut self, bytes: usize) {
+        if bytes > 0 {
+            *self.looked_at = None;
+        }
     }
 
     fn free_with(&mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {

@@ -11,7 +11,7 @@ use covalent_verbs::{
 };
 use etherparse::PacketBuilder;
 
-use crate::nodes::{Nodes, eventually, soon};
+use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 
 const PIPE_BYTES: u64 = 64 * 1024;
 const PORT: u16 = 514;
@@ -95,6 +95,59 @@ fn lines_arrive_whole_however_the_datagrams_cut_them() {
         pipe.counters().rx_bytes == stream.len() as u64
     });
     assert_eq!(pipe.counters().full, 0);
+}
+
+/// A program that waits for its pipes to be named, and takes the whole lines of what is there.
+#[test]
+fn the_beginning_of_a_line_does_not_hide_what_the_next_daemon_brings() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    b.set_reconnect(Some(PATIENCE));
+    let mut pipe = b.byte_pipe(PIPE_BYTES).unwrap();
+    pipe.bind(&to_port()).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let take = |pipe: &mut BytePipe<'_>| -> Vec<String> {
+        let Some(batch) = pipe.recv().unwrap() else {
+            return Vec::new();
+        };
+        let mut messages = batch.messages(Delimited::new(b'\n', 100));
+        let lines = messages.by_ref().map(|line| line.to_vec());
+        let lines = lines.map(|line| String::from_utf8(line).unwrap()).collect();
+        let consumed = messages.consumed_bytes();
+        batch.free(consumed);
+        lines
+    };
+    send(&mut tx, b"one\nbeg");
+    let mut seen = Vec::new();
+    while seen.is_empty() {
+        b.next_rx_pipe_deadline(soon()).unwrap();
+        seen.extend(take(&mut pipe));
+    }
+    assert_eq!(seen, ["one"]);
+    nodes.stop("b");
+    nodes.start_again("b");
+    b.check_alive().unwrap();
+    // It is named for what was left, looks at it once more, and is named for nothing that it has seen.
+    b.next_rx_pipe_deadline(soon()).unwrap();
+    assert_eq!(take(&mut pipe), [] as [&str; 0]);
+    let shortly = Instant::now() + Duration::from_millis(50);
+    assert!(matches!(
+        b.next_rx_pipe_deadline(shortly),
+        Err(Error::Deadline { .. })
+    ));
+    assert_eq!(b.carried().bytes_lost, 0);
+    let mut sent = 0;
+    eventually("lines arrive again", || {
+        // The cable takes a moment until it carries again, and what is sent before is lost.
+        send(&mut tx, b"two\n");
+        sent += 1;
+        while b.poll_rx_pipe().unwrap().is_some() {
+            seen.extend(take(&mut pipe));
+        }
+        seen.len() > 1
+    });
+    assert_eq!(seen[1], "two", "after {sent} were sent");
+    assert_eq!(b.carried().bytes_lost, 3);
 }
 
 #[test]
