@@ -16,6 +16,7 @@ pub mod config;
 pub mod control;
 pub mod datagram;
 pub mod event;
+pub mod former;
 pub mod guid;
 pub mod hex64;
 pub mod metrics;

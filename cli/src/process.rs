@@ -20,6 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use covalent_api::former;
 use nix::{
     sched::{CloneFlags, setns},
     sys::{
@@ -162,7 +163,7 @@ impl Launch {
     pub fn start_detached(self) -> Result<Child> {
         let mut command = self.command()?;
         if let Some(log) = &self.log {
-            command.stdout(create(log)?);
+            command.stdout(append_to(log)?);
         }
         // SAFETY: as above; the closure makes two system calls, sigprocmask and setsid.
         unsafe {
@@ -193,13 +194,21 @@ fn unblock_signals() -> io::Result<()> {
     Ok(SigSet::empty().thread_set_mask()?)
 }
 
-/// Opens a log for writing at its end, so that two streams in it do not overwrite each other; what stood there is gone.
+/// Begins a log; what stood there is [kept](former::kept).
 fn create(log: &Path) -> Result<File> {
-    let open = || {
-        File::create(log)?;
-        File::options().append(true).open(log)
-    };
-    open().with_context(|| format!("cannot write the log {}", log.display()))
+    former::keep(log).with_context(|| {
+        format!(
+            "cannot keep the log before as {}",
+            former::kept(log).display()
+        )
+    })?;
+    append_to(log)
+}
+
+/// Opens a log for writing at its end, so that two streams in it do not overwrite each other.
+fn append_to(log: &Path) -> Result<File> {
+    let opened = File::options().create(true).append(true).open(log);
+    opened.with_context(|| format!("cannot write the log {}", log.display()))
 }
 
 fn spawn(command: &mut Command, name: &str) -> Result<Child> {

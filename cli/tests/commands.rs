@@ -152,6 +152,11 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         "{told}"
     );
     assert!(pid() != killed && exists(pid()), "control runs again");
+    let of_daemon = place.path().join("run/covalentd.log.before");
+    assert!(!of_daemon.exists(), "it was not started again");
+    let log = place.path().join("run/covalent-control.log.before");
+    let of_killed = std::fs::read_to_string(log).unwrap();
+    assert!(!of_killed.is_empty(), "its log is kept");
 
     let (output, told) = run(with_config("status").args(["--format", "json"]));
     assert!(output.status.success(), "{told}");
@@ -171,7 +176,7 @@ fn a_node_goes_up_shows_itself_and_goes_down() {
         "{told}"
     );
     let left: Vec<_> = but_counters(&place.path().join("run"))
-        .filter(|path| path.extension().is_none_or(|end| end != "log"))
+        .filter(|path| !path.to_string_lossy().contains(".log"))
         .collect();
     assert!(left.is_empty(), "only logs and counters are left: {left:?}");
 }
@@ -416,5 +421,8 @@ fn bench_runs_the_program_beside_it_and_names_it_where_it_is_missing() {
 /// What lies in `directory`, but for the counts of a daemon that has ended: they stay for whoever asks what became of it.
 fn but_counters(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = entries(directory).into_iter();
-    entries.filter(|path| path.file_stem().is_none_or(|stem| stem != "counters"))
+    entries.filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.starts_with("counters")
+    })
 }

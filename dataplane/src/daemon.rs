@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::FileTypeExt as _,
     path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -422,7 +423,9 @@ fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartErr
         );
     }
     fs::create_dir_all(&config.node.runtime_dir).map_err(failed)?;
-    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    // A file that is no socket stays in the way.
+    let is_socket = || fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket());
+    let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse && is_socket();
     let listener =
         when_free(&path, KNOCK_AGAIN, is_taken, || Listener::bind(&path)).map_err(failed)?;
     // At once, before anybody connects. A kernel that cannot has such descriptors closed aside.

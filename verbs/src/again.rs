@@ -35,6 +35,9 @@ use crate::{
 /// Between two attempts to reach a daemon that is not there.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// How often a request is made again of the next daemon. It may be what every one of them dies of.
+const ASKED_AGAIN_MAX: u32 = 4;
+
 /// Reconnections that wait to be asked about: older ones are forgotten.
 const KEPT_MAX: usize = 16;
 
@@ -324,6 +327,8 @@ impl Device {
     /// - Regions keep what they hold, though a word that another thread stores in the moment in which they are registered again may be lost. Until they are, verbs on them are refused as
     ///   [`Refusal::UnknownRegion`](crate::Refusal::UnknownRegion).
     ///
+    /// What was [confirmed](crate::RxBatch::confirm) and is held is gone with the memory that it lies in, once the pipe goes on in the next one; it is counted.
+    ///
     /// A device with a [`Group`](crate::Group) does not find its daemon again: a stay ends with the daemon. Nor does one that was detached for what it wrote into shared memory.
     ///
     /// # Examples
@@ -406,15 +411,17 @@ impl Device {
         count(&mut self.holdings.borrow_mut().carried);
     }
 
-    /// Asks the daemon for something, and once more if it was gone and is back.
+    /// Asks the daemon for something, and again if it was gone and is back.
     pub(crate) fn asked<T>(&self, mut ask: impl FnMut(&mut Client) -> Result<T>) -> Result<T> {
-        loop {
-            let asked = ask(&mut self.client.borrow_mut());
+        let mut asked = ask(&mut self.client.borrow_mut());
+        for _ in 0..ASKED_AGAIN_MAX {
             match asked {
                 Err(error) => self.survive(error)?,
-                asked => return asked,
+                answered => return answered,
             }
+            asked = ask(&mut self.client.borrow_mut());
         }
+        asked
     }
 
     /// A call met `error`. `Ok`: the daemon was gone and is back, so the call may go on.

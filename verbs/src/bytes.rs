@@ -231,6 +231,20 @@ impl<'d> BytePipe<'d> {
         self.recv_until(bytes, Some(deadline))
     }
 
+    /// What [`BytePipe::recv`] told last, with what has arrived behind it since: for a program that let go of that batch and has the count of what it is done with. Never moves on to what
+    /// the next daemon brings, and does not look whether there is one.
+    pub fn received(&mut self) -> Option<ByteBatch<'_>> {
+        let bytes = self.ring.recv()?;
+        Some(ByteBatch {
+            device: self.device,
+            id: self.id,
+            life: self.life,
+            // As it was: what came since was not looked at.
+            looked_at: &mut self.looked_at,
+            bytes: Some(bytes),
+        })
+    }
+
     /// The bytes that were [confirmed](ByteBatch::confirm) and not freed.
     #[must_use]
     pub fn held(&self) -> &[u8] {

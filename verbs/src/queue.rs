@@ -119,7 +119,8 @@ impl<'d> Verbs<'d> {
         }
         // The larger first: the daemon takes no verb before there is a pipe for its completion.
         let complete_bytes = pipe_bytes(depth, COMPLETION_BYTES_WORST);
-        let complete = device.open_pipe(PipeKind::VerbComplete, complete_bytes, None)?;
+        let mut complete = device.open_pipe(PipeKind::VerbComplete, complete_bytes, None)?;
+        let life = device.life();
         let submit = match device.open_pipe(
             PipeKind::VerbSubmit,
             pipe_bytes(depth, SUBMIT_BYTES_USUAL),
@@ -131,6 +132,11 @@ impl<'d> Verbs<'d> {
                 return Err(error);
             }
         };
+        // The daemon was gone and came back in between: completions come into the memory that the next one made.
+        if device.life() != life {
+            let (_, again) = device.take_again(complete.id)?;
+            complete.memory = again.memory;
+        }
         Ok(Self {
             device,
             submit_id: submit.id,

@@ -366,7 +366,8 @@ impl<'p> RxBatch<'p> {
         self.free_with(Rest::News, |batch| batch.confirm(packets));
     }
 
-    /// Frees nothing: all packets are received again. They are no news any more: [`Device::next_rx_pipe`] names this pipe when more arrives.
+    /// Frees nothing: all packets are received again. They are no news any more: [`Device::next_rx_pipe`] names this pipe when more arrives. What a daemon before left is never joined by
+    /// more: take all of it to get to what the next one brings.
     pub fn keep(mut self) {
         self.free_with(Rest::Seen, app::RxBatch::keep);
     }

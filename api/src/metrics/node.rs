@@ -34,7 +34,7 @@ pub const NODE: Object<NodeStatus> = Object {
                 name: "covalent_node_uptime_seconds",
                 unit: "seconds",
                 meaning: "Time since the daemon started.",
-                worry: "It falls back: the daemon restarted, and every application must attach again.",
+                worry: "It falls back: the daemon restarted, and applications that did not ask to reconnect must attach again.",
             },
             |it| seconds(it.uptime_ns),
         ),

@@ -40,12 +40,14 @@ fn text(results: Option<&Results>) -> String {
     }
     let _ = writeln!(
         out,
-        "\n| | |\n|---|---|\n| restarts | {} of each kind of each daemon |\n| additions | {} done, {} of which nobody can tell, {} counted: {} |\n\
+        "\n| | |\n|---|---|\n| restarts | {} of each kind of each daemon |\n| additions | {} done, {} of which nobody can tell, {} counted, within {} to {}: {} |\n\
          | lanes | {}, wherever there is room |\n| port | {}, rings of {} |\n| machine | {} |\n| measured | `{}` |",
         setup.restarts,
         results.done,
         results.unknown,
         results.counted,
+        results.done,
+        results.done + results.unknown,
         if results.is_exact {
             "exact"
         } else {

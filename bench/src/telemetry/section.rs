@@ -59,7 +59,7 @@ fn of_lanes(out: &mut String, results: &lanes::Results) {
     }
     let _ = writeln!(
         out,
-        "\n| goal | | measured |\n|---|---|---:|\n| with counters at least {} of what it moves without | {} | {:.4} ({:.4}–{:.4}, {} repeats) |\n\n\
+        "\n| goal | | measured |\n|---|---|---:|\n| with counters at least {} of what it moves without | {} | {:.4} ({:.4}–{:.4}; median of the ratios of {} repeats) |\n\n\
          `{}`\n\nMeasured on {} by `{}`.\n",
         lanes::RATIO_MIN,
         cell::met_on_page(results.met),

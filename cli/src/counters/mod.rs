@@ -22,11 +22,11 @@ const COUNTERS: &str = "counters";
 #[derive(Debug, Args)]
 #[command(
     after_help = "Reads the file `counters` in `node.runtime_dir`, which root, the daemon's user and the members of `node.group` may. It stays when the daemon has \
-    ended or died, until another one starts; the first line says which. docs/counters.md describes the file and the ring beside it byte for byte.\n\n\
+    ended or died, until another one starts, which keeps it as `counters.before` (--file); the first line says which. docs/counters.md describes the file and the ring beside it byte for byte.\n\n\
     Examples:\n  \
     covalent counters\n  \
     covalent counters --watch\n  \
-    covalent counters --file /run/covalent/counters --format json | jq '.series[] | select(.name | test(\"dropped\"))'"
+    covalent counters --file /run/covalent/counters.before --format json | jq '.series[] | select(.name | test(\"dropped\"))'"
 )]
 pub struct CountersArgs {
     /// Which node.

@@ -1,5 +1,7 @@
 //! Seals of regions' keys: what shows that a key of an earlier daemon belongs to who brings it along.
 
+use std::fmt;
+
 use covalent_api::hex64::Hex64;
 use siphasher::sip::SipHasher24;
 
@@ -8,10 +10,18 @@ use crate::secret::Secret;
 /// Seals keys, and tells whether a seal is one of its own.
 ///
 /// A seal is a `SipHash`-2-4 of key, user and name under the node's secret: 64 bits that nobody else can make, and that cannot be tried out, for each try is a request.
-#[derive(Debug)]
 pub struct RegionSeals {
     hasher: SipHasher24,
     is_fresh: bool,
+}
+
+impl fmt::Debug for RegionSeals {
+    /// The hasher would show the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegionSeals")
+            .field("is_fresh", &self.is_fresh)
+            .finish_non_exhaustive()
+    }
 }
 
 impl RegionSeals {

@@ -11,6 +11,7 @@ use std::{fs, io, path::Path, time::Duration};
 
 use covalent_api::{
     config::Config,
+    former,
     metrics::{
         DURABLE_REGION, Declared, GROUP, Kind, LANE, LINK, NODE, PATH, PIPE, PORT, REGION, TREE,
         of_daemon,
@@ -55,12 +56,15 @@ pub enum TelemetryError {
 }
 
 impl Telemetry {
-    /// Makes the files of a node in `node.runtime_dir`, readable by `group`; `None` if none are wanted. Those of an earlier daemon are replaced, or removed.
+    /// Makes the files of a node in `node.runtime_dir`, readable by `group`; `None` if none are wanted. Those of an earlier daemon are [kept](former::kept).
     ///
     /// # Errors
     /// [`TelemetryError`]; then no file is left.
     pub fn open(config: &Config, group: Option<u32>) -> Result<Option<Self>, TelemetryError> {
         let (counters, ring) = (config.counters_path(), config.counters_ring_path());
+        for file in [&counters, &ring] {
+            former::keep(file)?;
+        }
         let made = if config.dataplane.counters_ms == 0 {
             Ok(None)
         } else {

@@ -1227,6 +1227,8 @@ int covalent_byte_pipe_unbind(struct covalent_byte_pipe pipe, const struct coval
 
 // Tells all bytes that have arrived and were neither confirmed nor freed, contiguous and oldest first, once there are more than `more_than_bytes` of them: 0, or how many
 // were looked at without finding a whole message. They stay where they are, and are told again, until they are freed.
+// After a reconnection what the daemon before left is told first and alone; once it was told and nothing of it was freed or confirmed, and bytes of the next daemon lie there, it is given up and counted: the
+// beginning of a message whose end never comes. Pointers to it, and to what was confirmed then, end with the call that tells the next daemon's bytes.
 //
 // `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there were not more; negative waits for ever; else COVALENT_DEADLINE when there were not more in
 // time. COVALENT_PIPE_TOO_SMALL when the pipe never holds more. Keep a framing's limit at least one datagram below the pipe's size, or what is missing of a message may never fit.

@@ -14,7 +14,7 @@ use crate::{
     frames::{covalent_match, matches, spread},
     handle::{Kind, Table, this_thread},
     held::Held,
-    status::{Result, call, none_if_gone},
+    status::{Result, call},
     timeout::Timeout,
 };
 
@@ -164,6 +164,8 @@ pub unsafe extern "C" fn covalent_byte_pipe_unbind(
 
 /// Tells all bytes that have arrived and were neither confirmed nor freed, contiguous and oldest first, once there are more than `more_than_bytes` of them: 0, or how many
 /// were looked at without finding a whole message. They stay where they are, and are told again, until they are freed.
+/// After a reconnection what the daemon before left is told first and alone; once it was told and nothing of it was freed or confirmed, and bytes of the next daemon lie there, it is given up and counted: the
+/// beginning of a message whose end never comes. Pointers to it, and to what was confirmed then, end with the call that tells the next daemon's bytes.
 ///
 /// `timeout_ns`: 0 does not wait, and then `length_bytes` may be 0 (and `data` null): there were not more; negative waits for ever; else COVALENT_DEADLINE when there were not more in
 /// time. COVALENT_PIPE_TOO_SMALL when the pipe never holds more. Keep a framing's limit at least one datagram below the pipe's size, or what is missing of a message may never fit.
@@ -207,7 +209,7 @@ pub extern "C" fn covalent_byte_pipe_free(pipe: covalent_byte_pipe, bytes: usize
     call(|| {
         with(pipe, |pipe| {
             if bytes > 0
-                && let Some(batch) = pipe.recv().or_else(none_if_gone)?
+                && let Some(batch) = pipe.received()
             {
                 batch.free(bytes);
             }
@@ -222,7 +224,7 @@ pub extern "C" fn covalent_byte_pipe_free(pipe: covalent_byte_pipe, bytes: usize
 pub extern "C" fn covalent_byte_pipe_confirm(pipe: covalent_byte_pipe, bytes: usize) -> c_int {
     call(|| {
         with(pipe, |pipe| {
-            if let Some(batch) = pipe.recv().or_else(none_if_gone)? {
+            if let Some(batch) = pipe.received() {
                 batch.confirm(bytes);
             }
             Ok(())

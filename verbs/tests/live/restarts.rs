@@ -243,6 +243,8 @@ fn messages_of_every_life_are_received_in_their_order_however_late() {
         }
     }
     // The last one has ended too, and nobody has noticed.
+    nodes.stop("b");
+    nodes.start_again("b");
     for life in 0..3 {
         for number in 0..5 {
             let message = queue.recv().unwrap().expect("it was acknowledged");

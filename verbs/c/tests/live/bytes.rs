@@ -3,6 +3,7 @@
 use std::{ptr, slice};
 
 use covalent::*;
+use covalent_verbs::Client;
 
 use crate::{
     calls::{
@@ -202,4 +203,54 @@ fn more_than_a_pipe_holds_and_other_misuse_is_refused() {
         });
     });
     assert_eq!(held(pipe), b"kept");
+}
+
+/// What was told is what is freed, though the next daemon has brought more since.
+#[test]
+fn what_a_daemon_before_left_is_freed_before_what_the_next_one_brings() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    ok(covalent_device_set_reconnect(b, SOON_NS));
+    let pipe = open(b);
+    let tx = tx_pipe(a);
+    send(tx, &datagram(b"one"));
+    assert_eq!(recv(pipe, 0, SOON_NS).1, b"one");
+    nodes.stop("b");
+    nodes.start_again("b");
+    ok(covalent_device_check_alive(b));
+    assert_eq!(recv(pipe, 0, 0).1, b"one", "what was left comes first");
+    let arrived = || {
+        let status = Client::connect(nodes.socket("b"), "test").unwrap();
+        let status = { status }.status().unwrap();
+        let packets: u64 = status.pipes.iter().map(|pipe| pipe.rx_packets).sum();
+        packets > 0
+    };
+    eventually("the next daemon brings something", || {
+        send(tx, &datagram(b"next"));
+        arrived()
+    });
+    ok(covalent_byte_pipe_free(pipe, 3));
+    let (status, next) = recv(pipe, 0, SOON_NS);
+    ok(status);
+    assert!(next.starts_with(b"next"), "{next:?}");
+    // SAFETY: it is made of numbers, and may be written.
+    let carried: covalent_carried = unsafe {
+        let mut carried = std::mem::zeroed();
+        ok(covalent_device_carried(b, &raw mut carried));
+        carried
+    };
+    assert_eq!(carried.bytes_lost, 0);
+
+    // What was told and left, while there is more, is given up.
+    ok(covalent_byte_pipe_free(pipe, next.len() - 1));
+    nodes.stop("b");
+    nodes.start_again("b");
+    ok(covalent_device_check_alive(b));
+    let mut told = recv(pipe, 0, 0).1.to_vec();
+    assert!(told.ends_with(b"t"), "{told:?}");
+    eventually("the beginning of a message is given up", || {
+        send(tx, &datagram(b"last"));
+        told = recv(pipe, 0, 0).1.to_vec();
+        told.starts_with(b"last")
+    });
 }

@@ -1,0 +1,45 @@
+//! What an earlier process wrote, kept when the next one begins: who is asked why the first one died wants to read it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Where the file of the earlier process is kept: at `path` with `.before` behind it.
+#[must_use]
+pub fn kept(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".before");
+    name.into()
+}
+
+/// Keeps what an earlier process wrote at `path`, in place of what was kept there. Nothing if it wrote nothing.
+///
+/// # Errors
+/// It cannot be renamed.
+pub fn keep(path: &Path) -> io::Result<()> {
+    match fs::rename(path, kept(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        kept => kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_file_is_kept_and_none_is_no_error() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.log");
+        keep(&path).unwrap();
+        assert!(!kept(&path).exists());
+        for text in ["first", "second"] {
+            fs::write(&path, text).unwrap();
+            keep(&path).unwrap();
+            assert_eq!(fs::read_to_string(kept(&path)).unwrap(), text);
+            assert!(!path.exists());
+        }
+        assert_eq!(kept(&path), place.path().join("a.log.before"));
+    }
+}
