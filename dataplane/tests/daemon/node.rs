@@ -52,15 +52,12 @@ impl Node {
     }
 
     pub fn start(mut self) -> Self {
-        // A process that another test starts has copies of all descriptors for an instant, and with them the locks of a daemon that
-        // has ended here.
+        // A process that another test starts has copies of all descriptors for an instant, and with them the locks and AF_XDP sockets of a
+        // daemon that has ended here.
         let deadline = Instant::now() + LOCKS_FREE;
         self.daemon = Some(loop {
             match Daemon::start(self.config.clone()) {
-                Err(error)
-                    if error.to_string().contains("in use by another daemon")
-                        && Instant::now() < deadline =>
-                {
+                Err(error) if is_held(&error.to_string()) && Instant::now() < deadline => {
                     sleep(Duration::from_millis(5));
                 }
                 started => break started.expect("the node starts"),
@@ -128,4 +125,13 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+fn is_held(why: &str) -> bool {
+    [
+        "in use by another daemon",
+        "belongs to another AF_XDP socket",
+    ]
+    .iter()
+    .any(|held| why.contains(held))
 }
