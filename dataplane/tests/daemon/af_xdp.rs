@@ -3,6 +3,7 @@
 use std::{
     net::{Ipv4Addr, UdpSocket},
     path::Path,
+    process::Command,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use covalent_protocol::{Mode, verb::Verb};
 
 use super::{
     client::{App, Client, Verbs},
+    command::Running,
     namespace::{ip, with_veth},
     node::{Node, eventually},
     streams::{lengths, numbered},
@@ -127,6 +129,19 @@ fn streams_and_verbs_cross_and_survive_an_interface_that_goes_down() {
         let failures = &status.links[0].failures;
         let told = failures["carrier_lost"] + failures["transmit_failed"];
         assert!(told >= 3, "{failures:?}");
+    });
+}
+
+/// Whatever the process that has a daemon inside starts beside it.
+#[test]
+fn a_program_that_is_started_beside_a_daemon_does_not_keep_its_queues() {
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let nodes = pair(dir.path());
+        let sleeper = Command::new("sleep").arg("600").spawn();
+        let _sleeper = Running(sleeper.expect("it is there"));
+        drop(nodes);
+        pair(dir.path());
     });
 }
 

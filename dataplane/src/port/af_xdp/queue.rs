@@ -23,6 +23,7 @@ use std::{
 use covalent_api::config::CopyMode;
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, FdFlag, fcntl},
     sys::socket::{MsgFlags, send},
 };
 use xsk_rs::{
@@ -153,6 +154,8 @@ impl Queue {
             tx_ring_slots,
             zero_copy,
         };
+        // The library makes sockets that every program inherits which this process starts: it would keep the queue as long as it runs.
+        fcntl(queue.fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         queue.give_to_receive(&spec.rx_chunks)?;
         Ok(queue)
     }
