@@ -89,6 +89,25 @@ impl Client {
         Self::connect_deadline(socket, program, Instant::now() + REQUEST_TIMEOUT)
     }
 
+    /// A client of whoever is at the other end of `connection`, who has said nothing yet.
+    fn over(connection: Connection, socket: PathBuf) -> Self {
+        Self {
+            connection,
+            socket,
+            node: NodeInfo {
+                name: String::new(),
+                guid: NOBODY,
+                lanes: 0,
+                ports: Vec::new(),
+            },
+            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
+            events: VecDeque::new(),
+            timeout: REQUEST_TIMEOUT,
+            late_replies: 0,
+            gone: false,
+        }
+    }
+
     /// As [`Client::connect`], until `deadline` and not for [`REQUEST_TIMEOUT`].
     ///
     /// # Errors
@@ -113,21 +132,7 @@ impl Client {
                 _ => unreachable(cause),
             })?;
         connection.set_nonblocking(true).map_err(unreachable)?;
-        let mut client = Self {
-            connection,
-            socket,
-            node: NodeInfo {
-                name: String::new(),
-                guid: NOBODY,
-                lanes: 0,
-                ports: Vec::new(),
-            },
-            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
-            events: VecDeque::new(),
-            timeout: REQUEST_TIMEOUT,
-            late_replies: 0,
-            gone: false,
-        };
+        let mut client = Self::over(connection, socket);
         let hello = Request::Hello {
             version: API_VERSION,
             program: program.to_owned(),
@@ -499,22 +504,7 @@ mod tests {
     fn pair() -> (Client, Connection) {
         let (connection, daemon) = Connection::pair().unwrap();
         connection.set_nonblocking(true).unwrap();
-        let client = Client {
-            connection,
-            socket: PathBuf::new(),
-            node: NodeInfo {
-                name: String::new(),
-                guid: NOBODY,
-                lanes: 0,
-                ports: Vec::new(),
-            },
-            buffer: vec![0; MAX_DATAGRAM_BYTES].into_boxed_slice(),
-            events: VecDeque::new(),
-            timeout: REQUEST_TIMEOUT,
-            late_replies: 0,
-            gone: false,
-        };
-        (client, daemon)
+        (Client::over(connection, PathBuf::new()), daemon)
     }
 
     fn goodbye() -> Vec<u8> {
