@@ -1,4 +1,4 @@
-//! Each test that `PROMISES.md` names exists, and each promise names one.
+//! Each test that `PROMISES.md` names exists, each promise names one, and each has its adversary.
 
 use std::{
     fs,
@@ -166,4 +166,41 @@ fn every_promise_names_tests_that_exist() {
     }
     assert!(number > 40, "{number} promises were read");
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// The numbers of a cell such as `1, 3–5`.
+fn numbers(cell: &str) -> Vec<u32> {
+    let number = |text: &str| text.trim().parse::<u32>().expect("a number of a promise");
+    let ranges = cell.split(',').map(|range| match range.split_once('–') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(range)..=number(range),
+    });
+    ranges.flatten().collect()
+}
+
+#[test]
+fn every_promise_names_the_adversary_that_it_assumes() {
+    let page = fs::read_to_string(root().join("spec/PROMISES.md")).expect("PROMISES.md");
+    let (_, after) = page
+        .split_once("\n## Adversaries\n")
+        .expect("adversaries have a part of their own");
+    let (adversaries, promises) = after
+        .split_once("\n## ")
+        .expect("promises follow the adversaries");
+    let rows = adversaries
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .skip(2);
+    let mut named: Vec<_> = rows
+        .flat_map(|row| {
+            let cell = row.trim_end_matches('|').rsplit('|').next();
+            numbers(cell.expect("a row has a last cell"))
+        })
+        .collect();
+    named.sort_unstable();
+    let promised = promises.lines().filter_map(|line| {
+        let (number, _) = line.split_once(". ")?;
+        number.parse::<u32>().ok()
+    });
+    assert_eq!(named, promised.collect::<Vec<_>>(), "each promise once");
 }
