@@ -38,6 +38,7 @@
 //! | [`region`] | registered memory for verbs |
 //! | [`cable`] | frames between two processes, both ways, with a carrier |
 //! | [`seqpacket`], [`event`] | how processes meet, and wake each other |
+//! | [`reaper`] | closing what a stranger may have made slow to close |
 //! | [`telemetry`] | counters that anyone reads while their writer runs, and after |
 //!
 //! # Trust
@@ -51,7 +52,7 @@
 //! # `unsafe`
 //!
 //! It is in five files (and one more, in `modelled`, that only the model checker compiles). Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
-//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `passrights.rs` sets a socket option. Everything else is
+//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `socket_options.rs` sets and reads options of sockets. Everything else is
 //! denied `unsafe`. Bytes that another process may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
 #![deny(unsafe_code)]
 
@@ -89,8 +90,8 @@ mod mapping;
 #[cfg(not(loom))]
 mod memfd;
 #[cfg(not(loom))]
-#[allow(unsafe_code, reason = "a socket option that no library knows yet")]
-mod passrights;
+#[allow(unsafe_code, reason = "socket options that no library offers")]
+mod socket_options;
 
 pub mod app;
 #[cfg(not(loom))]
@@ -99,6 +100,8 @@ pub mod cable;
 pub mod event;
 pub mod framing;
 pub mod nic;
+#[cfg(not(loom))]
+pub mod reaper;
 #[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]

@@ -22,14 +22,17 @@ use rustix::{
     },
     io::{Errno, retry_on_intr},
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-        SocketType, accept_with, bind, connect, getsockname, listen, recvmsg, sendmsg, socket_with,
-        sockopt::{Timeout, set_socket_timeout, socket_acceptconn, socket_type},
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+        SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recvmsg, sendmsg,
+        shutdown, socket_with,
+        sockopt::{
+            Timeout, set_socket_passcred, set_socket_timeout, socket_acceptconn, socket_type,
+        },
     },
 };
 
-use crate::{event::wait_readable, passrights};
+use crate::{event::wait_readable, socket_options};
 
 /// Most descriptors beside one datagram. More are an error at either end.
 pub const DESCRIPTORS_MAX: usize = 16;
@@ -40,6 +43,9 @@ const KERNEL_DESCRIPTORS_MAX: usize = 253;
 /// Looks at the lock of a name that somebody else is making, and the pause between them: a second in all, far beyond what it takes.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Unread datagrams that [`Connection::hang_up`] takes out. Who left more has them dropped aside.
+const UNREAD_MAX: u32 = 64;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -66,6 +72,9 @@ pub enum SeqpacketError {
         /// How many.
         found: usize,
     },
+    /// Descriptors came where none are taken. The datagram stays unread, and its descriptors with it.
+    #[error("descriptors came with a datagram, and none are taken here")]
+    Descriptors,
     /// The system could not hand over all descriptors, for want of room in this process's table. Those that came are closed.
     #[error("descriptors were lost on the way: this process has too many open")]
     DescriptorsLost,
@@ -95,6 +104,8 @@ pub struct Listener {
     path: PathBuf,
     /// The name's own device and inode, so that a successor's socket is not removed; `None` where the name is another's.
     identity: Option<(u64, u64)>,
+    /// Never asks the kernel to refuse descriptors.
+    lets_descriptors_pass: bool,
 }
 
 impl Listener {
@@ -119,6 +130,7 @@ impl Listener {
             fd,
             path: path.to_owned(),
             identity: Some((stat.st_dev, stat.st_ino)),
+            lets_descriptors_pass: false,
         };
         listen(&listener.fd, BACKLOG)?;
         Ok(listener)
@@ -145,6 +157,7 @@ impl Listener {
             fd,
             path,
             identity: None,
+            lets_descriptors_pass: false,
         })
     }
 
@@ -171,8 +184,19 @@ impl Listener {
     /// # Errors
     /// If the system call fails.
     pub fn refuse_descriptors(&self) -> io::Result<bool> {
-        let refuses = passrights::refuse(self.fd.as_fd())?;
+        if self.lets_descriptors_pass {
+            return Ok(false);
+        }
+        let refuses = refuse_descriptors(self.fd.as_fd())?;
         Ok(refuses && self.identity.is_some())
+    }
+
+    /// As on a kernel before Linux 6.16: [`Listener::refuse_descriptors`] does nothing. For tests of what such a kernel lets through.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_before_linux_6_16(mut self) -> Self {
+        self.lets_descriptors_pass = true;
+        self
     }
 
     /// Where it listens.
@@ -332,7 +356,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives one datagram into `buffer`: its length, and the descriptors beside it (close-on-exec).
+    /// Receives one datagram into `buffer`: its length, and the descriptors beside it (close-on-exec). For a peer that is trusted: closing
+    /// a descriptor may take as long as its sender likes. [`Connection::recv_bytes`] takes none.
     ///
     /// # Errors
     /// [`SeqpacketError`]. After any but `WouldBlock` the datagram, if there was one, is gone, and its descriptors are closed.
@@ -340,15 +365,9 @@ impl Connection {
         let max = buffer.len();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let message = retry_on_intr(|| {
-            recvmsg(
-                &self.fd,
-                &mut [IoSliceMut::new(buffer)],
-                &mut ancillary,
-                RecvFlags::CMSG_CLOEXEC,
-            )
-        })
-        .map_err(from_errno)?;
+        let message = self
+            .receive(buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+            .map_err(from_errno)?;
         // Taken out before anything is refused: whatever is not returned is closed.
         let mut fds = Vec::new();
         for message in ancillary.drain() {
@@ -369,6 +388,83 @@ impl Connection {
             return Err(SeqpacketError::Closed);
         }
         Ok((message.bytes, fds))
+    }
+
+    /// Receives one datagram into `buffer` and gives its length. One that bears descriptors is left where it is, so that none is ever
+    /// closed here: [`Connection::hang_up`], and drop the connection where that may take long. One receiver at a time.
+    ///
+    /// # Errors
+    /// [`SeqpacketError`]. After `WouldBlock` and `Descriptors` nothing has been taken.
+    pub fn recv_bytes(&self, buffer: &mut [u8]) -> Result<usize, SeqpacketError> {
+        let max = buffer.len();
+        match self.head().map_err(from_errno)? {
+            Head::End => return Err(SeqpacketError::Closed),
+            Head::WithDescriptors => return Err(SeqpacketError::Descriptors),
+            Head::Plain => {}
+        }
+        let nothing = &mut RecvAncillaryBuffer::default();
+        let message = self
+            .receive(buffer, nothing, RecvFlags::empty())
+            .map_err(from_errno)?;
+        if message.flags.contains(ReturnFlags::TRUNC) {
+            return Err(SeqpacketError::Truncated { max });
+        }
+        if message.bytes == 0 {
+            return Err(SeqpacketError::Closed);
+        }
+        Ok(message.bytes)
+    }
+
+    /// Ends the connection in both directions, and takes out what the other end has sent and nobody has read. Returns whether nothing is left:
+    /// only then does dropping the connection wait for nobody. What was sent to the other end can still be read there.
+    #[must_use = "what is left may be slow to close: give the connection to a `Reaper`"]
+    pub fn hang_up(&self) -> bool {
+        // From here on nothing more arrives. With each datagram there is now the sender's name, so an empty one is not taken for the end.
+        if shutdown(&self.fd, Shutdown::Both).is_err()
+            || set_socket_passcred(&self.fd, true).is_err()
+        {
+            return false;
+        }
+        for _ in 0..UNREAD_MAX {
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1))];
+            let mut names = RecvAncillaryBuffer::new(&mut space);
+            let looked = self.receive(&mut [], &mut names, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+            match looked {
+                Ok(message) if message.flags.contains(ReturnFlags::CTRUNC) => return false,
+                Ok(_) if names.drain().next().is_none() => return true,
+                Ok(_) => {
+                    // Cut off, it is gone all the same.
+                    let nothing = &mut RecvAncillaryBuffer::default();
+                    let _ = self.receive(&mut [0], nothing, RecvFlags::DONTWAIT);
+                }
+                // That the other end is gone is told once, before what it left.
+                Err(Errno::CONNRESET | Errno::PIPE) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// What the next datagram is. It stays where it is: the kernel counts the references of its descriptors up and down again.
+    fn head(&self) -> rustix::io::Result<Head> {
+        let nothing = &mut RecvAncillaryBuffer::default();
+        let message = self.receive(&mut [], nothing, RecvFlags::PEEK)?;
+        Ok(if message.flags.contains(ReturnFlags::CTRUNC) {
+            Head::WithDescriptors
+        } else if message.flags.contains(ReturnFlags::TRUNC) {
+            Head::Plain
+        } else {
+            Head::End
+        })
+    }
+
+    fn receive(
+        &self,
+        buffer: &mut [u8],
+        ancillary: &mut RecvAncillaryBuffer<'_>,
+        flags: RecvFlags,
+    ) -> rustix::io::Result<RecvMsg> {
+        retry_on_intr(|| recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], ancillary, flags))
     }
 
     /// Sleeps until there is something to receive (or the other end has closed), or `timeout` has passed (`None`: for ever).
@@ -393,6 +489,14 @@ impl Connection {
         })
     }
 
+    /// The supplementary groups that the process at the other end had when it connected, by the kernel's word.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
+        socket_options::peer_groups(self.fd.as_fd())
+    }
+
     /// Whether [`Connection::send`] and [`Connection::recv`] return at once.
     ///
     /// # Errors
@@ -406,6 +510,26 @@ impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// What lies at the head of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// Nothing, and nothing will; or an empty datagram, which looks like that.
+    End,
+    /// A datagram.
+    Plain,
+    /// A datagram with descriptors beside it.
+    WithDescriptors,
+}
+
+/// Has the kernel refuse descriptors that others send to a Unix socket of any kind, and to those that it accepts from now on, if it listens.
+/// `false`: this kernel cannot (before Linux 6.16).
+///
+/// # Errors
+/// If the system call fails.
+pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    socket_options::refuse_descriptors(socket)
 }
 
 fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {

@@ -362,3 +362,91 @@ fn descriptors_are_refused_by_the_kernel_where_it_can() {
     let (_, fds) = client.recv(&mut buffer).unwrap();
     assert_eq!(fds.len(), 1);
 }
+
+/// A connection whose server's end lets descriptors pass, as before Linux 6.16.
+fn old_pair() -> (Connection, Connection) {
+    Connection::pair().unwrap()
+}
+
+#[test]
+fn a_datagram_with_descriptors_stays_unread() {
+    let (client, server) = old_pair();
+    server.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 16];
+    let would_block = server.recv_bytes(&mut buffer);
+    assert!(matches!(would_block, Err(SeqpacketError::WouldBlock)));
+    client.send(b"plain", &[]).unwrap();
+    client.send(b"longer than the buffer", &[]).unwrap();
+    let (read, write) = std::io::pipe().unwrap();
+    client.send(b"laden", &[write.as_fd()]).unwrap();
+    drop(write);
+    assert_eq!(server.recv_bytes(&mut buffer).unwrap(), 5);
+    let cut = server.recv_bytes(&mut buffer);
+    assert!(matches!(cut, Err(SeqpacketError::Truncated { max: 16 })));
+    for _ in 0..3 {
+        let laden = server.recv_bytes(&mut buffer);
+        assert!(matches!(laden, Err(SeqpacketError::Descriptors)));
+    }
+    // It was neither received nor closed.
+    assert!(server.wait(Some(Duration::ZERO)).unwrap());
+    rustix::io::ioctl_fionbio(&read, true).unwrap();
+    assert_eq!(
+        rustix::io::read(&read, &mut [0; 1]),
+        Err(rustix::io::Errno::AGAIN),
+        "its descriptor is open"
+    );
+    assert!(!server.hang_up(), "descriptors are left");
+    drop(server);
+    assert_eq!(rustix::io::read(&read, &mut [0; 1]), Ok(0), "it is closed");
+}
+
+#[test]
+fn hanging_up_leaves_nothing_but_descriptors() {
+    // Nothing was sent; the client lives, or is gone.
+    let (client, server) = old_pair();
+    assert!(server.hang_up());
+    assert!(client.send(b"late", &[]).is_err(), "nothing more arrives");
+    let (client, server) = old_pair();
+    drop(client);
+    assert!(server.hang_up());
+    // Datagrams, also empty ones and such as come with a reset connection.
+    let (client, server) = old_pair();
+    server.send(b"never read", &[]).unwrap();
+    client.send(b"a request", &[]).unwrap();
+    for _ in 0..3 {
+        rustix::net::send(&client, b"", rustix::net::SendFlags::empty()).unwrap();
+    }
+    client.send(b"another", &[]).unwrap();
+    drop(client);
+    assert!(server.hang_up());
+    // Descriptors behind an empty datagram.
+    let (client, server) = old_pair();
+    rustix::net::send(&client, b"", rustix::net::SendFlags::empty()).unwrap();
+    client.send(b"laden", &[some_fd().as_fd()]).unwrap();
+    assert!(!server.hang_up());
+    // More than are taken out.
+    let (client, server) = old_pair();
+    (0..100).for_each(|_| client.send(b"x", &[]).unwrap());
+    assert!(!server.hang_up());
+    // What was sent before is read after it.
+    let (client, server) = old_pair();
+    server.send(b"the reason", &[]).unwrap();
+    assert!(server.hang_up());
+    let mut buffer = [0; 16];
+    assert_eq!(client.recv(&mut buffer).unwrap().0, 10);
+    assert!(matches!(
+        client.recv(&mut buffer),
+        Err(SeqpacketError::Closed)
+    ));
+}
+
+#[test]
+fn the_groups_of_a_peer_are_those_that_it_had() {
+    let (_client, server) = old_pair();
+    let own: Vec<u32> = nix::unistd::getgroups()
+        .unwrap()
+        .into_iter()
+        .map(nix::unistd::Gid::as_raw)
+        .collect();
+    assert_eq!(server.peer_groups().unwrap(), own);
+}

@@ -1,0 +1,76 @@
+//! Options of Unix sockets that no library offers: `SO_PASSRIGHTS` (Linux 6.16) and `SO_PEERGROUPS` (Linux 4.13).
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+use nix::libc;
+
+/// The option's number in `asm-generic/socket.h`, which x86-64, AArch64 and RISC-V use.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Groups for which there is room at the first attempt.
+const GROUPS_USUAL: usize = 64;
+
+/// Has the kernel refuse descriptors that others send to `socket`, and to those that a listening one accepts from now on.
+/// `false`: this kernel cannot.
+///
+/// # Errors
+/// What the system said, other than that it does not know the option.
+pub(crate) fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let off: libc::c_int = 0;
+    // SAFETY: the kernel reads `off`, which lives through the call, and no more than its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of_val(&off) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::ENOPROTOOPT) {
+        Ok(false)
+    } else {
+        Err(error)
+    }
+}
+
+/// The supplementary groups that the process at the other end had when it connected.
+///
+/// # Errors
+/// What the system said.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; GROUPS_USUAL];
+    loop {
+        let room = size_of_val(groups.as_slice());
+        let mut bytes = room as libc::socklen_t;
+        // SAFETY: the kernel writes at most `bytes` bytes to `groups`, which has as many, and the number of bytes to `bytes`; both live
+        // through the call. Any bit pattern is a `gid_t`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        let count = bytes as usize / size_of::<libc::gid_t>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        let error = io::Error::last_os_error();
+        // The kernel says how much it has. It never changes, so the second attempt finds room.
+        if error.raw_os_error() != Some(libc::ERANGE) || bytes as usize <= room {
+            return Err(error);
+        }
+        groups.resize(count, 0);
+    }
+}
