@@ -169,6 +169,12 @@ impl Cable {
             .sum()
     }
 
+    /// The epochs of the frames under way in both directions, handshakes among them.
+    pub fn epochs_under_way(&self) -> impl Iterator<Item = u32> {
+        let frames = self.under_way.iter().flatten();
+        frames.filter_map(|under_way| under_way.content.map(|content| content.epoch))
+    }
+
     /// Loses what is under way behind the first frame of each direction.
     pub fn lose_behind_first(&mut self) {
         self.under_way

@@ -216,8 +216,8 @@ pub enum Fact<'a> {
         cable: usize,
         /// Directions, by receiving end.
         towards: [bool; 2],
-        /// What was under way is lost, too.
-        loses: bool,
+        /// The epochs of what was under way, if that is lost too.
+        lost_epochs: Option<&'a [u32]>,
     },
     /// A cable is whole again.
     Healed {
@@ -521,14 +521,14 @@ impl fmt::Display for Fact<'_> {
             Self::Cut {
                 cable,
                 towards,
-                loses,
+                lost_epochs,
             } => {
                 let direction = match towards {
                     [true, true] => "in both directions",
                     [true, false] => "towards its first end",
                     [false, _] => "towards its second end",
                 };
-                let loses = if *loses {
+                let loses = if lost_epochs.is_some() {
                     ", with what was under way"
                 } else {
                     ""

@@ -68,3 +68,8 @@ pub fn node_name(node: usize) -> &'static str {
 pub const fn node_guid(node: usize) -> u64 {
     node as u64 + 1
 }
+
+/// The incarnation of a node in one of its lives.
+pub(crate) const fn incarnation(life: book::Life) -> u64 {
+    (life.number as u64) << 32 | 1
+}

@@ -64,6 +64,18 @@ pub fn window_records(frame: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*payload.get(32..)?.first_chunk()?))
 }
 
+/// The incarnation that the sender of a handshake says it heard.
+#[must_use]
+pub fn echo(frame: &[u8]) -> Option<u64> {
+    let message = messages(frame).next()??;
+    if message.header.kind != Kind::Init {
+        return None;
+    }
+    let mut space = vec![0; message.payload_bytes()];
+    let payload = message.copy_payload(&mut space)?;
+    Some(u64::from_le_bytes(*payload.get(16..)?.first_chunk()?))
+}
+
 /// The tokens of the requests that a frame carries the beginning of.
 pub fn requested(frame: &[u8]) -> impl Iterator<Item = u64> {
     messages(frame).filter_map(|message| {

@@ -34,6 +34,7 @@ const fn budget(losses: u8, cuts: u8, ticks: u8, restarts: u8) -> Budget {
         ticks,
         restarts,
         quiets: 0,
+        cancels: 0,
     }
 }
 
@@ -136,7 +137,24 @@ pub fn whole() -> Vec<Scenario> {
             budget: budget(0, 2, 0, 0),
             ..triangle()
         },
+        Scenario {
+            budget: Budget {
+                cancels: 1,
+                ..budget(1, 1, 1, 0)
+            },
+            ..alone()
+        },
     ]
+}
+
+/// Two nodes whose only cable may stay cut, with programs that go.
+fn alone() -> Scenario {
+    Scenario {
+        wishes: two(),
+        slots: 2,
+        for_good: vec![0],
+        ..Scenario::new("alone")
+    }
 }
 
 fn long() -> Scenario {
@@ -246,6 +264,13 @@ pub fn bounded() -> Vec<Scenario> {
             budget: budget(0, 1, 0, 0),
             ..triangle()
         },
+        Scenario {
+            budget: Budget {
+                cancels: 1,
+                ..budget(0, 1, 1, 0)
+            },
+            ..alone()
+        },
     ]
 }
 
@@ -280,6 +305,15 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
     let reordering = cut_once("reordering", Mutant::ReorderUnnumbered);
     let unnumbered = cut_once("numberless-in-order", Mutant::Unnumbered);
     let keep_reserved = cut_once("keep-reserved", Mutant::KeepReserved);
+    let keep_callers = Scenario {
+        name: "keep-callers",
+        budget: Budget {
+            cancels: 1,
+            ..budget(0, 1, 0, 0)
+        },
+        mutant: Mutant::KeepCallers,
+        ..alone()
+    };
     [
         (deliver_at_1.clone(), invariant::EXACTLY_ONCE),
         (deliver_at_1.clone(), invariant::AGREEMENT),
@@ -294,6 +328,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         (made_up, invariant::AGREEMENT),
         (unnumbered, invariant::ENDS_RESOLVED),
         (keep_reserved, invariant::NOTHING_RESERVED),
+        (keep_callers, invariant::ENDS_RESOLVED),
     ]
     .into_iter()
     .map(|(scenario, broken)| {

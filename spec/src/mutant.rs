@@ -28,6 +28,8 @@ pub enum Mutant {
     NoLatch,
     /// The same, where a neighbour passes the question on.
     NoLatchForNeighbours,
+    /// A program that goes does not say so to its node.
+    KeepCallers,
     /// A neighbour answers "undone" to what it should pass on, and the responder never hears of it.
     NeighbourAnswers,
 }

@@ -27,7 +27,7 @@ pub enum Breach {
     AdmittedTwice,
     /// An exchange was executed or reversed that was not admitted, or that had been settled.
     SettledTwice,
-    /// An end was told twice.
+    /// An end was told twice, or though nobody waited for it.
     ToldTwice,
     /// The request is not the one that was made.
     ForeignRequest,
@@ -47,6 +47,8 @@ pub struct Program {
     pub submitted: Vec<bool>,
     /// Wishes of this node that ended.
     pub told: Vec<Option<Told>>,
+    /// Wishes of this node for whose end nobody waits any more.
+    pub cancelled: Vec<bool>,
     /// Attempts at each wish that this program heard of.
     pub attempts: Vec<u8>,
     /// Times that it executed each wish.
@@ -79,6 +81,7 @@ impl Program {
             mutant: scenario.mutant,
             submitted: vec![false; wishes.len()],
             told: vec![None; wishes.len()],
+            cancelled: vec![false; wishes.len()],
             attempts: vec![0; wishes.len()],
             executed: vec![0; wishes.len()],
             committed: Vec::new(),
@@ -134,6 +137,31 @@ impl Program {
         Self::remember(&mut self.committed, id);
         if self.wishes[wish].mode == Mode::TwoPhase {
             Self::remember(&mut self.committed_in_two, id);
+        }
+    }
+
+    /// What is built wrong.
+    #[must_use]
+    pub const fn mutant(&self) -> Mutant {
+        self.mutant
+    }
+
+    /// Whether somebody waits for the end of a wish.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        (0..self.submitted.len()).any(|wish| self.waits_for(wish))
+    }
+
+    /// Whether somebody waits for the end of this wish.
+    #[must_use]
+    pub fn waits_for(&self, wish: usize) -> bool {
+        self.submitted[wish] && self.told[wish].is_none() && !self.cancelled[wish]
+    }
+
+    /// Nobody waits any more.
+    pub fn cancel(&mut self) {
+        for wish in 0..self.submitted.len() {
+            self.cancelled[wish] |= self.waits_for(wish);
         }
     }
 
@@ -195,7 +223,7 @@ impl Host for Program {
             Outcome::Refused(_) => Told::Dropped,
             Outcome::PeerRestarted => Told::Unknown,
         };
-        if self.told[wish].replace(told).is_some() {
+        if self.told[wish].replace(told).is_some() || self.cancelled[wish] {
             self.note(Breach::ToldTwice);
         }
     }

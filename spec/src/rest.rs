@@ -1,11 +1,15 @@
 //! The fair run that every state must have: paths return, nothing more goes wrong, and everything comes to rest.
 //!
 //! Where a cable stays cut it has two parts. In the first the other paths return, and nobody is in doubt any more: what was not told
-//! was not executed, and waits for a link. In the second that cable returns too.
+//! was not executed, and waits for a link. Where there are no other paths it may be in doubt. In the second that cable returns too. In both a node holds
+//! nothing but what somebody waits for, and what is kept for its name until its peer returns.
 
 use covalent_protocol::LinkState;
 
-use crate::{scenario::Scenario, world::World};
+use crate::{
+    scenario::Scenario,
+    world::{Side, TRANSACTIONS_MAX, World},
+};
 
 /// Ticks after which everything must be at rest. A handshake of which every frame was lost takes one, a loss that only the ball shows
 /// two, one end that holds for up what the other gave up another.
@@ -30,8 +34,13 @@ pub fn comes_to_rest(scenario: &Scenario, world: &World) -> bool {
             }
         }
     }
+    let first = match (cut.is_empty(), whole.is_empty()) {
+        (true, _) => End::Told,
+        (false, false) => End::NotInDoubt,
+        (false, true) => End::Alone,
+    };
     if !runs_until(scenario, &mut world, |world| {
-        nobody_waits(world, cut.is_empty()) && are_up(scenario, world, &whole)
+        nobody_waits(world, first) && are_up(scenario, world, &whole)
     }) {
         return false;
     }
@@ -40,7 +49,7 @@ pub fn comes_to_rest(scenario: &Scenario, world: &World) -> bool {
     }
     cut.is_empty()
         || runs_until(scenario, &mut world, |world| {
-            nobody_waits(world, true) && are_up(scenario, world, &cut)
+            nobody_waits(world, End::Told) && are_up(scenario, world, &cut)
         })
 }
 
@@ -59,18 +68,50 @@ fn runs_until(scenario: &Scenario, world: &mut World, rests: impl Fn(&World) -> 
     world.deliver_all(scenario) && rests(world)
 }
 
-/// Nobody is in doubt, and nothing is reserved. If `all_told`, every exchange has ended; else what did not was not executed.
-fn nobody_waits(world: &World, all_told: bool) -> bool {
+/// How far everything must have come to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Every exchange has ended that somebody waits for.
+    Told,
+    /// Nobody is in doubt: what was not told was not executed.
+    NotInDoubt,
+    /// No way leads to a peer: what was not told waits for one.
+    Alone,
+}
+
+/// Everything has come to its end, nothing is reserved, and nothing is left over.
+fn nobody_waits(world: &World, end: End) -> bool {
     world.sides.iter().all(|side| {
         let program = &side.program;
         let is_known = |wish: usize| {
             let executed = world.sides[world.wishes[wish].to].program.executed[wish] > 0;
-            !program.submitted[wish] || program.told[wish].is_some() || (!all_told && !executed)
+            !program.waits_for(wish) || (end == End::NotInDoubt && !executed) || end == End::Alone
         };
         (0..world.wishes.len()).all(is_known)
             && program.admitted.is_empty()
-            && side.node.in_doubt() == 0
+            && (side.node.in_doubt() == 0 || end == End::Alone)
+            && nothing_left_over(side, end)
     })
+}
+
+/// A node holds what its program waits for, what is kept for its name where no cable leads to the peer, a slot for each of these that was sent, and
+/// nothing else.
+fn nothing_left_over(side: &Side, end: End) -> bool {
+    let Side { node, program, .. } = side;
+    let count = |is_so: &dyn Fn(usize) -> bool| {
+        let wishes = 0..program.submitted.len();
+        wishes.filter(|&wish| is_so(wish)).count() as u32
+    };
+    let waiting = count(&|wish| program.waits_for(wish));
+    let named = count(&|wish| program.cancelled[wish] && program.told[wish].is_none());
+    let queued: u32 = node.peers().map(|peer| peer.queued).sum();
+    let unresolved: u32 = node.peers().map(|peer| peer.unresolved).sum();
+    let open: u32 = node.links().map(|link| link.open_transactions).sum();
+    let kept_max = if end == End::Told { 0 } else { named };
+    let kept = (queued + unresolved).checked_sub(waiting);
+    open == unresolved
+        && node.room() + waiting == TRANSACTIONS_MAX
+        && kept.is_some_and(|kept| kept <= kept_max)
 }
 
 fn are_up(scenario: &Scenario, world: &World, cables: &[usize]) -> bool {

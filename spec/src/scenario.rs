@@ -30,6 +30,8 @@ pub struct Budget {
     pub restarts: u8,
     /// Times that each node is told that its caller hears nothing.
     pub quiets: u8,
+    /// Times that the program of a node goes, and with it who waits for what it asked for.
+    pub cancels: u8,
 }
 
 /// A check.

@@ -2,7 +2,10 @@
 
 use covalent_protocol::{DownReason, LinkCounters};
 
-use crate::{program::Told, world::World};
+use crate::{
+    program::Told,
+    world::{Side, TRANSACTIONS_MAX, World},
+};
 
 /// Something that happens in a state, or happened on the way to it.
 pub struct Sight {
@@ -30,6 +33,13 @@ pub const ALL: &[Sight] = &[
     }),
     sight("an exchange was in doubt", |world| {
         world.sides.iter().any(|side| side.node.in_doubt() > 0)
+    }),
+    sight("an exchange was kept for its name alone", |world| {
+        let kept = |side: &Side| {
+            let unresolved: u32 = side.node.peers().map(|peer| peer.unresolved).sum();
+            unresolved > 0 && side.node.room() == TRANSACTIONS_MAX
+        };
+        world.sides.iter().any(|side| kept(side))
     }),
     sight("a question was answered \"committed\"", |world| {
         counted(world, |counters| {

@@ -69,6 +69,11 @@ pub enum Step {
         /// The node.
         node: usize,
     },
+    /// The program of a node goes, and nobody waits any more for what it asked for.
+    Cancel {
+        /// The node.
+        node: usize,
+    },
     /// A node loses its memory.
     Restart {
         /// The node.
@@ -139,6 +144,9 @@ impl Model for Search {
             }
             if world.quiets[node] < budget.quiets {
                 steps.push(Step::Quiet { node });
+            }
+            if world.spent.cancels < budget.cancels && world.sides[node].program.waits() {
+                steps.push(Step::Cancel { node });
             }
             if world.spent.restarts < budget.restarts {
                 steps.push(Step::Restart { node });
@@ -216,6 +224,10 @@ impl Model for Search {
             Step::Quiet { node } => {
                 next.quiets[node] += 1;
                 next.input(scenario, node, |side| side.node.on_quiet());
+            }
+            Step::Cancel { node } => {
+                next.spent.cancels += 1;
+                next.input(scenario, node, |side| side.cancel());
             }
             Step::Restart { node } => {
                 next.spent.restarts += 1;

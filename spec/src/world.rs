@@ -13,6 +13,7 @@ use covalent_protocol::{
 
 use crate::{
     frame::Frame,
+    mutant::Mutant,
     program::Program,
     scenario::{Budget, Scenario, Wish},
     unnumbered::Unnumbered,
@@ -99,6 +100,9 @@ impl PartialEq for World {
     }
 }
 
+/// Exchanges that a node may have at once: enough that one more is kept for its name.
+pub const TRANSACTIONS_MAX: u32 = 4;
+
 /// The GUID of a node.
 #[must_use]
 pub const fn guid(node: usize) -> u64 {
@@ -111,7 +115,7 @@ fn node(scenario: &Scenario, number: usize, life: u8) -> Node {
         slots: scenario.slots,
         silent_paces_max: scenario.silent_paces_max,
         event_ratio: scenario.event_ratio,
-        transactions_max: 3,
+        transactions_max: TRANSACTIONS_MAX as usize,
         message_bytes_max: scenario.request_bytes.max(2),
         ..NodeConfig::new(guid(number), 100 + u64::from(life), name)
     });
@@ -350,6 +354,14 @@ impl Side {
         let taken = self.node.submit(guid(to), mode, &request, wish as u64);
         self.program.submitted[wish] |= taken.is_ok();
         taken.is_ok()
+    }
+
+    /// The program goes, and nobody waits any more for what it asked for.
+    pub fn cancel(&mut self) {
+        self.program.cancel();
+        if self.program.mutant() != Mutant::KeepCallers {
+            self.node.cancel_interest(|_| true);
+        }
     }
 
     /// Starts afresh what was not told, whatever became of it: [`Mutant::FireAndForget`].

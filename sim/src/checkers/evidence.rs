@@ -47,7 +47,14 @@ impl Checker for Evidence {
                     self.injured.insert((from.cable, content.epoch));
                 }
             }
-            Fact::Cut { cable, .. } => self.injure(*cable),
+            Fact::Cut {
+                cable, lost_epochs, ..
+            } => {
+                self.injure(*cable);
+                // An epoch in force at neither end yet loses its handshake.
+                let lost = lost_epochs.iter().copied().flatten();
+                self.injured.extend(lost.map(|&epoch| (*cable, epoch)));
+            }
             Fact::Crashed { cables, .. }
             | Fact::Restarted { cables, .. }
             | Fact::Scrambled { cables, .. } => {

@@ -1,7 +1,7 @@
 //! Registers and records under way become anything, and everything comes to its end behind that.
 
 use super::World;
-use crate::{arbitrary::Near, cable::End, fact::Fact, node_guid};
+use crate::{arbitrary::Near, book::Life, cable::End, fact::Fact, incarnation, node_guid};
 
 /// Most frames that are planted on a cable in one direction.
 const PLANTED_MAX: usize = 5;
@@ -64,10 +64,12 @@ impl World {
     fn plant(&mut self, cable: usize, to: usize, common: u32) {
         let at = self.place(cable, to);
         let End { node: far, .. } = self.cables[cable].ends[1 - to];
-        let lives = u64::from(self.witness.book.life(far).number);
+        let life = self.witness.book.life(far);
         // And of one that nobody lives: that of the next is a random number, which nobody says before.
-        let lives = (0..=lives).chain([u64::from(u32::MAX)]);
-        let incarnations: Vec<u64> = lives.map(|life| life << 32 | 1).collect();
+        let lives = (0..=life.number).chain([u32::MAX]);
+        let incarnations: Vec<u64> = lives
+            .map(|number| incarnation(Life { number, ..life }))
+            .collect();
         for _ in 0..self.rng.usize(..=PLANTED_MAX) {
             let exchanges = self.witness.book.exchanges().iter();
             let recent = exchanges

@@ -21,6 +21,7 @@ use crate::{
     book::{Ended, Exchange, Life},
     cable::{Cable, End, Fate},
     fact::{Fact, Place},
+    incarnation,
     journal::LastBatch,
     mutant::Mutant,
     node_guid, node_name,
@@ -321,10 +322,11 @@ impl World {
     /// A cable loses everything from now on, towards the ends that `towards` names, and what is under way if `loses`.
     pub(crate) fn cut(&mut self, cable: usize, towards: [bool; 2], loses: bool) {
         self.report.cuts += 1;
+        let epochs: Vec<u32> = self.cables[cable].epochs_under_way().collect();
         self.witness.see(Fact::Cut {
             cable,
             towards,
-            loses,
+            lost_epochs: loses.then_some(&epochs),
         });
         for end in [0, 1] {
             self.cables[cable].cut[end] |= towards[end];
@@ -537,8 +539,11 @@ impl World {
 
     fn make_node(&mut self, at: usize) -> Node {
         let life = match self.options.mutant {
-            Some(Mutant::HidesRestarts) => 0,
-            _ => self.witness.book.life(at).number,
+            Some(Mutant::HidesRestarts) => Life {
+                node: at,
+                number: 0,
+            },
+            _ => self.witness.book.life(at),
         };
         let name = Name::new(node_name(at)).unwrap_or_else(|error| unreachable!("{error}"));
         let mut node = Node::new(NodeConfig {
@@ -548,9 +553,9 @@ impl World {
             event_ratio: self.plan.event_ratio,
             message_bytes_max: self.plan.message_bytes_max(),
             first_sequence: self.plan.first_sequence,
-            ..NodeConfig::new(node_guid(at), u64::from(life) << 32 | 1, name)
+            ..NodeConfig::new(node_guid(at), incarnation(life), name)
         });
-        if life == 0 {
+        if life.number == 0 {
             node.observe(self.plan.clocks[at]);
         }
         let mut ports: Vec<u16> = self

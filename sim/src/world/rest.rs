@@ -3,7 +3,7 @@
 use covalent_protocol::LinkState;
 
 use super::World;
-use crate::{cable::End, fact::Fact, plan::FrameFaults};
+use crate::{book::Life, cable::End, fact::Fact, plan::FrameFaults};
 
 /// Paces within which a world comes to rest after the last fault.
 pub const PACES_TO_REST: u32 = 8;
@@ -128,11 +128,8 @@ impl World {
                 ));
             }
         }
-        if let Some(node) = (0..self.nodes.len()).find(|node| !self.is_idle(*node)) {
-            return Some(format!(
-                "node {} holds exchanges, slots or questions",
-                crate::node_name(node)
-            ));
+        if let Some(left) = (0..self.nodes.len()).find_map(|node| self.left_over(node)) {
+            return Some(left);
         }
         let keeps = |node: &usize| {
             let mut invented = self.witness.inventions.iter();
@@ -164,21 +161,111 @@ impl World {
         asks.map(|number| format!("question {number} is not answered"))
     }
 
-    /// Nothing is left at a node but what waits for peers to which no cable leads any more.
-    fn is_idle(&self, at: usize) -> bool {
-        // A node that met more neighbours than it can remember is left with what those forgot.
-        if !self.spares.is_empty() {
-            return true;
+    /// What is left at a node that must have come to its end. Only what nobody can bring to it stays: exchanges with peers to which no cable leads,
+    /// those that a caller waits for and those that are kept for their names. Each that was sent holds its slot.
+    fn left_over(&self, at: usize) -> Option<String> {
+        let node = &self.nodes[at];
+        let name = crate::node_name(at);
+        let (mut queued, mut unresolved) = (0, 0);
+        for peer in node.peers() {
+            let held = (peer.queued + peer.unresolved) as usize;
+            let cabled = |to: &usize| {
+                crate::node_guid(*to) == peer.guid && Self::cabled(&self.cables, at, *to)
+            };
+            if held > 0 && (0..self.nodes.len()).any(|to| cabled(&to)) {
+                return Some(format!(
+                    "node {name} holds {held} exchanges with {:#x}, to which a cable leads",
+                    peer.guid
+                ));
+            }
+            queued += peer.queued as usize;
+            unresolved += peer.unresolved as usize;
         }
         let book = &self.witness.book;
-        let waiting = book
-            .exchanges()
-            .iter()
-            .filter(|exchange| exchange.from.node == at && book.is_waited_for(exchange))
-            .filter(|exchange| !Self::cabled(&self.cables, at, exchange.to.node))
-            .count();
-        let node = &self.nodes[at];
-        let open = node.links().any(|link| link.open_transactions > 0) || node.in_doubt() > 0;
-        node.room() as usize + waiting == self.plan.transactions_max && (waiting > 0 || !open)
+        let stranded = book.exchanges().iter().filter(|exchange| {
+            let Life { node, .. } = exchange.from;
+            node == at && !Self::cabled(&self.cables, at, exchange.to.node)
+        });
+        let (mut waiting, mut named) = (0, 0);
+        for exchange in stranded {
+            let is_named = exchange.name.is_some() && exchange.ended.is_none();
+            waiting += usize::from(book.is_waited_for(exchange));
+            named += usize::from(is_named && exchange.cancelled && book.lives(exchange.from));
+        }
+        let open: u32 = node.links().map(|link| link.open_transactions).sum();
+        let (open, room) = (open as usize, node.room() as usize);
+        let kept = (queued + unresolved).checked_sub(waiting);
+        let adds_up = open == unresolved
+            && room + waiting == self.plan.transactions_max
+            && node.in_doubt() as usize <= waiting
+            && kept.is_some_and(|kept| kept <= named);
+        (!adds_up).then(|| {
+            format!(
+                "node {name} holds {queued} queued and {unresolved} unresolved exchanges, {open} slots and room for {room} \
+                 more; {waiting} wait for peers without a cable and {named} have names"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_protocol::Mode;
+
+    use super::*;
+    use crate::{ask::Ask, node_guid, plan::Plan};
+
+    /// The first of two nodes asks one to which its cable leads for a while, and is in doubt when the cable is back. Gives the token.
+    fn strand(world: &mut World) -> u64 {
+        world.swap();
+        world.pass_paces(3);
+        let token = world.submit(0, 3, Mode::TwoPhase, Ask::Count { delta: 1 }, 0, 0);
+        while world.transmit(0, 0) {}
+        world.swap();
+        world.pass_paces(3);
+        token.expect("there is room")
+    }
+
+    fn world() -> World {
+        let mut plan = Plan::led(4, vec![[0, 1], [2, 3]]);
+        plan.swap = Some([0, 1]);
+        World::led(plan, 1)
+    }
+
+    fn cancel(world: &mut World, token: u64) {
+        world.witness.see(Fact::Cancelled { token });
+        world.nodes[0].cancel_interest(|open| open == token);
+    }
+
+    #[test]
+    fn what_is_kept_for_its_name_may_stay_where_no_cable_leads() {
+        for is_waited_for in [true, false] {
+            let mut world = world();
+            let token = strand(&mut world);
+            if !is_waited_for {
+                cancel(&mut world, token);
+            }
+            let open: u32 = world.nodes[0]
+                .links()
+                .map(|link| link.open_transactions)
+                .sum();
+            assert_eq!(open, 1, "it is kept");
+            world.conclude().expect("nobody can bring it to its end");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_of_is_left_over_although_something_else_waits() {
+        for waits in [true, false] {
+            let mut world = world();
+            let token = strand(&mut world);
+            if !waits {
+                cancel(&mut world, token);
+            }
+            assert_eq!(world.left_over(0), None);
+            let taken = world.nodes[0].submit(node_guid(3), Mode::OnePhase, &[1], u64::MAX);
+            assert_eq!(taken, Ok(()));
+            assert!(world.left_over(0).is_some(), "waits: {waits}");
+        }
     }
 }
