@@ -277,6 +277,22 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[control]\nmetrics_listen = \"192.0.2.7:9464\"",
+        &[
+            ":8:18: `control.metrics_listen`",
+            "no loopback address",
+            "`control.metrics_beyond_loopback = true`",
+        ],
+    ),
+    (
+        "[control]\nmetrics_hosts = [\"http://node-a:9464\"]",
+        &[
+            "`control.metrics_hosts`",
+            "\"http://node-a:9464\" is none",
+            "without a port",
+        ],
+    ),
+    (
         "[control]\ngrpc_listen = \"0.0.0.0:9465\"",
         &[
             ":8:15: `control.grpc_listen`",

@@ -71,6 +71,8 @@ fn documented() -> Config {
         steer: Vec::new(),
         control: ControlConfig {
             metrics_listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
+            metrics_beyond_loopback: false,
+            metrics_hosts: Vec::new(),
             grpc_listen: None,
             bring_up: true,
         },
@@ -324,6 +326,8 @@ fn every_kind() -> Config {
         ],
         control: ControlConfig {
             metrics_listen: SocketAddr::from(([0, 0, 0, 0], 0)),
+            metrics_beyond_loopback: true,
+            metrics_hosts: vec!["node-a.example".into()],
             grpc_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             bring_up: false,
         },

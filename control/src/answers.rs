@@ -1,29 +1,33 @@
 //! `control.sock`: answers to the CLI.
 //!
-//! What is told here may be read by anyone on the host, like `/metrics`, so the socket is open to all. Who may have the file read again is root
-//! and control's own user.
-
-use std::sync::Arc;
+//! What is told here may be read by anyone on the host, like `/metrics`, so the socket is open to all, where the kernel refuses the descriptors that they send
+//! ([`clients`](crate::clients)). Who may have the file read again is root and control's own user.
 
 use covalent_api::{
     API_VERSION,
     control::{ControlReply, ControlRequest, ControlVersion, RULES_TOLD_MAX},
+    datagram,
 };
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Duration, Instant, sleep, timeout},
 };
 use tracing::{debug, warn};
 
 use crate::{
     agreement::{Agreement, Reloaded, RuleEdit},
-    channel::{Channel, ChannelError, Incoming},
+    channel::{Channel, ChannelError},
+    clients::{Bounds, Client, Door, Full, Who},
     interfaces::{Asker, Interfaces},
     neighbours::Neighbours,
 };
 
-/// Most clients at a time; the next one waits.
-pub const CLIENTS_MAX: usize = 32;
+/// Most clients at a time; the next one is turned away. Strangers never fill those that are left for root and the node's user, who reload.
+pub const CLIENTS: Bounds = Bounds {
+    all: 32,
+    strangers: 24,
+    each: 8,
+};
 
 /// How long a client may say nothing before its place is given to the next.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -48,23 +52,25 @@ pub struct Knowledge {
     pub agreement: Option<Agreement>,
 }
 
+/// What a client for whom there is no place is told.
+#[must_use]
+pub fn turned_away(full: &Full) -> Vec<u8> {
+    let reason = format!("too many clients of the control socket: {full}");
+    // Too short not to fit.
+    datagram::encode(&ControlReply::Refused { reason }).unwrap_or_default()
+}
+
 /// Serves clients until the task is dropped.
-pub async fn serve(mut incoming: Incoming, knowledge: Knowledge) {
-    let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
+pub async fn serve(mut door: Door, knowledge: Knowledge) {
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&clients).acquire_owned().await else {
-            return;
-        };
-        match incoming.accept().await {
-            Ok(channel) => {
+        match door.next().await {
+            Ok(client) => {
                 let knowledge = knowledge.clone();
                 tokio::spawn(async move {
-                    match converse(channel, &knowledge).await {
+                    match converse(client, &knowledge).await {
                         Ok(()) | Err(ChannelError::Closed) => {}
                         Err(problem) => debug!("a client of the control socket: {problem}"),
                     }
-                    drop(place);
                 });
             }
             Err(problem) => {
@@ -78,7 +84,11 @@ pub async fn serve(mut incoming: Incoming, knowledge: Knowledge) {
 
 /// Answers one client until it leaves, says something that is no request, or says nothing for too long: the socket is open to all, and
 /// silent clients must not keep the others out.
-async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), ChannelError> {
+async fn converse(client: Client, knowledge: &Knowledge) -> Result<(), ChannelError> {
+    let Client { socket, who, place } = client;
+    let mut channel = Channel::of(socket).map_err(ChannelError::Io)?;
+    // Given back when the channel is closed.
+    let _place = place;
     loop {
         let Ok(received) = timeout(IDLE_MAX, channel.recv()).await else {
             return Err(ChannelError::Closed);
@@ -88,7 +98,7 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
                 request @ (ControlRequest::Reload
                 | ControlRequest::Rules { .. }
                 | ControlRequest::Steer { .. }),
-            ) => privileged(&channel, knowledge, request).await,
+            ) => privileged(who, knowledge, request).await,
             Ok(request) => {
                 if request == ControlRequest::Interfaces {
                     knowledge.look_again().await;
@@ -109,21 +119,16 @@ async fn converse(mut channel: Channel, knowledge: &Knowledge) -> Result<(), Cha
 }
 
 /// Answers what only some may ask: to have the file read again, to see and to change the rules in force.
-async fn privileged(
-    channel: &Channel,
-    knowledge: &Knowledge,
-    request: ControlRequest,
-) -> ControlReply {
+async fn privileged(who: Who, knowledge: &Knowledge, request: ControlRequest) -> ControlReply {
     let refused = |reason: String| ControlReply::Refused { reason };
-    let own = rustix::process::geteuid().as_raw();
-    match channel.peer_uid() {
-        Ok(uid) if uid == 0 || uid == own => {}
-        Ok(uid) => {
+    match who {
+        Who::Operator => {}
+        Who::User(uid) => {
             return refused(format!(
                 "user {uid} may not have the configuration reloaded or changed, nor see its rules: run as root or as control's user"
             ));
         }
-        Err(problem) => return refused(format!("nobody knows who asks: {problem}")),
+        Who::Network => return refused("the system does not say who asks".to_owned()),
     }
     let Some(agreement) = &knowledge.agreement else {
         return refused("this control was started without a file".to_owned());

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -10,9 +10,8 @@ use covalent_api::{
     MAX_DATAGRAM_BYTES,
     datagram::{self, DatagramError},
 };
-use covalent_pipe::seqpacket::Listener;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio_seqpacket::{UnixSeqpacket, UnixSeqpacketListener};
+use tokio_seqpacket::UnixSeqpacket;
 
 /// Why a message was not sent or received. After any but `Datagram` the channel is of no more use.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +41,14 @@ impl Channel {
         }
     }
 
+    /// A connection that is open already. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If it is not of this kind, or cannot be watched.
+    pub fn of(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self::new(UnixSeqpacket::try_from(socket)?))
+    }
+
     /// Connects to the listener at `path`. Never blocks: a listener that accepts nobody and has a full backlog shows as an
     /// error of the first message.
     ///
@@ -57,14 +64,6 @@ impl Channel {
         self.socket.peer_cred().ok()?.pid()
     }
 
-    /// The user at the other end, by the kernel's word.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn peer_uid(&self) -> io::Result<u32> {
-        Ok(self.socket.peer_cred()?.uid())
-    }
-
     /// Sends `message`; waits while the other end has no room for it.
     ///
     /// # Errors
@@ -76,8 +75,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits for the next message. Nothing is lost if the future is dropped. Descriptors that come with it are discarded by
-    /// the kernel.
+    /// Waits for the next message. Nothing is lost if the future is dropped. Descriptors that come with it are closed by the kernel before this returns, which takes as long as
+    /// their sender likes: strangers must be kept from sending any ([`clients`](crate::clients)).
     ///
     /// # Errors
     /// [`ChannelError`].
@@ -108,35 +107,5 @@ impl From<io::Error> for ChannelError {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
             _ => Self::Io(error),
         }
-    }
-}
-
-/// A listener that is waited for without blocking the thread. Its socket's name goes with it.
-pub struct Incoming {
-    socket: UnixSeqpacketListener,
-    /// Removes the name when dropped.
-    _name: Listener,
-}
-
-impl Incoming {
-    /// Wraps a listener. Must be called inside a tokio runtime.
-    ///
-    /// # Errors
-    /// If the socket cannot be watched.
-    pub fn new(listener: Listener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let socket = UnixSeqpacketListener::try_from(listener.as_fd().try_clone_to_owned()?)?;
-        Ok(Self {
-            socket,
-            _name: listener,
-        })
-    }
-
-    /// Waits for the next connection.
-    ///
-    /// # Errors
-    /// What the system said, for example that descriptors have run out. The listener stays usable.
-    pub async fn accept(&mut self) -> io::Result<Channel> {
-        Ok(Channel::new(self.socket.accept().await?))
     }
 }

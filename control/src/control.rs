@@ -1,11 +1,11 @@
 //! The whole process, put together.
 
 use std::{
-    fs::{self, Permissions},
+    fs,
     future::Future,
     io,
     net::SocketAddr,
-    os::unix::fs::PermissionsExt,
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
 };
 
@@ -22,12 +22,12 @@ use tracing::info;
 use crate::{
     agreement::{Agreement, Between, Listeners, Own},
     answers::{self, Knowledge},
-    channel::Incoming,
+    clients::{Descriptors, Door, Places, Refusal},
     counters::Counters,
     daemon::{Daemon, DaemonAt},
     grpc::{self, SocketName},
     healing::{self, Around},
-    http::{self, Pages},
+    http::{self, Names, Pages},
     interfaces::{self, Followed, Interfaces},
     live::{Live, Recent},
     metrics::OwnMetrics,
@@ -120,8 +120,10 @@ pub struct Control {
     agreement: Option<Agreement>,
     stop: oneshot::Sender<()>,
     pages: JoinHandle<()>,
-    /// Given up before the tasks, one of which holds the name by which the next control knows that this one is gone.
+    /// Given up before the name by which the next control knows that this one is gone.
     _telemetry_name: SocketName,
+    /// Keeps the name of the control socket.
+    _control_name: Listener,
     /// Aborted when control ends.
     _tasks: Vec<Task>,
 }
@@ -150,6 +152,18 @@ impl Control {
     /// # Errors
     /// [`StartError`] says what to change.
     pub async fn start_from(config: &Config, file: Option<&Path>) -> Result<Self, StartError> {
+        Self::start_as(config, file, Descriptors::Refused).await
+    }
+
+    /// As [`Control::start_from`]. [`Descriptors::Arrive`] has it serve as on a kernel that cannot refuse descriptors, whatever this one can.
+    ///
+    /// # Errors
+    /// As [`Control::start_from`].
+    pub async fn start_as(
+        config: &Config,
+        file: Option<&Path>,
+        descriptors: Descriptors,
+    ) -> Result<Self, StartError> {
         let own = OwnMetrics::new(&config.node.name)?;
         let (listener, metrics_address) = listen(
             "/metrics",
@@ -164,14 +178,9 @@ impl Control {
                 (Some(listener), Some(address))
             }
         };
-        let incoming = bind(&config.node.runtime_dir, &config.control_socket_path())?;
+        let (control_name, door) = bind_control(config, descriptors)?;
         // Behind the other, which only one control of this node can have.
-        let telemetry_path = config.telemetry_socket_path();
-        let bound = grpc::bind(&telemetry_path).map_err(|problem| StartError::Socket {
-            path: telemetry_path,
-            problem,
-        });
-        let (telemetry_socket, telemetry_name) = bound?;
+        let (telemetry_name, telemetry_door) = bind_telemetry(config, descriptors)?;
 
         let at = DaemonAt {
             socket: config.socket_path(),
@@ -180,10 +189,15 @@ impl Control {
         let recent = Recent::default();
         let daemon = Daemon::keep(at, own.clone(), recent.clone());
         let (table, interfaces) = watch::channel(Interfaces::of(&config.port));
-        let (look_again, asked) = mpsc::channel(answers::CLIENTS_MAX);
+        let (look_again, asked) = mpsc::channel(answers::CLIENTS.all);
         let (pages, other_listeners) = mpsc::channel(1);
         let (telemetry, other_addresses) = mpsc::channel(1);
-        let listeners = Listeners { pages, telemetry };
+        let names = Names::new(config.control.metrics_hosts.clone());
+        let listeners = Listeners {
+            pages,
+            telemetry,
+            names: names.clone(),
+        };
         let (followed, follows) = watch::channel(Followed::by(config));
         let agreement = file.map(|file| {
             let between = Between {
@@ -209,18 +223,19 @@ impl Control {
             daemon: daemon.clone(),
         };
         let telemetry = grpc::serve(
-            telemetry_socket,
+            telemetry_door,
             telemetry_listener,
             other_addresses,
+            names.clone(),
             grpc::router(pages.clone(), recent.clone())?,
         );
         let router = http::router(pages, Live::new(daemon.clone(), recent));
-        let pages = http::serve(listener, other_listeners, router, async {
+        let pages = http::serve(listener, other_listeners, names, router, async {
             // A dropped sender means the same.
             let _ = stopped.await;
         });
         let mut tasks = vec![
-            Task(tokio::spawn(answers::serve(incoming, knowledge))),
+            Task(tokio::spawn(answers::serve(door, knowledge))),
             Task(tokio::spawn(telemetry)),
             Task(tokio::spawn(interfaces::watch(
                 table,
@@ -254,6 +269,7 @@ impl Control {
             stop,
             pages: tokio::spawn(pages),
             _telemetry_name: telemetry_name,
+            _control_name: control_name,
             _tasks: tasks,
         })
     }
@@ -328,22 +344,70 @@ async fn listen(
     Ok((listener, bound))
 }
 
-fn bind(runtime_dir: &Path, path: &Path) -> Result<Incoming, StartError> {
+/// The control socket, and who lets clients in there.
+fn bind_control(config: &Config, descriptors: Descriptors) -> Result<(Listener, Door), StartError> {
+    let runtime_dir = &config.node.runtime_dir;
     fs::create_dir_all(runtime_dir).map_err(|problem| StartError::RuntimeDir {
-        path: runtime_dir.to_owned(),
+        path: runtime_dir.clone(),
         problem,
     })?;
+    let path = config.control_socket_path();
     let failed = |problem: io::Error| match problem.kind() {
-        io::ErrorKind::AddrInUse => StartError::SocketTaken {
-            path: path.to_owned(),
-        },
+        io::ErrorKind::AddrInUse => StartError::SocketTaken { path: path.clone() },
         _ => StartError::Socket {
-            path: path.to_owned(),
+            path: path.clone(),
             problem,
         },
     };
-    let listener = Listener::bind(path).map_err(failed)?;
-    // Whoever may read /metrics may ask here.
-    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
-    Incoming::new(listener).map_err(failed)
+    let name = Listener::bind(&path).map_err(failed)?;
+    let door = open(
+        name.as_fd(),
+        &path,
+        config,
+        descriptors,
+        Places::new(answers::CLIENTS),
+        answers::turned_away,
+    );
+    Ok((name, door.map_err(failed)?))
+}
+
+/// The socket of telemetry, and who lets clients in there.
+fn bind_telemetry(
+    config: &Config,
+    descriptors: Descriptors,
+) -> Result<(SocketName, Door), StartError> {
+    let path = config.telemetry_socket_path();
+    let failed = |problem| StartError::Socket {
+        path: path.clone(),
+        problem,
+    };
+    let (listener, name) = grpc::bind(&path).map_err(failed)?;
+    let door = open(
+        listener.as_fd(),
+        &path,
+        config,
+        descriptors,
+        Places::new(grpc::CONNECTIONS),
+        // HTTP/2 has no words for a connection that is not served.
+        |_| Vec::new(),
+    );
+    Ok((name, door.map_err(failed)?))
+}
+
+/// Has the kernel refuse descriptors, if it can, before anybody may connect.
+fn open(
+    listener: BorrowedFd<'_>,
+    path: &Path,
+    config: &Config,
+    descriptors: Descriptors,
+    places: Places,
+    refusal: Refusal,
+) -> io::Result<Door> {
+    let descriptors = match descriptors {
+        Descriptors::Arrive => Descriptors::Arrive,
+        Descriptors::Refused => Descriptors::refuse(listener)?,
+    };
+    descriptors.open_name(path, &config.node.group)?;
+    let listener = listener.try_clone_to_owned()?;
+    Door::new(listener, descriptors, places, refusal)
 }

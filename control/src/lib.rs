@@ -8,7 +8,7 @@
 //! - [`neighbours`] is the table that both fill;
 //! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows what the node does;
 //! - [`grpc`] streams metrics and events on `telemetry.sock`;
-//! - [`answers`] speaks to the CLI on `control.sock`.
+//! - [`answers`] speaks to the CLI on `control.sock`; [`clients`] lets clients of both sockets in, and says how many.
 //!
 //! [`control::Control`] holds them together. The dataplane neither needs nor notices this process: it may stop, crash and
 //! restart while frames flow, and it waits for the daemon whenever that is gone.
@@ -16,6 +16,7 @@
 pub mod agreement;
 pub mod answers;
 pub mod channel;
+pub mod clients;
 pub mod control;
 mod counters;
 pub mod daemon;

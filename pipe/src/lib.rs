@@ -91,7 +91,7 @@ mod mapping;
 mod memfd;
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "socket options that no library offers")]
-mod socket_options;
+pub mod socket_options;
 
 pub mod app;
 #[cfg(not(loom))]

@@ -18,7 +18,7 @@ const GROUPS_USUAL: usize = 64;
 ///
 /// # Errors
 /// What the system said, other than that it does not know the option.
-pub(crate) fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
+pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let off: libc::c_int = 0;
     // SAFETY: the kernel reads `off`, which lives through the call, and no more than its size.
     let result = unsafe {

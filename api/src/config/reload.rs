@@ -167,7 +167,11 @@ fn known_effect(plain: &str) -> Option<Effect> {
         | "dataplane.huge_pages"
         | "dataplane.pipes_per_session_max"
         | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
-        "control.metrics_listen" | "control.grpc_listen" | "control.bring_up" => Effect::ByControl,
+        "control.metrics_listen"
+        | "control.metrics_beyond_loopback"
+        | "control.metrics_hosts"
+        | "control.grpc_listen"
+        | "control.bring_up" => Effect::ByControl,
         "node.name"
         | "node.runtime_dir"
         | "node.state_dir"

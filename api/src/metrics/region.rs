@@ -7,14 +7,11 @@ use super::{
     series::{Object, Series, as_f64},
 };
 
-const LABELS: &[&str] = &["region", "session", "rkey"];
+/// Without the key, which is a right to use the region: metrics are read by anyone. The name alone is unique.
+const LABELS: &[&str] = &["region", "session"];
 
 fn labels(region: &RegionStatus) -> Vec<String> {
-    vec![
-        region.name.clone(),
-        region.session.to_string(),
-        region.rkey.to_string(),
-    ]
+    vec![region.name.clone(), region.session.to_string()]
 }
 
 /// Metrics of a registered region.

@@ -12,7 +12,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::interfaces::Followed;
+use crate::{http::Names, interfaces::Followed};
 
 /// What control does by itself under the configuration in force.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Listeners {
     pub pages: mpsc::Sender<TcpListener>,
     /// For telemetry over gRPC, which may have none.
     pub telemetry: mpsc::Sender<Option<TcpListener>>,
+    /// The names under which both answer.
+    pub names: Names,
 }
 
 /// What is ready to be put in force.
@@ -86,6 +88,8 @@ impl Own {
 
     /// Puts in force what is ready.
     pub(super) async fn apply(&mut self, ready: Ready) {
+        let names = &self.listeners.names;
+        names.set(ready.wanted.metrics_hosts.clone());
         if let Some(listener) = ready.pages {
             info!(metrics = %ready.wanted.metrics_listen, "/metrics is served there from now on");
             // Closed only when the process is ending.

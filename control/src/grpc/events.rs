@@ -6,10 +6,13 @@ use covalent_telemetry::{
 };
 use futures::{Stream, stream};
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tonic::Status;
 
-use crate::live::{Noted, Recent};
+use crate::{
+    clients::Place,
+    live::{Noted, Recent},
+};
 
 /// A client that follows events.
 pub struct Following {
@@ -22,12 +25,12 @@ pub struct Following {
     until: Option<u64>,
     /// Missed since the last event that was told.
     missed: u64,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Following {
     /// One who asks so.
-    pub fn new(recent: Recent, request: EventsRequest, place: OwnedSemaphorePermit) -> Self {
+    pub fn new(recent: Recent, request: EventsRequest, place: Place) -> Self {
         let count = recent.count();
         let now = *count.borrow();
         // A position that nobody has reached is of an earlier life of control.

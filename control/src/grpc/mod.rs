@@ -12,6 +12,7 @@
 //! | `watch`, `events` | the two streams |
 //! | `told` | metrics as the schema has them |
 //! | `serve` | the socket, the address, connections and their bounds |
+//! | `uses` | what a connection is used for, and when it is not any more |
 
 mod changes;
 mod events;
@@ -20,9 +21,10 @@ mod pace;
 mod sampler;
 mod serve;
 mod told;
+mod uses;
 mod watch;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 use axum::Router;
 use covalent_telemetry::{
@@ -33,15 +35,24 @@ use covalent_telemetry::{
     },
 };
 use futures::Stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status, service::Routes};
 
-pub use self::serve::{SocketName, bind, serve};
+pub use self::serve::{CONNECTIONS, SocketName, bind, serve};
 use self::{events::Following, filter::Filter, sampler::Sampler, watch::Watching};
-use crate::{http::Pages, live::Recent, metrics};
+use crate::{
+    clients::{Bounds, Place, Places, Who},
+    http::Pages,
+    live::Recent,
+    metrics,
+};
 
-/// Most streams at a time: each costs the daemon a status for each of its samples, unless it shares one.
-pub const STREAMS_MAX: usize = 16;
+/// Most streams at a time: each costs the daemon a status for each of its samples, unless it shares one. Strangers never fill those that are left for root and the
+/// node's user.
+pub const STREAMS: Bounds = Bounds {
+    all: 16,
+    strangers: 12,
+    each: 6,
+};
 
 /// Longest request, in bytes: room for the longest filter.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -55,7 +66,7 @@ type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 struct Teller {
     sampler: Sampler,
     recent: Recent,
-    places: Arc<Semaphore>,
+    streams: Places,
 }
 
 /// The schema that reflection tells cannot be read.
@@ -71,7 +82,7 @@ pub fn router(pages: Pages, recent: Recent) -> Result<Router, SchemaError> {
     let teller = Teller {
         sampler: Sampler::new(pages),
         recent,
-        places: Arc::new(Semaphore::new(STREAMS_MAX)),
+        streams: Places::new(STREAMS),
     };
     let reflection = || {
         tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(SCHEMA)
@@ -84,12 +95,11 @@ pub fn router(pages: Pages, recent: Recent) -> Result<Router, SchemaError> {
 }
 
 impl Teller {
-    fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{STREAMS_MAX} streams are open already: end one, or come later"
-            ))
-        })
+    /// A place for a stream of who sent this.
+    fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
+        let who = request.extensions().get().copied();
+        let taken = self.streams.take(who.unwrap_or(Who::Network));
+        taken.map_err(|full| Status::resource_exhausted(format!("streams: {full}")))
     }
 }
 
@@ -124,6 +134,7 @@ impl Telemetry for Teller {
         &self,
         request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
+        let place = self.place(&request);
         let WatchRequest {
             filter: wanted,
             interval_ms,
@@ -131,13 +142,7 @@ impl Telemetry for Teller {
         } = request.into_inner();
         let interval = interval(interval_ms)?;
         let filter = filter(wanted)?;
-        let watching = Watching::new(
-            self.sampler.clone(),
-            filter,
-            interval,
-            changes_only,
-            self.place()?,
-        );
+        let watching = Watching::new(self.sampler.clone(), filter, interval, changes_only, place?);
         Ok(Response::new(Box::pin(watching.samples())))
     }
 
@@ -145,9 +150,10 @@ impl Telemetry for Teller {
         &self,
         request: Request<EventsRequest>,
     ) -> Result<Response<Self::EventsStream>, Status> {
+        let place = self.place(&request);
         let request = request.into_inner();
         check_kinds(&request.kinds)?;
-        let following = Following::new(self.recent.clone(), request, self.place()?);
+        let following = Following::new(self.recent.clone(), request, place?);
         Ok(Response::new(Box::pin(following.events())))
     }
 }

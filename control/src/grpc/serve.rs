@@ -1,10 +1,10 @@
 //! The socket, the address, connections and their bounds.
 
 use std::{
-    fs::{self, Permissions},
+    fs,
     future::pending,
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -15,22 +15,35 @@ use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    net::TcpListener,
+    sync::mpsc,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::sleep,
 };
-use tonic::codegen::Service;
 use tracing::{debug, warn};
 
-/// Most connections at a time; the next one waits.
-const CONNECTIONS_MAX: usize = 32;
+use super::uses::{Uses, serve_request};
+use crate::{
+    clients::{Bounds, Client, Door, Place, Places, Who},
+    http::{Arrival, Names},
+};
+
+/// Most connections at a time; the next one is closed at once. Strangers never fill those that are left for root and the node's user.
+pub const CONNECTIONS: Bounds = Bounds {
+    all: 32,
+    strangers: 24,
+    each: 8,
+};
+
+/// Most requests under way on all connections together. Each keeps an answer in memory until its reader has taken it.
+const REQUESTS: Bounds = Bounds {
+    all: 128,
+    strangers: 96,
+    each: 32,
+};
 
 /// Most requests under way on one connection.
 const REQUESTS_MAX: u32 = 32;
-
-/// How long a client may take until its first request.
-const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a client is asked whether it lives, and how long it may take to say so: one that stands still gives its place back.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -56,7 +69,7 @@ impl Drop for SocketName {
     }
 }
 
-/// Makes the socket at `path`, open to all who may read `/metrics`. A socket that a process left behind is replaced: the caller knows that none of this node runs.
+/// Makes the socket at `path`. A socket that a process left behind is replaced: the caller knows that none of this node runs.
 ///
 /// # Errors
 /// What the system said.
@@ -66,60 +79,68 @@ pub fn bind(path: &Path) -> io::Result<(UnixListener, SocketName)> {
         _ => {}
     }
     let listener = UnixListener::bind(path)?;
-    let name = SocketName(path.to_owned());
-    fs::set_permissions(path, Permissions::from_mode(0o666))?;
-    Ok((listener, name))
+    Ok((listener, SocketName(path.to_owned())))
 }
 
 /// Serves `router` on the socket and, if there is one, the address until it is dropped. What comes from `others` takes the place of the address; connections that are
-/// open stay so.
+/// open stay so. Over the address it answers to `names` only.
 pub async fn serve(
-    socket: UnixListener,
+    mut socket: Door,
     mut address: Option<TcpListener>,
     mut others: mpsc::Receiver<Option<TcpListener>>,
+    names: Names,
     router: Router,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let of_address = Places::new(CONNECTIONS);
+    let requests = Places::new(REQUESTS);
     // They end with this.
     let mut connections = JoinSet::new();
     loop {
-        let accept = async {
-            // The semaphore is never closed.
-            let place = Arc::clone(&places).acquire_owned().await;
-            let accepted = tokio::select! {
-                accepted = socket.accept() => accepted.map(|(stream, _)| Accepted::Socket(stream)),
-                accepted = accept(address.as_ref()) => accepted.map(Accepted::Address),
-            };
-            accepted.map(|accepted| (accepted, place))
-        };
         let accepted = tokio::select! {
             Some(other) = others.recv() => {
                 address = other;
                 continue;
             }
             Some(_) = connections.join_next() => continue,
-            accepted = accept => accepted,
+            client = socket.next() => client.map(Accepted::Socket),
+            accepted = accept(address.as_ref()) => accepted.map(Accepted::Address),
         };
-        let router = router.clone();
+        let answers = |who, arrival| Answers {
+            router: router.clone(),
+            requests: requests.clone(),
+            who,
+            arrival,
+        };
         match accepted {
-            Ok((Accepted::Socket(stream), place)) => {
-                connections.spawn(converse(stream, router, place.ok()))
+            Ok(Accepted::Socket(Client { socket, who, place })) => {
+                match tokio::net::UnixStream::from_std(UnixStream::from(socket)) {
+                    Ok(stream) => {
+                        connections.spawn(converse(stream, answers(who, None), place));
+                    }
+                    Err(problem) => warn!("a connection for telemetry: {problem}"),
+                }
             }
-            Ok((Accepted::Address(stream), place)) => {
-                connections.spawn(converse(stream, router, place.ok()))
+            Ok(Accepted::Address(stream)) => {
+                let arrival = Arrival::of(&stream, names.clone());
+                match of_address.take(Who::Network) {
+                    Ok(place) => {
+                        let answers = answers(Who::Network, Some(arrival));
+                        connections.spawn(converse(stream, answers, place));
+                    }
+                    Err(full) => debug!("a connection for telemetry: {full}"),
+                }
             }
             Err(problem) => {
                 warn!("a connection for telemetry: {problem}");
                 // Out of descriptors: trying at once again would spin.
                 sleep(ACCEPT_AGAIN).await;
-                continue;
             }
-        };
+        }
     }
 }
 
 enum Accepted {
-    Socket(tokio::net::UnixStream),
+    Socket(Client),
     Address(tokio::net::TcpStream),
 }
 
@@ -130,15 +151,25 @@ async fn accept(address: Option<&TcpListener>) -> io::Result<tokio::net::TcpStre
     }
 }
 
+/// What a connection's requests are answered by.
+#[derive(Clone)]
+pub(super) struct Answers {
+    pub router: Router,
+    pub requests: Places,
+    pub who: Who,
+    /// Where it came from; `None` on the socket, where every name means this node.
+    pub arrival: Option<Arrival>,
+}
+
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
-    _place: Option<OwnedSemaphorePermit>,
+    answers: Answers,
+    _place: Place,
 ) {
-    let (asks, mut asked) = watch::channel(false);
+    let uses = Arc::new(Uses::default());
+    let used = Arc::clone(&uses);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        asks.send_replace(true);
-        router.clone().call(request)
+        serve_request(answers.clone(), Arc::clone(&used), request)
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -148,18 +179,10 @@ async fn converse(
         .keep_alive_interval(ALIVE_EVERY)
         .keep_alive_timeout(ALIVE_PATIENCE)
         .serve_connection(TokioIo::new(stream), service);
-    let silent = async {
-        if timeout(REQUEST_PATIENCE, asked.wait_for(|asked| *asked))
-            .await
-            .is_ok()
-        {
-            pending::<()>().await;
-        }
-    };
     tokio::select! {
         ended = connection => if let Err(problem) = ended {
             debug!("a connection for telemetry: {problem}");
         },
-        () = silent => debug!("a connection for telemetry: nothing was asked"),
+        reason = uses.idle() => debug!("a connection for telemetry: {reason}"),
     }
 }

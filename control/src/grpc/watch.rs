@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use covalent_telemetry::v1::Sample;
 use futures::{Stream, stream};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
 use super::{
@@ -16,6 +13,7 @@ use super::{
     pace::Pace,
     sampler::{Sampler, Taken},
 };
+use crate::clients::Place;
 
 /// A client that watches.
 pub struct Watching {
@@ -27,7 +25,7 @@ pub struct Watching {
     told: u64,
     /// The last one.
     last: Option<Arc<Taken>>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Watching {
@@ -37,7 +35,7 @@ impl Watching {
         filter: Filter,
         interval: Duration,
         changes_only: bool,
-        place: OwnedSemaphorePermit,
+        place: Place,
     ) -> Self {
         Self {
             sampler,

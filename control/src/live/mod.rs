@@ -1,7 +1,7 @@
 //! The live page: what the node does now, in a browser, without anything from elsewhere.
 //!
 //! The page and what it needs are in this program. It listens to one stream of server-sent events: `status` once a second, as `covalent status --format json`
-//! prints it, with the time at which it was asked; `events`, as they come; and `gone` with the reason while the daemon does not answer. Nobody asks the daemon for it while nobody looks.
+//! prints it but without keys of regions, with the time at which it was asked; `events`, as they come; and `gone` with the reason while the daemon does not answer. Nobody asks the daemon for it while nobody looks.
 
 mod recent;
 
@@ -23,6 +23,7 @@ use axum::{
 use covalent_api::status::NodeStatus;
 use futures::stream;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, Interval, MissedTickBehavior, interval},
@@ -52,10 +53,10 @@ pub struct Live {
 
 /// What `status` tells.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Told {
     /// Milliseconds since control started, at which the daemon was asked.
     at_ms: u64,
-    status: &'a NodeStatus,
+    status: Value,
 }
 
 /// A page that somebody looks at.
@@ -133,6 +134,16 @@ async fn stream_page(State(live): State<Live>) -> Response {
     Sse::new(messages).into_response()
 }
 
+/// A key of a region is a right to use it, and anyone may look here.
+fn without_keys(status: &NodeStatus) -> Value {
+    let mut told = serde_json::to_value(status).unwrap_or_default();
+    let regions = told.get_mut("regions").and_then(Value::as_array_mut);
+    for region in regions.into_iter().flatten() {
+        region.as_object_mut().map(|region| region.remove("rkey"));
+    }
+    told
+}
+
 impl Watcher {
     /// The next message: events behind each status, if there are new ones.
     async fn next(&mut self) -> Event {
@@ -151,7 +162,7 @@ impl Watcher {
             Ok(status) => {
                 let told = Told {
                     at_ms,
-                    status: &status,
+                    status: without_keys(&status),
                 };
                 let message = Event::default().event("status").json_data(&told);
                 message.unwrap_or_default()

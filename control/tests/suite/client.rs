@@ -31,11 +31,16 @@ pub const PCAP_PORT: &str = "[[port]]\nname = \"p0\"\nkind = \"pcap\"\n";
 
 /// GET `path`: the status code and the body.
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    get_as(address, path, "localhost")
+}
+
+/// As [`get`], asking for the name `host`.
+pub fn get_as(address: SocketAddr, path: &str, host: &str) -> (u16, String) {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("control serves");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     )
     .expect("sent");
     let mut text = String::new();

@@ -10,7 +10,7 @@ use covalent_api::{
     control::{ControlReply, ControlRequest, LinkBrief, Neighbour},
     request::{Reply, Request},
 };
-use covalent_control::{control::Control, neighbours::Neighbours};
+use covalent_control::{clients::Descriptors, control::Control, neighbours::Neighbours};
 use covalent_pipe::seqpacket::Listener;
 use tempfile::TempDir;
 use tokio::{
@@ -42,8 +42,14 @@ impl Running {
 
     /// With this TOML behind what all tests have, whose last table is `[control]`.
     pub fn start_with(more: &str) -> Self {
+        Self::start_as(more, "", Descriptors::Refused)
+    }
+
+    /// As [`Running::start_with`], with this group as `node.group`.
+    pub fn start_as(more: &str, group: &str, descriptors: Descriptors) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = config(directory.path(), more);
+        let mut config = config(directory.path(), more);
+        config.node.group = group.to_owned();
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
@@ -52,7 +58,8 @@ impl Running {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async move {
-                let control = Control::start(&config).await.expect("starts");
+                let started = Control::start_as(&config, None, descriptors).await;
+                let control = started.expect("starts");
                 let told = (
                     control.metrics_address(),
                     control.telemetry_address(),
@@ -84,7 +91,12 @@ impl Running {
         self.directory.path().join("telemetry.sock")
     }
 
-    fn control_socket(&self) -> PathBuf {
+    /// The directory of its sockets.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn control_socket(&self) -> PathBuf {
         self.directory.path().join("control.sock")
     }
 
@@ -459,30 +471,32 @@ fn silent_connections_make_room_for_those_who_ask() {
     let mute: Vec<_> = (0..MORE_THAN_FIT / 2)
         .map(|_| covalent_pipe::seqpacket::Connection::connect(&control.control_socket()))
         .collect();
-    // Control closes the first of them by itself; only then these are answered.
     let begin = std::time::Instant::now();
-    let mut buffer = vec![0; covalent_api::MAX_DATAGRAM_BYTES];
-    let asked =
-        covalent_pipe::seqpacket::Connection::connect(&control.control_socket()).expect("queued");
-    let question = covalent_api::datagram::encode(&ControlRequest::Version).expect("fits");
-    asked.send(&question, &[]).expect("sent");
-    let patience = std::time::Duration::from_secs(30);
-    let mut stream =
-        std::net::TcpStream::connect_timeout(&control.metrics, PATIENCE).expect("queued");
-    stream.set_read_timeout(Some(patience)).expect("a socket");
-    std::io::Write::write_all(
-        &mut stream,
-        b"GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
-    )
-    .expect("sent");
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut text).expect("answered");
-    assert!(text.starts_with("HTTP/1.1 404"), "{text}");
+    let (code, text) = get(control.metrics, "/nothing");
+    assert_eq!(code, 404, "{text}");
+    let took = begin.elapsed();
+    assert!(took < std::time::Duration::from_secs(2), "waited {took:?}");
+    // The first of them is the one that made no use of its place for the longest time.
+    let mut first = &silent[0];
+    first.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let ended = std::io::Read::read(&mut first, &mut [0]);
     assert!(
-        begin.elapsed() > std::time::Duration::from_secs(1),
+        ended.as_ref().is_ok_and(|length| *length == 0)
+            || ended.is_err_and(|problem| problem.kind() == std::io::ErrorKind::ConnectionReset),
         "the connections are limited"
     );
-    assert!(asked.wait(Some(patience)).expect("a socket"), "answered");
-    assert!(asked.recv(&mut buffer).expect("an answer").0 > 0);
+    // These are this user's own, who may have all places: they are given back when nothing is said for too long.
+    let deadline = std::time::Instant::now() + 3 * PATIENCE;
+    let asks = || ask(&control.control_socket(), &ControlRequest::Version);
+    let reply = asks();
+    assert!(
+        matches!(&reply, ControlReply::Refused { reason } if reason.contains("32 are in use")),
+        "{reply:?}"
+    );
+    while !matches!(asks(), ControlReply::Version(_)) {
+        let in_time = std::time::Instant::now() < deadline;
+        assert!(in_time, "silent clients keep their places");
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
     drop((silent, mute));
 }

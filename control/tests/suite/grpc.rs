@@ -16,7 +16,7 @@ use std::{
 };
 
 use covalent_api::{request::Reply, status::NodeStatus};
-use covalent_control::{grpc::STREAMS_MAX, metrics};
+use covalent_control::{grpc::STREAMS, metrics};
 use covalent_telemetry::{
     from_struct,
     v1::{
@@ -42,7 +42,7 @@ use crate::{
 const WINDOW_BYTES: u32 = 65_535;
 
 /// A client with a thread of its own, whose waits end.
-struct Client {
+pub struct Client {
     runtime: Runtime,
     telemetry: TelemetryClient<Channel>,
 }
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    fn of(running: &Running) -> Self {
+    pub fn of(running: &Running) -> Self {
         Self::at(&format!("unix://{}", running.telemetry_socket().display()))
     }
 
@@ -75,7 +75,7 @@ impl Client {
         self.runtime.block_on(within)
     }
 
-    fn get(&self, filter: Filter) -> Result<Sample, Status> {
+    pub fn get(&self, filter: Filter) -> Result<Sample, Status> {
         let request = GetRequest {
             filter: Some(filter),
         };
@@ -83,7 +83,7 @@ impl Client {
         answer.map(tonic::Response::into_inner)
     }
 
-    fn watch(&self, request: WatchRequest) -> Result<Streaming<Sample>, Status> {
+    pub fn watch(&self, request: WatchRequest) -> Result<Streaming<Sample>, Status> {
         let answer = self.wait(self.telemetry.clone().watch(request));
         answer.map(tonic::Response::into_inner)
     }
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// The next message; `None` at the end.
-    fn next<T>(&self, stream: &mut Streaming<T>) -> Option<T> {
+    pub fn next<T>(&self, stream: &mut Streaming<T>) -> Option<T> {
         self.wait(stream.message()).expect("no error")
     }
 }
@@ -122,7 +122,7 @@ fn of_families(families: &[&str]) -> Filter {
     }
 }
 
-fn quick(filter: Filter, changes_only: bool) -> WatchRequest {
+pub fn quick(filter: Filter, changes_only: bool) -> WatchRequest {
     WatchRequest {
         filter: Some(filter),
         interval_ms: 100,
@@ -131,7 +131,7 @@ fn quick(filter: Filter, changes_only: bool) -> WatchRequest {
 }
 
 /// A daemon that answers every request for the status with what `status` makes of its number, until control leaves.
-fn play(
+pub fn play(
     running: &Running,
     status: impl Fn(u64) -> NodeStatus + Send + 'static,
 ) -> thread::JoinHandle<()> {
@@ -392,7 +392,7 @@ fn few_may_watch_at_a_time_and_their_places_are_given_back() {
     let daemon = play(&running, |_| fixture::status());
     let client = Client::of(&running);
     let wanted = || quick(of_families(&["covalent_up"]), false);
-    let mut streams: Vec<_> = (0..STREAMS_MAX)
+    let mut streams: Vec<_> = (0..STREAMS.all)
         .map(|_| client.watch(wanted()).expect("a place"))
         .collect();
     for stream in &mut streams {

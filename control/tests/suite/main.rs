@@ -18,5 +18,6 @@ mod page;
 mod process;
 mod promql;
 mod promtool;
+mod strangers;
 mod units;
 mod witness;

@@ -137,7 +137,8 @@ impl HostCounters {
             put(
                 REGION_TABLE,
                 slot,
-                FxBuildHasher.hash_one(region.rkey),
+                // Anyone reads it, and it can be turned back: no key of a region.
+                FxBuildHasher.hash_one((&region.name, region.session)),
                 draft,
             );
         }

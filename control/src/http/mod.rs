@@ -1,28 +1,34 @@
 //! `/metrics`, `/healthz` and the live page over HTTP.
 
-use std::sync::Arc;
+mod names;
+mod seats;
+
+use std::convert::Infallible;
 
 use axum::{
     Router,
+    body::Body,
     extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
 };
 use covalent_pipe::telemetry::Snapshot;
-use hyper::server::conn::http1;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
 };
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, mpsc},
+    sync::mpsc,
     time::{Duration, Instant, sleep},
 };
+use tonic::codegen::Service;
 use tracing::{debug, error, warn};
 
+pub use self::names::{Arrival, Names};
+use self::seats::{Answer, Patient, Seat, Seats};
 use crate::{
     counters::Counters,
     daemon::Daemon,
@@ -30,20 +36,24 @@ use crate::{
     metrics::{self, OwnMetrics},
 };
 
-/// Most connections at a time; the next one waits. Descriptors are few, and the daemon's connection needs one as well.
+/// Most connections at a time; beyond that who makes no use of one loses it. Descriptors are few, and the daemon's connection needs one as well.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take to send a request, and how long it may keep a connection without one.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a client may take to receive what is sent to it. An answer has a few hundred kilobytes.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long after a failed accept the next one is tried.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves `router` until `stop`, then until the answers under way are given. A listener that comes from `others` takes the place of the one before;
-/// connections that are open stay so.
+/// connections that are open stay so. Requests are answered under `names` only.
 pub async fn serve(
     mut listener: TcpListener,
     mut others: mpsc::Receiver<TcpListener>,
+    names: Names,
     router: Router,
     stop: impl Future<Output = ()>,
 ) {
@@ -51,15 +61,16 @@ pub async fn serve(
     connections
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_PATIENCE);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let seats = Seats::new(CONNECTIONS_MAX);
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
+        // Who waits is accepted first: only then does somebody who makes no use of a seat have to leave.
         let accept = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let (stream, _) = listener.accept().await?;
+            Ok::<_, std::io::Error>((stream, seats.take().await))
         };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = &mut stop => break,
             Some(other) = others.recv() => {
                 listener = other;
@@ -67,8 +78,8 @@ pub async fn serve(
             }
             accepted = accept => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, seat) = match accepted {
+            Ok(accepted) => accepted,
             Err(problem) => {
                 warn!("a connection to /metrics: {problem}");
                 // Out of descriptors: trying at once again would spin.
@@ -76,17 +87,39 @@ pub async fn serve(
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone());
-        let connection = connections.serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection);
+        let arrival = Arrival::of(&stream, names.clone());
+        let wanted = seat.wanted();
+        let io = TokioIo::new(Patient::new(stream, seat.clone(), WRITE_PATIENCE));
+        let router = router.clone();
+        let service = service_fn(move |request| {
+            answer(router.clone(), arrival.clone(), seat.clone(), request)
+        });
+        let connection = graceful.watch(connections.serve_connection(io, service));
         tokio::spawn(async move {
-            if let Err(problem) = connection.await {
-                debug!("a connection to /metrics: {problem}");
+            tokio::select! {
+                ended = connection => if let Err(problem) = ended {
+                    debug!("a connection to /metrics: {problem}");
+                },
+                () = wanted => debug!("a connection to /metrics made no use of its place"),
             }
-            drop(place);
         });
     }
     graceful.shutdown().await;
+}
+
+/// Answers a request that means this node.
+async fn answer(
+    mut router: Router,
+    arrival: Arrival,
+    seat: Seat,
+    request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    if let Err(reason) = arrival.check(&request) {
+        return Ok((StatusCode::MISDIRECTED_REQUEST, reason).into_response());
+    }
+    let asking = seat.asks();
+    let answer = router.call(request).await?;
+    Ok(answer.map(|body| Body::new(Answer::new(body, asking))))
 }
 
 /// What the pages are made from.

@@ -1,0 +1,225 @@
+//! What a connection is used for, and when it has not been used for too long.
+//!
+//! A place is for who uses it. A connection without a request, a request that is not sent whole, and an answer that nobody takes would hold theirs for ever, however
+//! lively the client answers HTTP/2's own questions.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use hyper::{
+    Request,
+    body::{Bytes, Frame, Incoming, SizeHint},
+};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Status, codegen::Service};
+
+use super::serve::Answers;
+use crate::clients::Place;
+
+/// How long a client may take until its first request.
+const FIRST_REQUEST: Duration = Duration::from_secs(5);
+
+/// How long a connection may be open without a request under way, after the first.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a request may take from its headers to the head of its answer: its message must come, and the daemon must answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How long a reader may take nothing of what is there for it. A pager in which somebody reads is such a reader too.
+const STANDSTILL_MAX: Duration = Duration::from_secs(600);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The requests of one connection that are under way.
+pub(super) struct Uses(Mutex<Open>);
+
+struct Open {
+    /// By number: since when the client has taken nothing that is there for it, if so.
+    requests: HashMap<u64, Option<Instant>>,
+    next: u64,
+    /// Since when there is none.
+    idle_since: Instant,
+}
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self(Mutex::new(Open {
+            requests: HashMap::new(),
+            next: 0,
+            idle_since: Instant::now(),
+        }))
+    }
+}
+
+impl Uses {
+    /// Until the connection has not been used for too long; says how.
+    pub(super) async fn idle(&self) -> &'static str {
+        loop {
+            sleep(LOOK).await;
+            if let Some(reason) = self.open().overdue(Instant::now()) {
+                return reason;
+            }
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // Whole whenever it is unlocked, whatever a panicking holder did.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn overdue(&self, now: Instant) -> Option<&'static str> {
+        let stands = |since: &Option<Instant>| {
+            since.is_some_and(|since| now.duration_since(since) >= STANDSTILL_MAX)
+        };
+        let idle = match self.next {
+            0 => FIRST_REQUEST,
+            _ => IDLE_MAX,
+        };
+        if self.requests.is_empty() && now.duration_since(self.idle_since) >= idle {
+            Some("nothing is asked")
+        } else if self.requests.values().any(stands) {
+            Some("an answer is not taken")
+        } else {
+            None
+        }
+    }
+}
+
+/// A request that is under way as long as this is.
+struct Use {
+    uses: Arc<Uses>,
+    number: u64,
+    _place: Place,
+}
+
+impl Use {
+    fn begin(uses: Arc<Uses>, place: Place) -> Self {
+        let mut open = uses.open();
+        let number = open.next;
+        open.next += 1;
+        open.requests.insert(number, None);
+        drop(open);
+        Self {
+            uses,
+            number,
+            _place: place,
+        }
+    }
+
+    /// Whether it is the client's turn now, to take what is there.
+    fn waits_for_client(&self, waits: bool) {
+        let since = waits.then(Instant::now);
+        self.uses.open().requests.insert(self.number, since);
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut open = self.uses.open();
+        open.requests.remove(&self.number);
+        open.idle_since = Instant::now();
+    }
+}
+
+/// Answers one request, or says why not.
+pub(super) async fn serve_request(
+    mut answers: Answers,
+    uses: Arc<Uses>,
+    mut request: Request<Incoming>,
+) -> Result<Response, std::convert::Infallible> {
+    if let Some(Err(reason)) = answers.arrival.map(|arrival| arrival.check(&request)) {
+        return Ok((StatusCode::MISDIRECTED_REQUEST, reason).into_response());
+    }
+    let place = match answers.requests.take(answers.who) {
+        Ok(place) => place,
+        Err(full) => {
+            let status = Status::resource_exhausted(format!("requests under way: {full}"));
+            return Ok(status.into_http());
+        }
+    };
+    let used = Use::begin(uses, place);
+    request.extensions_mut().insert(answers.who);
+    let Ok(answer) = timeout(ANSWER_MAX, answers.router.call(request)).await else {
+        let status = Status::deadline_exceeded(format!(
+            "the request did not come whole, or had no answer, within {ANSWER_MAX:?}"
+        ));
+        return Ok(status.into_http());
+    };
+    used.waits_for_client(true);
+    let answer = answer.unwrap_or_else(|never| match never {});
+    Ok(answer.map(|body| Body::new(Taken { body, used })))
+}
+
+/// The body of an answer: asked for its next piece only when the client has room for it.
+struct Taken {
+    body: Body,
+    used: Use,
+}
+
+impl hyper::body::Body for Taken {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        self.used.waits_for_client(polled.is_ready());
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::{Bounds, Places, Who};
+
+    fn place() -> Place {
+        let bounds = Bounds {
+            all: 1,
+            strangers: 1,
+            each: 1,
+        };
+        Places::new(bounds).take(Who::Operator).expect("free")
+    }
+
+    #[test]
+    fn a_connection_is_overdue_without_a_request_and_when_nobody_takes_an_answer() {
+        let uses = Arc::new(Uses::default());
+        let overdue = |after| uses.open().overdue(Instant::now() + after);
+        assert_eq!(overdue(FIRST_REQUEST / 2), None);
+        assert_eq!(overdue(FIRST_REQUEST), Some("nothing is asked"));
+        let used = Use::begin(Arc::clone(&uses), place());
+        assert_eq!(overdue(2 * STANDSTILL_MAX), None, "it is our turn");
+        used.waits_for_client(true);
+        assert_eq!(overdue(STANDSTILL_MAX / 2), None);
+        assert_eq!(overdue(STANDSTILL_MAX), Some("an answer is not taken"));
+        used.waits_for_client(false);
+        assert_eq!(overdue(2 * STANDSTILL_MAX), None);
+        drop(used);
+        assert_eq!(overdue(FIRST_REQUEST), None);
+        assert_eq!(overdue(IDLE_MAX), Some("nothing is asked"));
+    }
+}

@@ -1,0 +1,392 @@
+//! What a user whom nobody admitted can do to control: nothing that others notice.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, IoSlice, Read, Write},
+    mem::MaybeUninit,
+    net::{TcpListener, TcpStream},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{fs::PermissionsExt, net::UnixStream},
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use covalent_api::{
+    control::{ControlReply, ControlRequest},
+    datagram,
+};
+use covalent_control::{
+    answers,
+    clients::Descriptors,
+    grpc::{self, STREAMS},
+};
+use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_telemetry::v1::Filter;
+use rustix::{
+    cmsg_space,
+    net::{
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::set_socket_linger,
+    },
+    thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid},
+};
+use tonic::Code;
+
+use crate::{
+    client::{PCAP_PORT, ask, ask_bytes, get, get_as},
+    daemon::Running,
+    fixture,
+    grpc::{Client, play, quick},
+    namespace::skip,
+};
+
+/// `nobody` and, on Debian, `nogroup`.
+const STRANGER: u32 = 65_534;
+
+/// How long a descriptor takes to be closed here.
+const SLOW: Duration = Duration::from_secs(6);
+
+/// Far less than that, on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Does this on a thread of another user. `None` without the privilege to become one.
+fn as_stranger<T: Send + 'static>(does: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if !rustix::process::geteuid().is_root() {
+        skip("becoming another user needs root");
+        return None;
+    }
+    let thread = thread::spawn(move || {
+        let (user, group) = (Uid::from_raw(STRANGER), Gid::from_raw(STRANGER));
+        set_thread_groups(&[]).expect("root may");
+        set_thread_res_gid(group, group, group).expect("root may");
+        set_thread_res_uid(user, user, user).expect("root may");
+        does()
+    });
+    Some(thread.join().expect("the stranger's part"))
+}
+
+/// Control whose directory everybody may enter.
+fn open_to_all(group: &str, descriptors: Descriptors) -> Running {
+    let running = Running::start_as(PCAP_PORT, group, descriptors);
+    let mode = Permissions::from_mode(0o755);
+    fs::set_permissions(running.directory(), mode).expect("the test's own");
+    running
+}
+
+/// Whether this kernel can refuse descriptors.
+fn kernel_refuses(directory: &Path) -> bool {
+    let listener = Listener::bind(&directory.join("probe.sock")).expect("a free name");
+    Descriptors::refuse(listener.as_fd()).expect("asked") == Descriptors::Refused
+}
+
+/// A descriptor whose last copy takes [`SLOW`] to be closed: a TCP socket that lingers over bytes that nobody reads. The other end must be kept.
+fn slow_to_close() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a port");
+    let mut slow = TcpStream::connect(address).expect("it listens");
+    let (reader, _) = listener.accept().expect("a client");
+    slow.set_nonblocking(true).expect("a socket");
+    while slow.write(&[0; 1 << 16]).is_ok() {}
+    set_socket_linger(&slow, Some(SLOW)).expect("a socket");
+    (slow.into(), reader)
+}
+
+/// Sends one message with `descriptor` beside it.
+fn send_with(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptor: BorrowedFd<'_>,
+) -> io::Result<usize> {
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let bytes = [IoSlice::new(bytes)];
+    Ok(sendmsg(socket, &bytes, &mut beside, SendFlags::NOSIGNAL)?)
+}
+
+/// Sends a descriptor that is slow to close to both sockets, and leaves. Returns whether the kernel took them.
+fn send_slow(control: &Path, telemetry: &Path) -> [io::Result<usize>; 2] {
+    let request = datagram::encode(&ControlRequest::Version).expect("fits");
+    let (slow, other_end) = slow_to_close();
+    let seqpacket = Connection::connect(control).expect("control listens");
+    let to_control = send_with(seqpacket.as_fd(), &request, slow.as_fd());
+    let (slow_too, other_end_too) = slow_to_close();
+    let stream = UnixStream::connect(telemetry).expect("control listens");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let to_telemetry = send_with(stream.as_fd(), preface, slow_too.as_fd());
+    if to_control.is_ok() && to_telemetry.is_ok() {
+        // Not the last copies: those are on the way.
+        drop((slow, slow_too));
+    } else {
+        // The last ones: closed when the process ends, which waits for nothing.
+        std::mem::drop(thread::spawn(move || drop((slow, slow_too))));
+    }
+    // A reset would have nothing linger. They stay until the test ends.
+    thread::spawn(move || {
+        thread::sleep(2 * SLOW);
+        drop((other_end, other_end_too));
+    });
+    // So that both are received, not thrown away unread.
+    thread::sleep(Duration::from_millis(100));
+    drop((seqpacket, stream));
+    [to_control, to_telemetry]
+}
+
+/// For a while, everything is answered soon.
+fn all_is_answered(running: &Running) {
+    let until = Instant::now() + SLOW / 2;
+    while Instant::now() < until {
+        let began = Instant::now();
+        let (code, _) = get(running.metrics, "/healthz");
+        assert_eq!(code, 503, "there is no daemon");
+        let took = began.elapsed();
+        assert!(took < SOON, "/healthz took {took:?}");
+        let reply = ask(&running.control_socket(), &ControlRequest::Version);
+        assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
+        let took = began.elapsed();
+        assert!(took < SOON, "the answers took {took:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn sockets(running: &Running) -> [PathBuf; 2] {
+    [running.control_socket(), running.telemetry_socket()]
+}
+
+#[test]
+fn descriptors_are_refused_where_the_kernel_can() {
+    let running = open_to_all("", Descriptors::Refused);
+    if !kernel_refuses(running.directory()) {
+        skip("this kernel does not know SO_PASSRIGHTS");
+        return;
+    }
+    let [control, telemetry] = sockets(&running);
+    let Some(sent) = as_stranger(move || send_slow(&control, &telemetry)) else {
+        return;
+    };
+    for sent in sent {
+        let refused = sent.expect_err("nobody may send a descriptor");
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    }
+    all_is_answered(&running);
+}
+
+/// As on a kernel before 6.16.
+#[test]
+fn descriptors_that_arrive_hold_up_nobody_but_their_sender() {
+    let running = open_to_all("nogroup", Descriptors::Arrive);
+    let [control, telemetry] = sockets(&running);
+    let Some(sent) = as_stranger(move || send_slow(&control, &telemetry)) else {
+        return;
+    };
+    for sent in sent {
+        sent.expect("the group may");
+    }
+    all_is_answered(&running);
+    assert!(grpc_answers(&running));
+}
+
+fn grpc_answers(running: &Running) -> bool {
+    let place = format!("unix://{}", running.telemetry_socket().display());
+    crate::grpc::is_served(&place)
+}
+
+#[test]
+fn where_descriptors_arrive_only_the_group_may_connect() {
+    let running = open_to_all("", Descriptors::Arrive);
+    assert!(grpc_answers(&running), "the owner may");
+    for socket in sockets(&running) {
+        let mode = fs::metadata(&socket).expect("it is there").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o660, "{}", socket.display());
+        let path = socket.clone();
+        let Some(connected) = as_stranger(move || {
+            [
+                Connection::connect(&path).err().map(|it| it.kind()),
+                UnixStream::connect(&path).err().map(|it| it.kind()),
+            ]
+        }) else {
+            return;
+        };
+        assert!(connected.contains(&Some(io::ErrorKind::PermissionDenied)));
+    }
+}
+
+/// Everything works through the threads that stand in between, however long the messages.
+#[test]
+fn what_is_said_through_the_threads_in_between_arrives_whole() {
+    let running = open_to_all("nogroup", Descriptors::Arrive);
+    let daemon = play(&running, |_| fixture::status());
+    let [control, _] = sockets(&running);
+    let connection = Connection::connect(&control).expect("control listens");
+    for _ in 0..3 {
+        let request = datagram::encode(&ControlRequest::Version).expect("fits");
+        let reply = ask_bytes(&connection, &request);
+        assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
+    }
+    let reply = ask_bytes(&connection, &[b'x'; covalent_api::MAX_DATAGRAM_BYTES + 1]);
+    assert!(matches!(reply, ControlReply::Refused { .. }), "{reply:?}");
+    let client = Client::of(&running);
+    let direct = Running::start();
+    for _ in 0..3 {
+        assert!(client.get(Filter::default()).is_ok());
+    }
+    let mut stream = client
+        .watch(quick(Filter::default(), false))
+        .expect("a place");
+    for _ in 0..3 {
+        assert!(client.next(&mut stream).is_some());
+    }
+    // Who may do what does not change: the pair in between is control's own.
+    let reload = move || ask(&control, &ControlRequest::Reload);
+    if let Some(reply) = as_stranger(reload) {
+        assert!(
+            matches!(&reply, ControlReply::Refused { reason } if reason.contains("user 65534 may not")),
+            "{reply:?}"
+        );
+    }
+    drop((direct, stream, client, connection, running));
+    daemon.join().expect("it played its part");
+}
+
+#[test]
+fn strangers_fill_their_own_places_and_root_is_answered_at_once() {
+    for descriptors in [Descriptors::Refused, Descriptors::Arrive] {
+        let running = open_to_all("nogroup", descriptors);
+        let [control, telemetry] = sockets(&running);
+        let sockets = (control.clone(), telemetry);
+        let Some((held, refusal)) = as_stranger(move || {
+            let (control, telemetry) = sockets;
+            let to_control: Vec<_> = (0..answers::CLIENTS.all)
+                .map(|_| Connection::connect(&control).expect("control listens"))
+                .collect();
+            let to_telemetry: Vec<_> = (0..grpc::CONNECTIONS.all)
+                .map(|_| UnixStream::connect(&telemetry).expect("control listens"))
+                .collect();
+            let refusal = ask(&control, &ControlRequest::Version);
+            ((to_control, to_telemetry), refusal)
+        }) else {
+            return;
+        };
+        let began = Instant::now();
+        let reply = ask(&control, &ControlRequest::Version);
+        assert!(matches!(reply, ControlReply::Version(_)), "{reply:?}");
+        assert!(grpc_answers(&running));
+        let took = began.elapsed();
+        assert!(took < SOON, "{descriptors:?}: root waited {took:?}");
+        assert!(
+            matches!(&refusal, ControlReply::Refused { reason } if reason.contains("user 65534 has 8")),
+            "{refusal:?}"
+        );
+        drop(held);
+    }
+}
+
+#[test]
+fn strangers_have_some_streams_and_root_the_others() {
+    let running = open_to_all("", Descriptors::Refused);
+    if !kernel_refuses(running.directory()) {
+        skip("this kernel does not know SO_PASSRIGHTS, so strangers cannot connect");
+        return;
+    }
+    let daemon = play(&running, |_| fixture::status());
+    let running = std::sync::Arc::new(running);
+    let theirs = std::sync::Arc::clone(&running);
+    let Some(held) = as_stranger(move || {
+        let client = Client::of(&theirs);
+        let watch = || client.watch(quick(Filter::default(), false));
+        let streams: Vec<_> = (0..STREAMS.each)
+            .map(|_| watch().expect("a place"))
+            .collect();
+        let refused = watch().expect_err("that is all one user may have");
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(refused.message().contains("user 65534"), "{refused}");
+        (streams, client)
+    }) else {
+        return;
+    };
+    let client = Client::of(&running);
+    let mut stream = client
+        .watch(quick(Filter::default(), false))
+        .expect("a place");
+    assert!(client.next(&mut stream).is_some());
+    drop((held, stream, client, running));
+    daemon.join().expect("it played its part");
+}
+
+/// A client of `/metrics` that asks and asks, and reads nothing.
+fn asks_and_does_not_read(running: &Running) -> TcpStream {
+    let mut stream = TcpStream::connect(running.metrics).expect("control serves");
+    let request = b"GET /live.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    // More answers than the system keeps for who does not read.
+    let requests = request.repeat(2_000);
+    stream.set_nonblocking(true).expect("a socket");
+    let mut left = &requests[..];
+    while let Ok(taken @ 1..) = stream.write(left) {
+        left = &left[taken..];
+    }
+    stream
+}
+
+#[test]
+fn connections_to_metrics_that_are_not_used_keep_nobody_out() {
+    let running = Running::start();
+    // Twice as many as there are places.
+    let silent: Vec<_> = (0..64)
+        .map(|_| TcpStream::connect(running.metrics).expect("control serves"))
+        .collect();
+    let deaf: Vec<_> = (0..64).map(|_| asks_and_does_not_read(&running)).collect();
+    thread::sleep(Duration::from_millis(200));
+    for _ in 0..3 {
+        let began = Instant::now();
+        let (code, text) = get(running.metrics, "/metrics");
+        assert_eq!(code, 200, "{text}");
+        let took = began.elapsed();
+        assert!(took < SOON, "a scrape waited {took:?}");
+    }
+    drop((silent, deaf));
+}
+
+#[test]
+fn a_foreign_name_is_not_answered() {
+    let running = Running::start_with(&format!(
+        "metrics_hosts = [\"node-a.example\"]\n{PCAP_PORT}"
+    ));
+    let port = running.metrics.port();
+    for path in ["/", "/metrics", "/healthz", "/live/stream", "/live.js"] {
+        let (code, text) = get_as(running.metrics, path, &format!("evil.example:{port}"));
+        assert_eq!(code, 421, "{path}: {text}");
+        assert!(text.contains("`control.metrics_hosts`"), "{text}");
+    }
+    for host in ["127.0.0.1", "localhost", "[::1]", "node-a.example"] {
+        let (code, text) = get_as(running.metrics, "/metrics", &format!("{host}:{port}"));
+        assert_eq!(code, 200, "{host}: {text}");
+    }
+    // HTTP/1.0, as a plain health check sends it.
+    let mut stream = TcpStream::connect(running.metrics).expect("control serves");
+    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+}
+
+#[test]
+fn keys_of_regions_are_told_to_nobody() {
+    let running = Running::start();
+    let daemon = play(&running, |_| fixture::status());
+    let key = fixture::status().regions[0].rkey.to_string();
+    let (code, text) = get(running.metrics, "/metrics");
+    assert_eq!(code, 200);
+    assert!(text.contains("covalent_region_size_bytes{"), "{text}");
+    let client = Client::of(&running);
+    let sample = client.get(Filter::default()).expect("a sample");
+    let labels = sample.families.iter().flat_map(|family| &family.series);
+    let mut labels = labels.flat_map(|series| &series.labels);
+    assert!(labels.all(|(name, value)| name != "rkey" && *value != key));
+    let of_key = |line: &&str| line.contains("rkey") || line.contains(&format!("\"{key}\""));
+    assert_eq!(text.lines().find(of_key), None);
+    drop((client, running));
+    daemon.join().expect("it played its part");
+}
