@@ -144,6 +144,43 @@ fn every_promise_of_groups_holds_under_every_seed() {
     assert_eq!(report.bad, 0, "an honest member was not understood");
 }
 
+/// Seeds that once broke an invariant, and by what.
+#[test]
+fn what_once_broke_an_invariant_holds() {
+    for (seed, checker) in [
+        // A member of a group that can have no quorum any more asked for ever, and was never told that there is another group of its name.
+        (1201, "quiet"),
+        (11_280, "quiet"),
+        (900_404, "quiet"),
+        // Whoever ended two views before a member knew the end of the first told it the second alone, which it could not take.
+        (7_393, "convergence"),
+        (31_337_945, "convergence"),
+        // Who left waited for ever for one that was gone, behind a full window.
+        (2_003_441, "convergence"),
+        // Who was taken in by two groups did not answer the one that it is not in.
+        (901_779, "convergence"),
+        // Who joined knew a decision that no member knew any more.
+        (34_082_214_575_713, "one-chain"),
+        // What became of a stay that was taken in and never spoke was told, though it was in another group.
+        (34_082_214_557_502, "told"),
+        // Who founds another group did not say so to those who waited for it.
+        (12_336_993_784_425, "convergence"),
+        (12_336_993_785_939, "convergence"),
+        (12_336_993_788_597, "convergence"),
+        // Who joined was told of the view before its members were: they died, and nobody knew the decision.
+        (12_336_993_814_277, "convergence"),
+        // The simulator went by the paces of now, of which one had begun when paths were longer.
+        (12_336_993_769_173, "quiet"),
+        // The simulator looked for calm too soon after a death that it had put off, and gave state of an earlier view.
+        (604_733_262_329, "minority"),
+        (34_082_214_558_190, "state"),
+        (34_082_214_558_748, "state"),
+    ] {
+        run(seed, &Options::default())
+            .unwrap_or_else(|failure| panic!("{checker} was broken before: {failure}"));
+    }
+}
+
 #[test]
 fn a_seed_of_groups_is_one_run() {
     for seed in 0..20 {

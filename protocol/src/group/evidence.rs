@@ -115,6 +115,13 @@ impl Group {
         self.settle();
     }
 
+    /// Somebody says in which group it is, or which one it founds; 0 for none.
+    pub(super) fn hear_of_its_group(&mut self, guid: u64, life: Life, group: u64) {
+        if group != 0 && group != self.view.group {
+            self.is_elsewhere(guid, life);
+        }
+    }
+
     /// A member says, from its own node, that it is in another group, or founds another one: it is not in this one any more.
     pub(super) fn is_elsewhere(&mut self, guid: u64, life: Life) {
         if let Some(at) = self.pair_of(life) {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::{
     End, Group, GroupStanding, Phase, Stop,
-    contact::{Contact, Contacts, Life, MEMBERS_MAX, View},
+    contact::{Contact, Contacts, Life, MEMBERS_MAX, Members, View},
     pair::Pair,
     wire::{BadEnvelope, FATE_UNKNOWN, JOINERS_MAX, KNOWN_MAX, KnownContacts, Terms},
 };
@@ -300,7 +300,7 @@ impl Group {
                 }
             }
             self.settle();
-        } else if other && self.view.number == 0 {
+        } else if other && (self.view.number == 0 || self.is_over_for_good()) {
             let members = members as u8;
             self.stop(Stop::OtherGroup { group, members });
         } else if !other && view > self.view.number && members > 0 && !named {
@@ -308,11 +308,25 @@ impl Group {
         }
     }
 
+    /// Whether its view can never end: those who are not gone for good are no quorum, and each of them is reached, so that none of them knows a
+    /// decision.
+    fn is_over_for_good(&self) -> bool {
+        let returning = self.may_return();
+        let lost = self.pairs.iter().filter(|pair| pair.lost);
+        let lost = lost.filter_map(|pair| pair.rank);
+        let lost = lost.fold(Members::NONE, Members::with);
+        self.phase == Phase::Wedged
+            && !returning.is_quorum_of(self.view.voters)
+            && returning.and(lost).is_empty()
+    }
+
     /// A life that is no member says something as if it were one: it is told whom it talks to.
     pub(super) fn answer_stranger(&mut self, guid: u64, life: Life) {
         if let Some(entry) = self.book.of_node(guid)
-            && entry.contact.life == life
+            && (entry.contact.life == life || entry.contact.life == Life(0))
         {
+            // The queue was found by its name, and this is the first word from there.
+            entry.contact.life = life;
             entry.answer = Turn::Due;
         }
     }
@@ -355,7 +369,7 @@ impl Group {
             group: id_of(self.config.name.as_str(), &members),
             number: 0,
             members,
-            voters: super::Members::first(wanted),
+            voters: Members::first(wanted),
         };
         self.has_state = true;
         self.begin_view(view, me, wanted);

@@ -92,11 +92,14 @@ impl Group {
             if self.fates.len() == FATES_MAX {
                 self.fates.remove(0);
             }
-            // Whoever was to found and did not may be in another group by now, where more was delivered.
-            let delivered = if self.view.number == 0 {
-                FATE_UNKNOWN
+            let delivered = self.flow.delivered[rank];
+            let spoke = |pair: &Pair| pair.rank == Some(rank) && pair.taken() > 0;
+            let took_part = delivered > 0 || self.pairs.iter().any(spoke);
+            // Who was to found or was taken in, and never spoke, may be in another group by now, where more was delivered.
+            let delivered = if self.view.number > 0 && took_part {
+                delivered
             } else {
-                self.flow.delivered[rank]
+                FATE_UNKNOWN
             };
             self.fates.push((member.life, delivered));
         }

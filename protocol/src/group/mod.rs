@@ -189,6 +189,9 @@ impl Group {
             }
         }
         for pair in &mut self.pairs {
+            if self.phase == Phase::Left {
+                pair.ball_is_due |= pair.owes_end;
+            }
             pair.quiet = true;
             pair.on_tick();
         }

@@ -1,7 +1,7 @@
 //! Envelopes that come: each pair's are taken in order.
 
 use super::{
-    Group, Phase,
+    Group, Phase, Stop,
     contact::{Contact, Life, View},
     pair::{Pair, Place},
     wire::{BadEnvelope, Body, Envelope},
@@ -46,6 +46,7 @@ impl Group {
                 if contact.guid != sender_guid {
                     return Err(BadEnvelope::Sender);
                 }
+                self.hear_of_its_group(sender_guid, head.life, head.group);
                 self.take_hello(contact, terms, founders, head.view > 0);
                 return Ok(());
             }
@@ -57,9 +58,7 @@ impl Group {
                 if !self.knows_node(sender_guid) {
                     return Err(BadEnvelope::Sender);
                 }
-                if members > 0 && head.group != self.view.group {
-                    self.is_elsewhere(sender_guid, head.life);
-                }
+                self.hear_of_its_group(sender_guid, head.life, head.group);
                 let of = (head.group, head.view);
                 self.take_known(of, (members, excluded), contacts);
                 return Ok(());
@@ -251,11 +250,26 @@ impl Group {
         self.sweep_pairs();
     }
 
+    /// Whether the next envelope of a member, which is of the view `view`, shows that the group went on without this one.
+    ///
+    /// A member reports the end of its view before anything of the next one. If the next envelope is of a later view all the same, its sender
+    /// has ended that later view too, and remembers only that end. Nobody takes part in the end of a view that it has not begun.
+    fn was_left_behind(&self, at: usize, view: u64) -> bool {
+        matches!(self.phase, Phase::Flowing | Phase::Wedged)
+            && self.pairs[at].rank.is_some()
+            && view > self.view.number
+    }
+
     fn take_kept(&mut self) -> bool {
         let mut took = false;
         for at in 0..self.pairs.len() {
             while let Some(Ok(envelope)) = self.pairs[at].kept().map(Envelope::decode) {
+                let view = envelope.head.view;
                 if !self.is_takeable(&envelope) {
+                    if self.was_left_behind(at, view) {
+                        self.stop(Stop::Excluded);
+                        return false;
+                    }
                     break;
                 }
                 let (place, bytes) = self.pairs[at].take_kept();

@@ -60,7 +60,7 @@ impl Group {
         }
         let news = if pair.owes_welcome {
             // It can take nothing else before.
-            pair.has_room().then_some(Say::New(What::Welcome))
+            (pair.has_room() && self.has_told_the_end()).then_some(Say::New(What::Welcome))
         } else if pair.owes_end {
             // Nothing of a view comes before the end of the one before it.
             pair.has_room().then_some(Say::New(What::End))
@@ -69,6 +69,13 @@ impl Group {
         };
         // Two who owe each other something behind full windows have room for it once each tells what it took.
         news.or_else(|| (self.tells_taken(pair) && pair.has_ball()).then_some(Say::Ball))
+    }
+
+    /// Whether the end of the last view is in the queues of all who stay and are reached. Who joins hears of a view only then: else all who knew
+    /// the decision may be gone before anybody of the last view knows it.
+    fn has_told_the_end(&self) -> bool {
+        let waits = |pair: &Pair| pair.rank.is_some() && pair.is_reached() && pair.hears_end();
+        !self.pairs.iter().any(waits)
     }
 
     /// What there is to say to a member of the view that owes it nothing.
@@ -85,10 +92,14 @@ impl Group {
         }
     }
 
-    /// Whether it is told what was taken of it: a member, or who did not stay and may have to say how its last view ended.
+    /// Whether it is told what was taken of it: a member, or who did not stay and may have to say how its last view ended. A member that left
+    /// tells it to whom it owes that end: so those who are gone are found out, though there is no room for the end itself.
     const fn tells_taken(&self, pair: &Pair) -> bool {
-        matches!(self.phase, Phase::Flowing | Phase::Wedged | Phase::Ending)
-            && (pair.rank.is_some() || pair.leftover)
+        match self.phase {
+            Phase::Flowing | Phase::Wedged | Phase::Ending => pair.rank.is_some() || pair.leftover,
+            Phase::Left => pair.owes_end,
+            Phase::Seeking | Phase::Stopped => false,
+        }
     }
 
     fn news_of_flow(&self, pair: &Pair, rank: usize) -> Option<Say> {
@@ -221,11 +232,11 @@ impl Group {
             founders,
             ..
         } = self.config;
-        let in_group = self.view.number > 0;
         let head = Head {
             from: None,
             number: None,
-            group: if in_group { self.view.group } else { 0 },
+            // Also of a group that is still to be founded: who waits for this member to found another one learns that it does not.
+            group: self.view.group,
             view: self.view.number,
             life: me.life,
             taken: 0,

@@ -25,7 +25,8 @@
 //! contact   guid u64 ┼ life u64 ┼ rkey u32 ┼ terms u32
 //! terms     1 stateless ┼ most members << 8; 0 outside of `hello` and `known`
 //! ```
-//! In a `welcome`, messages are all ones of whom nothing is known but that it is out: it was to found, and was in no view.
+//! In a `welcome`, messages are all ones of whom nothing is known but that it is out: it was to found or was taken in, and
+//! never spoke as a member.
 //!
 //! In `change`, `known` are those whose claims of this attempt follow; of others the word is 0.
 
@@ -47,7 +48,7 @@ pub const JOINERS_MAX: usize = 8;
 pub const KNOWN_MAX: usize = 128;
 /// Most fates of a `welcome`.
 pub const FATES_MAX: usize = 64;
-/// Messages of a fate that is not known: of one who was to found the group and was in none of its views.
+/// Messages of a fate that is not known: of one who was to found the group or was taken in, and never spoke as a member.
 pub const FATE_UNKNOWN: u64 = u64::MAX;
 /// Bytes of the head before `received`.
 pub const HEAD_BYTES: usize = 56;

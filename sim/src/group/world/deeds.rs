@@ -41,10 +41,16 @@ impl World {
     fn calm(&mut self) {
         // An envelope that is late takes eight times as long.
         let late = if self.plan.envelopes.late > 0 { 4 } else { 1 };
-        let until = REPAIR_EIGHTHS / 8 + CALM_ROUND_TRIPS * late;
+        let round_trips = REPAIR_EIGHTHS / 8 + CALM_ROUND_TRIPS * late;
         // An idle group finds out by a ball of the next pace that somebody died.
-        let until = self.now() + until * self.longest_round_trip_units() + 2 * self.pace_units();
+        let units = round_trips * self.longest_round_trip_units() + 2 * self.longest_pace_units();
+        let mut until = self.now() + units;
         self.run_until(until);
+        // A member that was doomed before may have died meanwhile, at one of the few envelopes that an idle group sends.
+        while self.died_at + units > until && self.witness.violation().is_none() {
+            until = self.died_at + units;
+            self.run_until(until);
+        }
         let odd = self.lies.contains(&true)
             || (self.members.iter()).any(|member| member.halted || member.application.sated);
         if !odd && self.witness.violation().is_none() {
@@ -60,6 +66,11 @@ impl World {
         let nodes = self.graph.nodes() as u64;
         self.round_trip_units()
             .max(2 * (nodes * super::HOP_UNITS + self.plan.lag_units))
+    }
+
+    /// A pace of that many round trips.
+    pub(super) fn longest_pace_units(&self) -> u64 {
+        self.plan.pace_round_trips * self.longest_round_trip_units()
     }
 
     fn do_deed(&mut self, fault: Fault) {
@@ -319,6 +330,7 @@ impl World {
         member.inbox.clear();
         let node = member.node;
         self.at_node[node] = None;
+        self.died_at = self.now();
         self.witness.see(&Fact::Died { stay }, &self.graph);
     }
 

@@ -66,6 +66,8 @@ pub struct World {
     turns: u64,
     /// Nobody asks any more.
     silent: bool,
+    /// When an application died last, in units.
+    died_at: u64,
     /// What is to be repaired when the world was calm.
     later: Vec<Repair>,
     buffer: Box<[u8; SEND_BYTES_MAX]>,
@@ -205,6 +207,7 @@ impl World {
             witness: Witness::new(record),
             turns: 0,
             silent: false,
+            died_at: 0,
             later: Vec::new(),
             buffer: Box::new([0; SEND_BYTES_MAX]),
         }

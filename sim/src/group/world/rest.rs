@@ -51,7 +51,8 @@ impl World {
         }
         self.witness.report.round_trips_most = (self.now() - begun).div_ceil(2 * half);
         // What was told and did not change anything comes to its end too, and what was refused is said again after a pace.
-        self.run_until(self.now() + 8 * half + 2 * self.pace_units());
+        // A pace may have begun when paths were longer.
+        self.run_until(self.now() + 8 * half + 2 * self.longest_pace_units());
         self.witness.see(&Fact::Idle, &self.graph);
         self.run_until(self.now() + PACES_OF_REST * self.pace_units());
         let paces = PACES_OF_REST;

@@ -212,6 +212,8 @@ impl World {
                     witness.see(&Fact::StateWanted { by, to: &to }, graph);
                     let more = [0, 1, 3_000, 12_000][rng.usize(..4)];
                     let state = application.state(more);
+                    // What was given before is of another view.
+                    application.giving.retain(|(before, _)| *before != to.life);
                     application.giving.push((to.life, state));
                 }
                 Told::State {
