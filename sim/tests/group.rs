@@ -15,7 +15,7 @@ use covalent_sim::{
 };
 
 /// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 2_000;
 /// Seeds within which a mutant must be found.
 const MUTANT_SEEDS: u64 = 100;
 /// Round trips from the first evidence to the last view, at most.
