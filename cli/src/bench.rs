@@ -4,8 +4,6 @@ use std::{os::unix::process::CommandExt, process::Command, process::ExitCode};
 
 use anyhow::{Context, Result};
 
-use nix::sys::signal::SigSet;
-
 use crate::{args::BenchArgs, program};
 
 /// Puts `covalent-bench` in this process's place: its output, exit status and signals are what the caller sees.
@@ -14,10 +12,6 @@ use crate::{args::BenchArgs, program};
 /// It is not there, or cannot be executed. It does not return otherwise.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let program = program::find("covalent-bench")?;
-    // A program inherits which signals are blocked, and those that end a measurement in order are here.
-    SigSet::empty()
-        .thread_set_mask()
-        .context("giving the signals back")?;
     let problem = Command::new(&program).args(&args.arguments).exec();
     Err(problem).with_context(|| format!("executing {}", program.display()))
 }

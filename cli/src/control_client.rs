@@ -12,7 +12,7 @@ use covalent_api::{
     control::{ControlReply, ControlRequest},
     datagram,
 };
-use covalent_pipe::seqpacket::Connection;
+use covalent_pipe::seqpacket::{Connection, SeqpacketError};
 
 use crate::args::ControlNodeArgs;
 
@@ -43,7 +43,11 @@ pub fn ask(socket: &Path, request: &ControlRequest) -> Result<ControlReply> {
     })?;
     let gone = || format!("cannot speak to covalent-control at {}", socket.display());
     let request = datagram::encode(request)?;
-    connection.send(&request, &[]).with_context(gone)?;
+    match connection.send(&request, &[]) {
+        // Whoever is turned away is told why first.
+        Ok(()) | Err(SeqpacketError::Closed) => {}
+        Err(problem) => return Err(problem).with_context(gone),
+    }
     if !connection.wait(Some(PATIENCE)).with_context(gone)? {
         bail!(
             "covalent-control did not answer within {PATIENCE:?}; its log tells what becomes of it, and `covalent status` what is in force"

@@ -1,16 +1,32 @@
-//! SIGINT, SIGTERM and SIGHUP as a value that every wait of a command looks at.
+//! SIGINT, SIGTERM, SIGHUP, and the end of whoever reads the output, as a value that every wait of a command looks at.
 //!
 //! The signals are blocked in all threads and taken by one thread with `sigwait`, so no code runs in a signal handler and a
-//! command is always left through its ordinary return path: what it owns is given back by `Drop`.
+//! command is left through its ordinary return path: what it owns is given back by `Drop`. A command that does not get there in time is ended.
 
 use std::{
-    io,
+    io::{self, IsTerminal},
+    os::fd::AsFd,
+    process,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{SigSet, Signal},
+};
+use procfs::process::Process;
+
+/// How long a command that gives back what it made may take for it.
+pub const GIVES_BACK: Duration = Duration::from_secs(30);
+
+/// How long a command that only has to stop may take for it.
+pub const STOPS: Duration = Duration::from_secs(1);
+
+/// A sleep that lasts until a signal comes.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// The command was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -38,23 +54,43 @@ struct Shared {
 }
 
 impl Interrupt {
-    /// Takes the three signals over for this process. Call it once, before any other thread exists: threads inherit the mask,
+    /// Takes the three signals over for this process. SIGHUP that somebody has ignored (nohup) stays so. Who has not ended `grace` after the first
+    /// one is ended, and so is who gets a second one. Call it once, before any other thread exists: threads inherit the mask,
     /// and so do child processes, who must be given an empty one ([`crate::process::Launch`] does).
     ///
     /// # Errors
-    /// When the mask or the thread is refused by the system.
-    pub fn install() -> io::Result<Self> {
+    /// When the mask or a thread is refused by the system.
+    pub fn install(grace: Duration) -> io::Result<Self> {
         let interrupt = Self::default();
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        if !is_ignored(Signal::SIGHUP) {
+            signals.add(Signal::SIGHUP);
+        }
         signals.thread_block()?;
+        let thread = |name: &str| thread::Builder::new().name(name.into());
         let shared = Arc::clone(&interrupt.shared);
-        thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                while let Ok(signal) = signals.wait() {
-                    shared.raise(signal);
+        thread("signals").spawn(move || {
+            while let Ok(signal) = signals.wait() {
+                if !shared.raise(signal) {
+                    end(signal);
                 }
-            })?;
+            }
+        })?;
+        let shared = Arc::clone(&interrupt.shared);
+        thread("output").spawn(move || {
+            if let Some(signal) = until_nobody_reads(io::stdout()) {
+                shared.raise(signal);
+            }
+        })?;
+        let late = interrupt.clone();
+        thread("grace").spawn(move || {
+            loop {
+                if let Err(Interrupted(signal)) = late.sleep(FOREVER) {
+                    thread::sleep(grace);
+                    end(signal);
+                }
+            }
+        })?;
         Ok(interrupt)
     }
 
@@ -89,14 +125,54 @@ impl Shared {
         self.signal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn raise(&self, signal: Signal) {
-        self.lock().get_or_insert(signal);
+    /// Returns whether it is the first.
+    fn raise(&self, signal: Signal) -> bool {
+        let mut raised = self.lock();
+        let is_first = raised.is_none();
+        raised.get_or_insert(signal);
         self.arrived.notify_all();
+        is_first
     }
+}
+
+/// Ends this process now. What it started ends with it ([`crate::process::Launch`]).
+fn end(signal: Signal) -> ! {
+    process::exit(Interrupted(signal).exit_code().into())
+}
+
+/// Waits until nobody can read what is written to `output`: its terminal was closed, or the reader of its pipe has left. A command that has nothing to
+/// write would not notice. `None` if that cannot be waited for.
+fn until_nobody_reads(output: impl AsFd + IsTerminal) -> Option<Signal> {
+    let signal = if output.is_terminal() {
+        Signal::SIGHUP
+    } else {
+        Signal::SIGPIPE
+    };
+    loop {
+        // Errors and hang-ups are reported without being asked for.
+        let mut polled = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        match poll(&mut polled, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
+            Ok(_) => {
+                let events = polled[0].revents().unwrap_or(PollFlags::empty());
+                let ended = PollFlags::POLLERR | PollFlags::POLLHUP;
+                return events.intersects(ended).then_some(signal);
+            }
+        }
+    }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal as u64 - 1)) != 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+
     use super::*;
 
     #[test]
@@ -119,10 +195,24 @@ mod tests {
             "the sleep must not run to its end"
         );
         thread.join().expect("the raiser does not panic");
+        assert!(
+            !interrupt.shared.raise(Signal::SIGHUP),
+            "it is not the first"
+        );
         assert_eq!(
             interrupt.sleep(Duration::ZERO),
             Err(Interrupted(Signal::SIGTERM))
         );
         assert_eq!(Interrupted(Signal::SIGTERM).exit_code(), 143);
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_noticed_by_who_writes_nothing() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let waiter = thread::spawn(move || until_nobody_reads(OwnedFd::from(writer)));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiter.is_finished(), "somebody could read");
+        drop(reader);
+        assert_eq!(waiter.join().expect("it ends"), Some(Signal::SIGPIPE));
     }
 }

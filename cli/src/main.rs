@@ -39,7 +39,7 @@ use clap::Parser;
 
 use self::{
     args::{Cli, Command},
-    interrupt::{Interrupt, Interrupted},
+    interrupt::{GIVES_BACK, Interrupt, Interrupted, STOPS},
 };
 
 fn main() -> ExitCode {
@@ -61,30 +61,31 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
-    // Before any thread is made, for threads inherit which signals are blocked.
-    let interrupt = Interrupt::install().context("cannot take over the signals")?;
+    // Before any thread is made, for threads inherit which signals are blocked. Who is not listed as taking them over is ended by the system, wherever it waits.
+    let within = |grace| Interrupt::install(grace).context("cannot take over the signals");
     match command {
-        Command::Demo(args) => demo::run(args, &interrupt),
-        Command::Up(args) => node::up(args, &interrupt),
+        Command::Demo(args) => demo::run(args, &within(GIVES_BACK)?),
+        Command::Up(args) => node::up(args, &within(GIVES_BACK)?),
         Command::Down(args) => node::down(args),
         Command::Reload(args) => reload::run(args),
         Command::Status(args) => status::run(args),
-        Command::Monitor(args) => monitor::run(args, &interrupt),
-        Command::Watch(args) => watch::run(args, &interrupt),
+        Command::Monitor(args) => monitor::run(args, &within(STOPS)?),
+        Command::Watch(args) => watch::run(args, &within(STOPS)?),
         Command::Links(args) => status::links(args),
         Command::Groups(args) => status::groups(args),
         Command::Pipes(args) => status::pipes(args),
-        Command::Events(args) => events::run(args, &interrupt),
-        Command::Counters(args) => counters::run(args, &interrupt),
+        Command::Events(args) => events::run(args, &within(STOPS)?),
+        Command::Counters(args) => counters::run(args, &within(STOPS)?),
         Command::Steer(command) => steer::run(command),
-        Command::Verb(command) => verb::run(command, &interrupt),
-        Command::Capture(args) => capture::run(args, &interrupt),
+        // The library waits without looking at signals; the daemon takes back what a program that is gone held.
+        Command::Verb(command) => verb::run(command),
+        Command::Capture(args) => capture::run(args, &within(GIVES_BACK)?),
         Command::Region(command) => region::run(command),
         Command::Doctor(args) => doctor::run(args),
         Command::Config(command) => config_command::run(command),
         Command::Configure(command) => configure::run(command),
         Command::Bench(args) => bench::run(args),
-        Command::Sim(args) => sim::run(args, &interrupt),
+        Command::Sim(args) => sim::run(args, &within(STOPS)?),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => manual::run(args),
     }

@@ -1,14 +1,22 @@
 //! `covalent-control --config FILE`: the control process of one node.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    io::{self, IsTerminal},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Context;
 use clap::Parser;
 use covalent_api::{arguments::ControlArguments, config::Config};
 use covalent_control::{agreement::Agreement, control::Control, privilege, sandbox};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
     time::{Instant, MissedTickBehavior, sleep_until},
 };
 use tracing::{info, warn};
@@ -39,9 +47,11 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("no SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("no SIGINT handler")?;
     let hangup = signal(SignalKind::hangup()).context("no SIGHUP handler")?;
+    let terminal = Terminal::of_this();
     let control = Control::start_from(config, Some(file)).await?;
+    let (closes, closed) = oneshot::channel();
     if let Some(agreement) = control.agreement() {
-        tokio::spawn(reload_at(hangup, agreement));
+        tokio::spawn(reload_at(hangup, agreement, terminal, closes));
     }
     privilege::drop_all_but_needed(file)?;
     if config.node.sandbox {
@@ -59,6 +69,7 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
             let name = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
+                Ok(()) = closed => "SIGHUP",
             };
             notify(&[NotifyState::Stopping]);
             info!(signal = name, "control ends");
@@ -67,10 +78,41 @@ async fn serve(config: &Config, file: &Path) -> anyhow::Result<()> {
         .context("/metrics")
 }
 
-/// Has the file read again at each SIGHUP. What comes of it is in the log.
-async fn reload_at(mut hangup: Signal, agreement: Agreement) {
+/// Has the file read again at each SIGHUP, until one says that the terminal was closed. What comes of it is in the log.
+async fn reload_at(
+    mut hangup: Signal,
+    agreement: Agreement,
+    terminal: Terminal,
+    closes: oneshot::Sender<()>,
+) {
     while hangup.recv().await.is_some() {
+        if terminal.is_closed() {
+            // Nobody waits for it: the process is ending.
+            let _ = closes.send(());
+            return;
+        }
         agreement.reload().await;
+    }
+}
+
+/// The terminal that this process was started from, if it was.
+struct Terminal(Option<OwnedFd>);
+
+impl Terminal {
+    fn of_this() -> Self {
+        let copy = |fd: BorrowedFd<'_>| fd.is_terminal().then(|| fd.try_clone_to_owned().ok());
+        let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+        let all = [input.as_fd(), output.as_fd(), errors.as_fd()];
+        Self(all.into_iter().find_map(copy).flatten())
+    }
+
+    fn is_closed(&self) -> bool {
+        let Some(terminal) = &self.0 else {
+            return false;
+        };
+        let mut polled = [PollFd::new(terminal, PollFlags::empty())];
+        let looked = poll(&mut polled, Some(&Timespec::default()));
+        looked.is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 }
 

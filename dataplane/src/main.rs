@@ -3,7 +3,7 @@
 mod attendance;
 mod given;
 
-use std::{env, process::ExitCode};
+use std::{env, fs, process::ExitCode};
 
 use anyhow::Context;
 use attendance::notify;
@@ -56,10 +56,14 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     let given = given::socket(&config.socket_path())
         .context("cannot listen on the socket that came with LISTEN_FDS")?;
     // Blocked before any thread exists, so that every thread leaves them to the wait below.
-    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    let mut signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    // A daemon whose terminal is closed ends as in order, unless it was started by nohup.
+    if !ignores_hangup() {
+        signals.add(Signal::SIGHUP);
+    }
     signals
         .thread_block()
-        .context("cannot block SIGINT and SIGTERM")?;
+        .context("cannot block the signals that end this process")?;
     // A journal that meets a limit on file sizes is told an error, and the node lives on.
     SigSet::from(Signal::SIGXFSZ)
         .thread_block()
@@ -86,6 +90,15 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     notify(NotifyState::Stopping);
     daemon.stop();
     Ok(())
+}
+
+/// Whether this process was started with SIGHUP, signal 1, ignored.
+fn ignores_hangup() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 != 0)
 }
 
 fn start_logging(format: LogFormat) -> Result<Waiting, LogError> {

@@ -43,11 +43,11 @@ impl Narrator {
                 Format::Json => writeln!(io::stderr().lock(), "{text}"),
             }
         };
-        match &self.bars {
-            Some(bars) => bars.suspend(print)?,
-            None => print()?,
+        if let Some(bars) = &self.bars {
+            // The next step draws them again. To suspend them would panic if the terminal was closed.
+            bars.clear()?;
         }
-        Ok(())
+        Ok(print()?)
     }
 
     /// Begins a step that takes its time.

@@ -7,6 +7,7 @@ mod view;
 
 use std::{
     io::{self, IsTerminal},
+    os::fd::AsFd,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
@@ -15,10 +16,15 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use covalent_api::status::NodeStatus;
-use ratatui::crossterm::event::{self, Event};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::Signal,
+    unistd::read,
+};
 
 use self::{
-    keys::{Next, Shown},
+    keys::{Key, Keyboard, Next, Shown},
     rates::Rates,
     screen::Screen,
     view::View,
@@ -76,6 +82,7 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let interval = Duration::from_secs_f64(args.interval);
 
     let mut screen = Screen::take().context("cannot take over the terminal")?;
+    let mut keyboard = Keyboard::default();
     let mut shown = Shown::default();
     let mut next_look = Instant::now() + interval;
     loop {
@@ -92,15 +99,11 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         shown.keep_within(rows);
 
         let wait = next_look.saturating_duration_since(Instant::now());
-        if event::poll(wait.min(LOOK)).context("cannot read keys")?
-            && let Event::Key(key) = event::read().context("cannot read keys")?
-        {
+        for key in keys(&mut keyboard, wait.min(LOOK))? {
             match shown.on(key) {
                 Next::Stay => {}
                 Next::Leave => return Ok(ExitCode::SUCCESS),
-                Next::Interrupted => {
-                    return Err(Interrupted(nix::sys::signal::Signal::SIGINT).into());
-                }
+                Next::Interrupted => return Err(Interrupted(Signal::SIGINT).into()),
             }
         }
         if Instant::now() >= next_look {
@@ -111,6 +114,33 @@ pub fn run(args: &MonitorArgs, interrupt: &Interrupt) -> Result<ExitCode> {
                 rates.take(status);
             }
         }
+    }
+}
+
+/// The keys that were pressed, waiting for the first for `patience`.
+///
+/// # Errors
+/// [`Interrupted`] by SIGHUP if the terminal was closed.
+fn keys(keyboard: &mut Keyboard, patience: Duration) -> Result<Vec<Key>> {
+    let closed = || Err(Interrupted(Signal::SIGHUP).into());
+    let input = io::stdin();
+    let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut polled, patience) {
+        // A window that changes its size is one.
+        Err(Errno::EINTR) => return Ok(Vec::new()),
+        polled => polled.context("cannot wait for keys")?,
+    };
+    let events = polled[0].revents().unwrap_or(PollFlags::empty());
+    if !events.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR) {
+        return Ok(keyboard.keys(&[]));
+    }
+    let mut bytes = [0; 256];
+    match read(input.as_fd(), &mut bytes) {
+        Ok(0) | Err(Errno::EIO) => closed(),
+        Err(Errno::EINTR | Errno::EAGAIN) => Ok(Vec::new()),
+        Ok(length) => Ok(keyboard.keys(&bytes[..length])),
+        Err(problem) => Err(problem).context("cannot read keys"),
     }
 }
 

@@ -6,16 +6,15 @@ mod show;
 
 use std::{
     process::ExitCode,
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use covalent_verbs::{Device, Error, Guid, Mode, Refusal, RemoteRegion, Target, Verb, Verbs};
 
 pub use self::args::VerbCommand;
 use self::{args::Place, show::Done};
-use crate::{args::Format, interrupt::Interrupt, output, status};
+use crate::{args::Format, output, status};
 
 /// What it calls itself to the daemon.
 const PROGRAM: &str = "covalent verb";
@@ -27,8 +26,7 @@ const MISMATCH: u8 = 3;
 ///
 /// # Errors
 /// When the verb was not executed, or nobody knows whether it was.
-pub fn run(command: &VerbCommand, interrupt: &Interrupt) -> Result<ExitCode> {
-    leave_when_interrupted(interrupt.clone())?;
+pub fn run(command: &VerbCommand) -> Result<ExitCode> {
     let post = command.post()?;
     let place = post.place;
     let deadline = Instant::now() + Duration::from_secs_f64(place.options.timeout);
@@ -61,21 +59,6 @@ pub fn run(command: &VerbCommand, interrupt: &Interrupt) -> Result<ExitCode> {
         true => ExitCode::from(MISMATCH),
         false => ExitCode::SUCCESS,
     })
-}
-
-/// The library waits without looking at signals; the daemon takes back what a program that is gone held.
-fn leave_when_interrupted(interrupt: Interrupt) -> Result<()> {
-    thread::Builder::new()
-        .name("leave".into())
-        .spawn(move || {
-            loop {
-                if let Err(interrupted) = interrupt.sleep(Duration::from_secs(3600)) {
-                    std::process::exit(interrupted.exit_code().into());
-                }
-            }
-        })
-        .context("no thread to wait for signals")?;
-    Ok(())
 }
 
 /// Looks the region up, and again while its node is not known yet.
