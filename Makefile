@@ -19,6 +19,8 @@ LIBRARY_FILE = libcovalent.so.$(VERSION)
 # Those with manual pages and completions, which the first of them makes.
 DESCRIBED = covalent covalentd covalent-control
 UNITS = covalentd.socket covalentd.service covalent-control.service covalent.target
+# Makes the user of the services.
+SYSUSERS_DIR = $(DESTDIR)$(PREFIX)/lib/sysusers.d
 # Copied by who needs it; see the file.
 DROP_INS = covalentd-dpdk.conf
 # With which clients of telemetry are made.
@@ -71,7 +73,7 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	@for file in $(PROGRAMS) $(LIBRARIES); do \
 		[ -e $(BUILT)/$$file ] || { echo "install: $(BUILT)/$$file is missing: run \`make build\` first" >&2; exit 1; }; \
 	done
-	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SHARE_DIR) $(CONFIG_DIR) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
+	@install -d $(BIN_DIR) $(LIB_DIR) $(INCLUDE_DIR) $(UNIT_DIR) $(SYSUSERS_DIR) $(SHARE_DIR) $(CONFIG_DIR) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	@install -m 755 $(PROGRAMS:%=$(BUILT)/%) $(BIN_DIR)
 	@install -m 644 $(BUILT)/libcovalent.so $(LIB_DIR)/$(LIBRARY_FILE)
 	@ln -sf $(LIBRARY_FILE) $(LIB_DIR)/$(LIBRARY_NAME)
@@ -85,6 +87,8 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 		sed -E 's,^(ExecStart|ExecReload)=/usr/bin/,\1=$(PREFIX)/bin/,' configs/$$unit >$(UNIT_DIR)/$$unit && \
 		chmod 644 $(UNIT_DIR)/$$unit || exit 1; \
 	done
+	@install -m 644 configs/covalent.sysusers $(SYSUSERS_DIR)/covalent.conf
+	@[ -n "$(DESTDIR)" ] || ! command -v systemd-sysusers >/dev/null || systemd-sysusers $(SYSUSERS_DIR)/covalent.conf
 	@install -m 644 $(DROP_INS:%=configs/%) $(TELEMETRY:%=configs/%) $(SCHEMA) $(SHARE_DIR)
 	@umask 022 && $(BUILT)/covalent man $(MAN_DIR) >/dev/null && \
 	for program in $(DESCRIBED); do \
@@ -102,15 +106,15 @@ install:         ## Installs what `make build` made: PREFIX=/usr, DESTDIR= (as r
 	fi
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 	@echo "installed below $(DESTDIR)$(PREFIX). So far only root may attach applications; to let others, as root:"
-	@echo "  groupadd --system covalent && usermod -aG covalent USER"
+	@echo "  usermod -aG covalent USER   (without systemd first: useradd --system --user-group covalent)"
 	@echo "  and set group = \"covalent\" under [node] in /etc/covalent/covalent.toml, before the daemon starts"
 
 uninstall:       ## Removes what `make install` installed; configuration and state stay
-	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
+	@rm -f $(PROGRAMS:%=$(BIN_DIR)/%) $(LIBRARIES:%=$(LIB_DIR)/%) $(LIB_DIR)/$(LIBRARY_NAME) $(LIB_DIR)/$(LIBRARY_FILE) $(LIB_DIR)/pkgconfig/covalent.pc $(INCLUDE_DIR)/covalent.h $(UNITS:%=$(UNIT_DIR)/%) $(SYSUSERS_DIR)/covalent.conf $(DROP_INS:%=$(SHARE_DIR)/%) $(TELEMETRY:%=$(SHARE_DIR)/%) $(SHARE_DIR)/telemetry.proto $(COMPLETIONS) $(MAN_PAGES) $(DISSECTOR_DIR)/covalent.lua
 	@rmdir $(SHARE_DIR) 2>/dev/null || true
 	@rmdir -p $(DISSECTOR_DIR) 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
-	@echo "removed. Left as they are: /etc/covalent and /var/lib/covalent (the node's GUID)"
+	@echo "removed. Left as they are: /etc/covalent, /var/lib/covalent (the node's GUID) and the user covalent"
 
 deb: build       ## Builds Debian packages of what `make install` installs, and lints them: target/debian
 	@scripts/install-packages deb

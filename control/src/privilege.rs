@@ -24,11 +24,12 @@ pub struct PrivilegeError(#[from] CapsError);
 pub fn drop_all_but_needed(file: &Path) -> Result<(), PrivilegeError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let mut kept: CapsHashSet = permitted.iter().copied().filter(|it| *it == KEPT).collect();
+    // What a unit gives to another user than root is ambient, and would be handed on to every program.
+    caps::clear(None, CapSet::Ambient)?;
+    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     if kept == permitted {
         return Ok(());
     }
-    caps::clear(None, CapSet::Ambient)?;
-    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     caps::set(None, CapSet::Effective, &kept)?;
     // As the reload will find it.
     if File::open(file).is_err() && permitted.contains(&OF_FILE) {

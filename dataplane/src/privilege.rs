@@ -70,13 +70,14 @@ fn keep_only(
     }
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.iter().copied().filter(is_kept).collect();
+    // What a unit gives to another user than root is ambient, and would be handed on to every program.
+    caps::clear(None, CapSet::Ambient)?;
+    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     if kept == permitted {
         return Ok(());
     }
-    caps::clear(None, CapSet::Ambient)?;
     caps::set(None, CapSet::Effective, &kept)?;
     caps::set(None, CapSet::Permitted, &kept)?;
-    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     info!(
         ?kept,
         given_up = permitted.len() - kept.len(),

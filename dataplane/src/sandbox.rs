@@ -26,10 +26,13 @@ const CALLS: Calls = Calls {
     sockets: &[
         // Looking up a group, and asking about interfaces.
         libc::AF_UNIX,
-        libc::AF_INET,
-        libc::AF_INET6,
         libc::AF_NETLINK,
         libc::AF_XDP,
+        // Drivers of DPDK ask about interfaces so.
+        #[cfg(feature = "dpdk")]
+        libc::AF_INET,
+        #[cfg(feature = "dpdk")]
+        libc::AF_INET6,
     ],
 };
 

@@ -64,8 +64,8 @@ fn the_units_confine_their_processes() {
     let Some(directory) = installed() else { return };
     // In tenths: systemd's own measure of exposure, 0 for a perfect prison.
     for (unit, limit) in [
-        ("covalentd.service", "40"),
-        ("covalent-control.service", "20"),
+        ("covalentd.service", "19"),
+        ("covalent-control.service", "16"),
     ] {
         let output = Command::new("systemd-analyze")
             .args([
@@ -115,6 +115,34 @@ fn the_units_start_what_is_installed_and_wait_for_readiness() {
             );
         }
     }
+}
+
+/// The values of a key, in the order of the file.
+fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    let of_key = lines.filter(|(name, _)| *name == key);
+    of_key.flat_map(|(_, value)| value.split(' ')).collect()
+}
+
+#[test]
+fn the_units_run_as_the_user_that_is_made_for_them() {
+    let made = shipped("covalent.sysusers");
+    assert!(made.lines().any(|line| line.starts_with("u covalent - ")));
+    for unit in UNITS {
+        let text = shipped(unit);
+        for key in ["User", "Group"] {
+            assert_eq!(values(&text, key), ["covalent"], "{unit}");
+        }
+        // Nothing but what is given can be had.
+        let given = values(&text, "AmbientCapabilities");
+        assert_eq!(given, values(&text, "CapabilityBoundingSet"), "{unit}");
+        assert!(given.contains(&"CAP_NET_ADMIN"), "{unit}: {given:?}");
+        let hidden = values(&text, "InaccessiblePaths");
+        assert!(hidden.contains(&"-/etc/shadow"), "{unit}: {hidden:?}");
+    }
+    // The identity, the secret and the journals of the node.
+    let control = shipped("covalent-control.service");
+    assert!(values(&control, "InaccessiblePaths").contains(&"-/var/lib/covalent"));
 }
 
 #[test]
