@@ -47,8 +47,8 @@ pub use self::{
     link::LinkConfig,
     node::NodeConfig,
     packet_memory::{
-        CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, MTU_BYTES_MAX, QUEUES_MAX,
-        packet_memory_bytes,
+        CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX,
+        QUEUES_MAX, packet_memory_bytes,
     },
     place::place,
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},

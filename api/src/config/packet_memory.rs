@@ -15,6 +15,9 @@ const HEADERS_BYTES: u32 = 14 + 2 * 4;
 /// Largest MTU of an interface whose frames fit a chunk even with two VLAN tags.
 pub const MTU_BYTES_MAX: u32 = CHUNK_FRAME_BYTES - HEADERS_BYTES;
 
+/// Smallest MTU of an interface that carries a link: its longest frame has 23 records of 64 bytes behind the Ethernet header, however few are sent at first.
+pub const LINK_MTU_BYTES_MIN: u32 = 23 * 64;
+
 /// Receive queues of one interface that may have a socket: places in the XDP program's table of sockets.
 pub const QUEUES_MAX: u32 = 64;
 

@@ -1,7 +1,7 @@
 //! Checks of the interfaces of AF_XDP ports. Each a function of the facts alone.
 
 use covalent_api::{
-    config::{Config, CopyMode, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode},
+    config::{Config, CopyMode, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode},
     control::{InterfaceStatus, XdpProgram},
     outdated::outdated,
     status::{NodeStatus, PortStatus},
@@ -23,6 +23,7 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         kind: PortKind::AfXdp {
             queues, xdp, copy, ..
         },
+        link,
         ..
     }) = config.port.iter().find(|port| port.name == named.port)
     else {
@@ -39,7 +40,7 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
     let mut findings = vec![
         interface(named, found),
         queue_count(named, found, *queues),
-        mtu(named, found),
+        mtu(named, found, *link),
     ];
     findings.extend(named.programs.iter().map(|held| occupied(named, held)));
     findings.extend(virtual_interface(named, *xdp, *copy));
@@ -129,8 +130,21 @@ fn queue_count(named: &NamedInterface, found: &Interface, wanted: u32) -> Findin
     Finding::fine(check, format!("{there} of {there}"))
 }
 
-fn mtu(named: &NamedInterface, found: &Interface) -> Finding {
+fn mtu(named: &NamedInterface, found: &Interface, link: bool) -> Finding {
     let check = format!("port {}: MTU", named.port);
+    if link && found.mtu_bytes < LINK_MTU_BYTES_MIN {
+        return Finding::failed(
+            check,
+            format!(
+                "{} bytes, but the frames of a link need {LINK_MTU_BYTES_MIN}: under load it would fail again and again",
+                found.mtu_bytes
+            ),
+            format!(
+                "ip link set {} mtu 1500, and the same at the other end of the cable",
+                named.interface
+            ),
+        );
+    }
     if found.mtu_bytes <= MTU_BYTES_MAX {
         return Finding::fine(check, format!("{} bytes", found.mtu_bytes));
     }
@@ -416,6 +430,10 @@ mod tests {
         named.found.as_mut().expect("found").mtu_bytes = 9000;
         let findings = port(&samples::af_xdp_config(), &named);
         assert_eq!(only(&findings, "MTU").cure, "ip link set eth1 mtu 1770");
+        named.found.as_mut().expect("found").mtu_bytes = 1400;
+        let findings = port(&samples::af_xdp_config(), &named);
+        let too_small = only(&findings, "MTU");
+        assert!(too_small.found.contains("need 1472"), "{too_small:?}");
     }
 
     #[test]

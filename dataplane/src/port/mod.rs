@@ -201,7 +201,13 @@ pub fn look(config: &PortConfig) -> Result<(), PortError> {
                 copy: *copy,
                 queues: *queues,
             };
-            af_xdp::look(&config.name, interface, *ring_slots, wishes)
+            af_xdp::look(&af_xdp::Wanted {
+                port: &config.name,
+                interface,
+                ring_slots: *ring_slots,
+                wishes,
+                link: config.link,
+            })
         }
         PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => Ok(()),
     }

@@ -41,17 +41,17 @@ fn on_interface(name: &str, interface: &str) -> PortConfig {
 }
 
 /// A node as two processes.
-struct Place {
-    config: Config,
+pub struct Place {
+    pub config: Config,
     file: PathBuf,
     program: PathBuf,
-    control: Option<Control>,
-    _daemon: Running,
+    pub control: Option<Control>,
+    daemon: Running,
 }
 
 impl Place {
     /// A node on these interfaces, whose ports are `p0`, `p1`, …
-    fn start(program: &Path, dir: &Path, name: &str, interfaces: &[&str]) -> Self {
+    pub fn start(program: &Path, dir: &Path, name: &str, interfaces: &[&str]) -> Self {
         let mut config = Node::new(dir, name, &["p0"], "idle_pace_ms = 20\n").config;
         config.control.metrics_listen = ([127, 0, 0, 1], 0).into();
         config.dataplane.huge_pages = HugePages::Never;
@@ -67,7 +67,7 @@ impl Place {
             file,
             program: program.to_owned(),
             control: None,
-            _daemon: daemon,
+            daemon,
         };
         eventually("the daemon answers", || {
             covalent_pipe::seqpacket::Connection::connect(&place.config.socket_path()).is_ok()
@@ -82,18 +82,29 @@ impl Place {
         self.control = Some(control);
     }
 
-    fn client(&self) -> Client {
+    /// The daemon's and control's.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        let control = self.control.as_ref().map(Control::pid);
+        std::iter::once(self.daemon.0.id()).chain(control)
+    }
+
+    pub fn client(&self) -> Client {
         Client::connect(&self.config.socket_path())
     }
 
-    fn port(&self, name: &str) -> PortStatus {
+    pub fn port(&self, name: &str) -> PortStatus {
         port(&self.client().status(), name)
             .expect("it is configured")
             .clone()
     }
 
     /// Waits until the port was opened on an interface of which that is so, and returns what it was opened on.
-    fn await_facts(&self, name: &str, what: &str, is_so: impl Fn(&PortFacts) -> bool) -> PortFacts {
+    pub fn await_facts(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&PortFacts) -> bool,
+    ) -> PortFacts {
         let mut facts = None;
         eventually(what, || {
             facts = self.port(name).facts;
@@ -104,7 +115,7 @@ impl Place {
 }
 
 /// Runs a test with the control program in a namespace that holds `near0` and `far0`.
-fn with_control(test: impl FnOnce(&Path, &Path) + Send) {
+pub fn with_control(test: impl FnOnce(&Path, &Path) + Send) {
     let Some(program) = program() else { return };
     with_veth(|| {
         ip("link set lo up");
@@ -113,7 +124,7 @@ fn with_control(test: impl FnOnce(&Path, &Path) + Send) {
     });
 }
 
-fn await_links(places: [&Place; 2], port: &str, after: u32) -> u32 {
+pub fn await_links(places: [&Place; 2], port: &str, after: u32) -> u32 {
     let mut epoch = 0;
     eventually("the link is up under a later epoch", || {
         let epochs = places.map(|place| {
@@ -214,20 +225,20 @@ fn another_mtu_and_another_address_are_taken_over_whoever_saw_them_change() {
         let mut a = Place::start(program, dir, "a", &["near0"]);
         let b = Place::start(program, dir, "b", &["far0"]);
         let before = await_links([&a, &b], "p0", 0);
-        ip("link set near0 mtu 1400");
+        ip("link set near0 mtu 1490");
         a.await_facts("p0", "the port has the new MTU", |facts| {
-            facts.mtu_bytes == 1400
+            facts.mtu_bytes == 1490
         });
-        assert_eq!(a.port("p0").frame_bytes_max, 1414);
+        assert_eq!(a.port("p0").frame_bytes_max, 1504);
         let after = await_links([&a, &b], "p0", before);
 
         // Nobody hears of this one: what is so is compared when control is back.
         a.control = None;
         ip("link set near0 address 02:00:00:00:00:77");
-        ip("link set near0 mtu 1300");
+        ip("link set near0 mtu 1480");
         a.start_control();
         a.await_facts("p0", "the port has the new address and MTU", |facts| {
-            facts.address == "02:00:00:00:00:77" && facts.mtu_bytes == 1300
+            facts.address == "02:00:00:00:00:77" && facts.mtu_bytes == 1480
         });
         await_links([&a, &b], "p0", after);
 
@@ -265,9 +276,9 @@ fn the_interface_of_a_port_that_a_reload_brings_is_set_up_and_followed() {
         }
         // Both ends were down, and somebody has set them up.
         let up = await_links([&a, &b], "p1", 0);
-        ip("link set near1 mtu 1400");
+        ip("link set near1 mtu 1490");
         a.await_facts("p1", "the port has the new MTU", |facts| {
-            facts.mtu_bytes == 1400
+            facts.mtu_bytes == 1490
         });
         await_links([&a, &b], "p1", up);
     });

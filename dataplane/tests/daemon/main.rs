@@ -42,6 +42,7 @@ mod sockets;
 mod streams;
 mod taps;
 mod toggling;
+mod upheaval;
 mod verbs;
 mod vlans;
 mod warm;

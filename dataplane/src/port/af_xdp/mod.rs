@@ -92,7 +92,7 @@ impl AfXdpPort {
         let interface = preflight::interface(port, wanted.interface)?;
         let queue_count = preflight::queues(port, &interface, wanted.wishes.queues)?;
         preflight::tags(port, &interface);
-        preflight::mtu(port, &interface)?;
+        preflight::mtu(port, &interface, wanted.link)?;
         let choices = choices::choices(&interface, wanted.wishes);
         choices::limits(port, &interface, wanted.wishes, &choices)?;
         let copy = choices::bound_as(wanted.wishes.copy, &choices);
@@ -209,19 +209,15 @@ impl AfXdpPort {
 }
 
 /// What can be known before a port is opened, and while another one has the interface.
-pub(super) fn look(
-    port: &str,
-    interface: &str,
-    ring_slots: u32,
-    wishes: Wishes,
-) -> Result<(), PortError> {
-    preflight::ring_slots(port, ring_slots)?;
+pub(super) fn look(wanted: &Wanted<'_>) -> Result<(), PortError> {
+    let port = wanted.port;
+    preflight::ring_slots(port, wanted.ring_slots)?;
     preflight::capabilities(port)?;
-    let interface = preflight::interface(port, interface)?;
-    preflight::queues(port, &interface, wishes.queues)?;
-    preflight::mtu(port, &interface)?;
-    let choices = choices::choices(&interface, wishes);
-    choices::limits(port, &interface, wishes, &choices)
+    let interface = preflight::interface(port, wanted.interface)?;
+    preflight::queues(port, &interface, wanted.wishes.queues)?;
+    preflight::mtu(port, &interface, wanted.link)?;
+    let choices = choices::choices(&interface, wanted.wishes);
+    choices::limits(port, &interface, wanted.wishes, &choices)
 }
 
 fn has_type(frame: &[u8], ethertype: u16) -> bool {

@@ -3,8 +3,9 @@
 use caps::{CapSet, Capability};
 use covalent_api::{
     auto::Wishes,
-    config::{CHUNK_FRAME_BYTES, MTU_BYTES_MAX, QUEUES_MAX},
+    config::{CHUNK_FRAME_BYTES, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, QUEUES_MAX},
 };
+use covalent_protocol::FRAME_BYTES_MAX;
 use nix::{
     errno::Errno,
     sys::resource::{Resource, getrlimit},
@@ -135,9 +136,25 @@ pub(super) fn ring_slots(port: &str, slots: u32) -> Result<(), PortError> {
     ))
 }
 
-/// Every frame of the interface fits one chunk. Frames of several chunks are not supported.
-pub(super) fn mtu(port: &str, interface: &Interface) -> Result<(), PortError> {
+const _: () = assert!(LINK_MTU_BYTES_MIN as usize == FRAME_BYTES_MAX - 14);
+
+/// Every frame of the interface fits one chunk, and every frame of a `link` fits the interface: few records would pass a smaller one, and under load the link would fail
+/// again and again. Frames of several chunks are not supported.
+pub(super) fn mtu(port: &str, interface: &Interface, link: bool) -> Result<(), PortError> {
     let mtu = interface.mtu_bytes;
+    if link && mtu < LINK_MTU_BYTES_MIN {
+        return Err(refuse(
+            port,
+            format!(
+                "interface `{}` has MTU {mtu}, but the frames of a link need {LINK_MTU_BYTES_MIN}",
+                interface.name
+            ),
+            format!(
+                "set its MTU to {LINK_MTU_BYTES_MIN} or more, at both ends of the cable: `ip link set {} mtu 1500`; or `link = false` for a port without one",
+                interface.name
+            ),
+        ));
+    }
     if mtu <= MTU_BYTES_MAX {
         return Ok(());
     }
@@ -330,17 +347,38 @@ mod tests {
     }
 
     #[test]
+    fn an_mtu_too_small_for_a_link_is_refused_where_there_is_one() {
+        let small = Interface {
+            mtu_bytes: LINK_MTU_BYTES_MIN - 1,
+            ..interface()
+        };
+        assert!(mtu("p0", &small, false).is_ok());
+        let text = mtu("p0", &small, true)
+            .expect_err("one byte too few")
+            .to_string();
+        assert!(
+            text.contains("MTU 1471") && text.contains("need 1472") && text.contains("both ends"),
+            "{text}"
+        );
+        let fits = Interface {
+            mtu_bytes: LINK_MTU_BYTES_MIN,
+            ..interface()
+        };
+        assert!(mtu("p0", &fits, true).is_ok());
+    }
+
+    #[test]
     fn an_mtu_too_large_is_refused_with_the_one_that_fits() {
         let fits = Interface {
             mtu_bytes: MTU_BYTES_MAX,
             ..interface()
         };
-        assert!(mtu("p0", &fits).is_ok());
+        assert!(mtu("p0", &fits, true).is_ok());
         let jumbo = Interface {
             mtu_bytes: MTU_BYTES_MAX + 1,
             ..interface()
         };
-        let text = mtu("p0", &jumbo)
+        let text = mtu("p0", &jumbo, false)
             .expect_err("one byte too many")
             .to_string();
         assert!(
