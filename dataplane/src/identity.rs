@@ -22,6 +22,8 @@ pub struct Identity {
     pub guid: Guid,
     /// Random bits of this start: a peer that sees other bits knows that this node forgot its latches.
     pub incarnation: u64,
+    /// Random bits of this start that nobody is told: the first epochs of links are drawn by them.
+    pub epoch_seed: u64,
     /// What this node alone knows.
     pub secret: Secret,
     _lock: File,
@@ -95,6 +97,7 @@ impl Identity {
         Ok(Self {
             guid,
             incarnation: random_bits()?,
+            epoch_seed: random_bits()?,
             secret: Secret::take(state_dir)?,
             _lock: lock,
         })

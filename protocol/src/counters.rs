@@ -107,6 +107,10 @@ drop_counters! {
     late,
     /// Handshake frames that say nothing new.
     stale_init,
+    /// Handshake frames on a link that is up that say that another node or another life of the peer
+    /// is there, of who does not echo what this end says. Each was answered, and who is there and
+    /// hears that is believed.
+    unproven_init,
     /// Handshake frames of another node than before, of which there was one since the last tick already.
     hasty_init,
     /// Handshake frames of this node itself: the cable leads back.

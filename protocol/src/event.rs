@@ -122,6 +122,9 @@ pub enum DownReason {
     Unanswered,
     /// The peer broke the protocol under a valid CRC.
     Violation,
+    /// The peer's clock is farther ahead than any number of events can have brought it, or than
+    /// this node may follow now.
+    ClockLeap,
     /// A hop of the path to the peer failed, or a node on it gave it up.
     PathBroken,
     /// The path to the peer was given back: nothing was under way on it for a while, or a cable leads there.
@@ -130,7 +133,7 @@ pub enum DownReason {
 
 impl DownReason {
     /// Every reason, in the order of [`crate::FailureCounters::iter`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::CarrierLost,
         Self::SequenceGap,
         Self::ReflectionMismatch,
@@ -143,6 +146,7 @@ impl DownReason {
         Self::PeerMoved,
         Self::Unanswered,
         Self::Violation,
+        Self::ClockLeap,
         Self::PathBroken,
         Self::PathIdle,
     ];
@@ -163,6 +167,7 @@ impl DownReason {
             Self::PeerMoved => "peer_moved",
             Self::Unanswered => "unanswered",
             Self::Violation => "violation",
+            Self::ClockLeap => "clock_leap",
             Self::PathBroken => "path_broken",
             Self::PathIdle => "path_idle",
         }
@@ -184,6 +189,7 @@ impl fmt::Display for DownReason {
             Self::PeerMoved => "peer moved",
             Self::Unanswered => "exchange unanswered",
             Self::Violation => "protocol violation",
+            Self::ClockLeap => "clock too far ahead",
             Self::PathBroken => "path broken",
             Self::PathIdle => "path not needed",
         })

@@ -265,7 +265,7 @@ fn start() -> impl Strategy<Value = u64> {
         Just(0),
         (0..300_u64).prop_map(|before| ERA - before),
         (1..5_u64, 0..300_u64).prop_map(|(eras, before)| eras * ERA - before),
-        (0..1_u64 << 60),
+        (0..1_u64 << 47),
     ]
 }
 

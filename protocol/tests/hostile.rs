@@ -76,6 +76,17 @@ fn hello(
 
 /// The stranger `guid` makes the link at `side` believe that it is the neighbour.
 fn stranger(bench: &mut Bench, side: usize, cable: usize, template: &[u8], guid: u64) {
+    if bench.link(side, cable).state == LinkState::Up {
+        // It echoes what the end says that is up with another one.
+        let epoch = bench.link(side, cable).epoch.to_le_bytes();
+        let mut frame = hello(bench, side, cable, template, guid, true);
+        forge(&mut frame, 0, |record| {
+            record[8..12].copy_from_slice(&epoch);
+            record[52..56].copy_from_slice(&epoch);
+        });
+        bench.inject(side, cable, &frame);
+        assert_eq!(bench.link(side, cable).state, LinkState::Init);
+    }
     for echo in [false, true] {
         let frame = hello(bench, side, cable, template, guid, echo);
         bench.inject(side, cable, &frame);

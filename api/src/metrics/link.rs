@@ -112,8 +112,9 @@ pub const LINK: Object<LinkStatus> = Object {
                         so the cable is dead, or much slower than the others. `unreflected`: the other end does not hear this one. \
                         `peer_silent`: the other end died, or its lane slept too long. `peer_restarted`, `peer_reinitialised`, \
                         `peer_moved`: something happened at the other end. `unanswered`, `reflection_mismatch`, `violation`: a \
-                        fault; report it. `path_broken`, `path_idle`: of paths over several hops only, which end when a hop fails \
-                        or nobody needs them.",
+                        fault; report it. `clock_leap`: the other end says a clock that no network comes to. \
+                        `path_broken`, `path_idle`: of paths over several hops only, which end when a hop fails or nobody \
+                        needs them.",
             },
             |it| &it.failures,
         ),

@@ -489,6 +489,9 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
         ethertype: config.link.ethertype,
         transactions_max: TRANSACTIONS_MAX,
         first_sequence: 0,
+        // Epochs of cables between lanes need not differ, but those of two lanes on two cables
+        // shall tell nothing of one another.
+        epoch_seed: identity.epoch_seed.rotate_left(lane % 64),
         // The other lanes are reached over lane 0, or by a neighbour of their own.
         fabric: config.fabric.enabled.then_some(FabricConfig {
             roots: lane == 0,

@@ -148,7 +148,10 @@ pub(crate) struct Handshake {
     outpaced: u8,
     /// Handshakes sent since the last tick.
     sent_since_tick: u8,
-    /// Another node than before was heard since the last tick.
+    /// Who said the last handshake of those that echo this life of the node; 0 for nobody. Outlives
+    /// the epochs.
+    echoer: u64,
+    /// Another node than before said such a one since the last tick.
     changed_since_tick: bool,
     /// What the last handshake sent said: proposal and echo.
     said: Option<(u32, Option<(u64, u32)>)>,
@@ -167,6 +170,7 @@ impl Handshake {
             repeats_left: 0,
             outpaced: 0,
             sent_since_tick: 0,
+            echoer: 0,
             changed_since_tick: false,
             said: None,
             owed: false,
@@ -179,6 +183,7 @@ impl Handshake {
         self.port = draw.below(1 << 16) as u16;
         if draw.below(4) == 0 {
             self.guid = draw.long();
+            self.echoer = self.guid;
         }
         self.due = draw.flag();
         self.failures_since_tick = draw.below(4) as u8;
@@ -244,10 +249,12 @@ impl Handshake {
         }
     }
 
-    /// Whether the node `guid` may be heard now: it was before, or nobody else took its place since the last tick.
-    /// Each change of place costs memory of somebody, so a neighbour that takes many names gets one for each tick.
+    /// Whether the node `guid`, which hears this one, may be heard now: it was before, or nobody
+    /// else took its place since the last tick. Each change of place costs memory of somebody, so a
+    /// neighbour that takes many names gets one for each tick. Who does not hear this node costs
+    /// nothing, and takes no turn from who does.
     pub const fn may_come_from(&self, guid: u64) -> bool {
-        self.guid == 0 || self.guid == guid || !self.changed_since_tick
+        self.echoer == 0 || self.echoer == guid || !self.changed_since_tick
     }
 
     /// Whether the handshake under way is with another node than `guid`.
@@ -260,17 +267,25 @@ impl Handshake {
         self.heard.map(|_| (self.guid, self.port))
     }
 
-    /// Notes who says the handshakes.
-    pub const fn identify(&mut self, guid: u64) {
-        self.changed_since_tick |= self.guid != 0 && self.guid != guid;
+    /// Notes who says the handshakes, and whether it hears this node.
+    pub const fn identify(&mut self, guid: u64, is_heard: bool) {
         self.guid = guid;
+        if is_heard {
+            self.changed_since_tick |= self.echoer != 0 && self.echoer != guid;
+            self.echoer = guid;
+        }
+    }
+
+    /// Notes what was heard: the next handshake echoes it.
+    pub const fn note(&mut self, hello: &Hello) {
+        self.outpaced = 0;
+        self.heard = Some((hello.incarnation, hello.epoch));
+        self.port = hello.port;
     }
 
     /// Notes what was heard and makes a handshake due if it would say something new.
     pub fn hear(&mut self, hello: &Hello, epoch: u32) {
-        self.outpaced = 0;
-        self.heard = Some((hello.incarnation, hello.epoch));
-        self.port = hello.port;
+        self.note(hello);
         if self.said != Some((epoch, self.heard)) {
             self.answer();
         }

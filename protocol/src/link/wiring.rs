@@ -27,6 +27,8 @@ pub(crate) struct Wiring {
     /// Who was heard, from `latest` backwards.
     sources: [Source; SOURCES_MAX],
     latest: u8,
+    /// Bits of those in `sources` that hear this side.
+    echoers: u8,
     /// Paces since a handshake was heard, up to [`OLD_PACES`].
     unheard_paces: u8,
 }
@@ -42,6 +44,7 @@ impl Wiring {
             told_since_tick: false,
             sources: [(0, 0); SOURCES_MAX],
             latest: 0,
+            echoers: 0,
             unheard_paces: 0,
         }
     }
@@ -73,6 +76,7 @@ impl Wiring {
             }
         }
         self.latest = draw.below(SOURCES_MAX as u32) as u8;
+        self.echoers = draw.below(1 << SOURCES_MAX) as u8;
         self.unheard_paces = draw.below(u32::from(OLD_PACES) + 1) as u8;
     }
 
@@ -81,9 +85,11 @@ impl Wiring {
         self.refusal
     }
 
-    /// Whether no handshake may bring the link up, whoever says it.
+    /// Whether no handshake may bring the link up, whoever says it: several ports are heard, and
+    /// more than one of them hears this side. Who is heard and hears nothing keeps no link from
+    /// coming up.
     pub const fn is_shared(&self) -> bool {
-        matches!(self.refusal, Some(LinkRefusal::Shared))
+        matches!(self.refusal, Some(LinkRefusal::Shared)) && self.echoers.count_ones() > 1
     }
 
     /// This was found. Tells whether it is now the reason for which the link does not come up, and was not before.
@@ -99,7 +105,10 @@ impl Wiring {
             return false;
         }
         // What else is found on a cable that several share follows from that.
-        if self.counts[kind] < why.paces() || self.is_shared() || self.told_since_tick {
+        if self.counts[kind] < why.paces()
+            || matches!(self.refusal, Some(LinkRefusal::Shared))
+            || self.told_since_tick
+        {
             return false;
         }
         self.refusal = Some(why);
@@ -118,16 +127,19 @@ impl Wiring {
         ends
     }
 
-    /// A handshake came from this port of this node. Tells whether others were heard since the last one of it: then there is more than
-    /// one on this cable, while a cable that was moved has one after the other.
-    pub fn hear(&mut self, source: Source) -> bool {
+    /// A handshake came from this port of this node. Tells whether others were heard since the last
+    /// one of it: then there is more than one on this cable, while a cable that was moved has one
+    /// after the other. `hears` says whether it hears this side.
+    pub fn hear(&mut self, source: Source, hears: bool) -> bool {
         let known = self.sources.iter().position(|known| *known == source);
         let others = known.is_some_and(|at| at != usize::from(self.latest));
         self.latest = known.unwrap_or_else(|| {
             let next = (usize::from(self.latest) + 1) % SOURCES_MAX;
             self.sources[next] = source;
+            self.echoers &= !(1 << next);
             next
         }) as u8;
+        self.echoers |= u8::from(hears) << self.latest;
         others
     }
 
@@ -172,6 +184,7 @@ impl Wiring {
                 self.counts = [0; LinkRefusal::KINDS];
                 self.quiet_paces = 0;
                 self.sources = [(0, 0); SOURCES_MAX];
+                self.echoers = 0;
             }
         }
         if self.refusal.is_none() {

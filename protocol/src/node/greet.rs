@@ -36,7 +36,10 @@ impl Node {
             self.found_itself(link, hello, host);
             return;
         }
-        if state != LinkState::Down && !self.links[link].handshake.may_come_from(hello.guid) {
+        if state != LinkState::Down
+            && self.is_heard_by(hello)
+            && !self.links[link].handshake.may_come_from(hello.guid)
+        {
             self.links[link].counters.drops.hasty_init += 1;
             return;
         }
@@ -44,6 +47,11 @@ impl Node {
             LinkState::Down => self.links[link].counters.drops.not_up += 1,
             LinkState::Init => self.agree(link, hello, source, host),
             LinkState::Up => match self.why_leave(link, hello) {
+                Some(reason) if !self.is_proven(link, reason, hello) => {
+                    // Whoever said it and is there will echo this.
+                    self.links[link].counters.drops.unproven_init += 1;
+                    self.links[link].handshake.answer();
+                }
                 Some(reason) => {
                     self.fail(link, reason, host);
                     // A path is over then.
@@ -78,6 +86,24 @@ impl Node {
         }
     }
 
+    /// Whether whoever said this handshake heard one of this life of the node. Its incarnation is a
+    /// random number that only handshakes and balls say, so somebody who puts frames on a cable and
+    /// hears nothing there cannot say it.
+    pub(super) const fn is_heard_by(&self, hello: &Hello) -> bool {
+        matches!(hello.heard, Some((incarnation, _)) if incarnation == self.config.incarnation)
+    }
+
+    /// Whether a link that is up is to be left for what a handshake says. That somebody else is
+    /// there, or another life of the peer, is believed only of who echoes what this end says in the
+    /// epoch in force: the answer to any other handshake asks for that, and who is really there is
+    /// one round trip later. That the peer left the epoch says who knows its incarnation. Where no
+    /// stranger puts frames, over a path, nothing is asked.
+    fn is_proven(&self, link: usize, reason: DownReason, hello: &Hello) -> bool {
+        reason == DownReason::PeerReinitialised
+            || self.is_path(link)
+            || hello.heard == Some((self.config.incarnation, self.links[link].epoch))
+    }
+
     /// Takes a step towards an epoch that both ends hold.
     ///
     /// Nothing is believed before the peer echoes a proposal of *this* link: that proves that it lived when the proposal
@@ -85,6 +111,7 @@ impl Node {
     /// makes new proposals on its other links whenever a new life is met.
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
         self.paths.hear(at);
+        let is_heard = self.is_heard_by(hello);
         let link = &mut self.links[at];
         if link.wiring.is_shared() {
             return;
@@ -94,9 +121,11 @@ impl Node {
             link.epoch = link.epoch.wrapping_add(1);
             link.handshake.restart();
         }
-        link.handshake.identify(hello.guid);
+        link.handshake.identify(hello.guid, is_heard);
         if is_later(link.epoch, hello.epoch) {
-            // The peer is behind: tell it.
+            // The peer is behind: tell it, and that it is heard, for one that is up with another
+            // life of this node must know.
+            link.handshake.note(hello);
             link.handshake.answer();
             return;
         }

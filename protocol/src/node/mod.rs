@@ -106,6 +106,9 @@ pub struct NodeConfig {
     /// Where epochs, records and the exchanges of a slot start to count. 0, which the wire demands of the records; any
     /// other value only among nodes that all have it, which brings a simulation to the wrap of these counters.
     pub first_sequence: u32,
+    /// Random number, not told to anybody, by which the first epoch of each cable is drawn, so that
+    /// who cannot hear a cable does not know it. 0 has epochs begin behind `first_sequence`.
+    pub epoch_seed: u64,
     /// What it is told about the fabric beyond its neighbours; without it, it takes no part in trees.
     pub fabric: Option<FabricConfig>,
 }
@@ -126,6 +129,7 @@ impl NodeConfig {
             ethertype: DEFAULT_ETHERTYPE,
             transactions_max: 1024,
             first_sequence: 0,
+            epoch_seed: 0,
             fabric: None,
         }
     }
@@ -171,6 +175,14 @@ pub enum SubmitError {
 /// Exchanges whose names are kept when nobody waits for them any more.
 fn names_max(config: &NodeConfig) -> usize {
     (config.transactions_max / 4).min(NAMES_MAX)
+}
+
+/// The first epoch of a cable: a mix of the seed and the port (the finalizer of splitmix64).
+const fn drawn_epoch(seed: u64, port: u16) -> u32 {
+    let mut mixed = seed.wrapping_add((port as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ mixed >> 31) as u32
 }
 
 /// All links of one lane. See the crate's page for a picture.
@@ -273,20 +285,20 @@ impl Node {
         }
         let answer_bytes_max = usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES;
         let pass_bytes_max = self.fabric.as_ref().map_or(0, |_| far::PASS_BYTES_MAX);
-        self.make_link(
-            Link::new(
-                port,
-                mac,
-                self.config.slots,
-                answer_bytes_max
-                    .max(relay::RELAY_BYTES)
-                    .max(NOTE_BYTES_MAX)
-                    .max(pass_bytes_max),
-                self.config.first_sequence,
-            ),
-            Relays::new(answer_bytes_max),
-            SETS_PER_LINK,
+        let mut link = Link::new(
+            port,
+            mac,
+            self.config.slots,
+            answer_bytes_max
+                .max(relay::RELAY_BYTES)
+                .max(NOTE_BYTES_MAX)
+                .max(pass_bytes_max),
+            self.config.first_sequence,
         );
+        if self.config.epoch_seed != 0 {
+            link.epoch = drawn_epoch(self.config.epoch_seed, port);
+        }
+        self.make_link(link, Relays::new(answer_bytes_max), SETS_PER_LINK);
         if let Some(fabric) = &mut self.fabric {
             fabric.add_link();
         }
@@ -359,6 +371,7 @@ impl Node {
     /// One pace passed. Re-sends handshakes, bounces the ball of links that are idle or have something open, and declares
     /// dead those that were silent for too long. Nothing else depends on it: no exchange is ever re-sent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
+        self.clock.pace();
         self.count_silence();
         for at in self.path_links..self.links.len() {
             let ended = self.links[at].wiring.tick(self.config.silent_paces_max / 2);

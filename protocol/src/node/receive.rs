@@ -110,7 +110,9 @@ impl Node {
             .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
         // What happens from here on comes after what the peer did before it said this.
-        self.clock.hear(link.era_heard, header.clock);
+        if !self.clock.hear(link.era_heard, header.clock) {
+            return Err(DownReason::ClockLeap);
+        }
         if reflects && link.liveness.reflected(&link.feedback) {
             self.on_round_trip(at, host);
         }

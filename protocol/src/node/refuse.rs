@@ -47,8 +47,9 @@ impl Node {
 
     /// What a handshake shows of the cable on which it came, whoever said it.
     pub(super) fn look_at_cable(&mut self, at: usize, hello: &Hello, host: &mut impl Host) {
+        let hears_this = self.is_heard_by(hello);
         let link = &mut self.links[at];
-        if link.wiring.hear((hello.guid, hello.port)) {
+        if link.wiring.hear((hello.guid, hello.port), hears_this) {
             self.found(at, LinkRefusal::Shared, host);
         }
         let Some((heard, _)) = hello.heard.filter(|_| hello.guid != self.config.guid) else {
