@@ -434,7 +434,7 @@ pub enum ConfigCommand {
     after_help = "A seed decides everything that is not told here: nodes, cables, faults, verbs and the order of every event. \
     The same seed with the same options is the same run. Every invariant has a checker that is always on; one that is broken is \
     named, with the command that replays it.\n\n\
-    Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, crash, restart, move, cancel, noise, arbitrary; \
+    Classes of faults: loss, corrupt, duplicate, cut-one-way, cut-both, carrier, transmit, stall, crash, restart, move, cancel, noise, arbitrary, forge; \
     or `all`, or `none`.\n\n\
     Exit status: 0 if every invariant held, 1 otherwise.\n\n\
     Examples:\n  \

@@ -44,6 +44,21 @@ impl Near<'_> {
         buffer[..len].to_vec()
     }
 
+    /// As [`Near::frame`], of somebody who knows no incarnation of anybody.
+    pub fn forged(&self, rng: &mut Rng) -> Vec<u8> {
+        let mut buffer = [0; FRAME_BYTES_MAX];
+        let Some(mut writer) = FrameWriter::new(&mut buffer) else {
+            return Vec::new();
+        };
+        if rng.bool() {
+            self.write_handshake(rng, &mut writer);
+        } else {
+            self.write_message(rng, &mut writer);
+        }
+        let len = writer.finish([0xff; 6], [2; 6], DEFAULT_ETHERTYPE);
+        buffer[..len].to_vec()
+    }
+
     fn number(&self, rng: &mut Rng) -> u32 {
         self.common.wrapping_add(rng.u32(..5)).wrapping_sub(2)
     }
@@ -53,7 +68,7 @@ impl Near<'_> {
         self.incarnations
             .get(rng.usize(..=other))
             .copied()
-            .unwrap_or_else(|| rng.u64(..))
+            .unwrap_or_else(|| rng.u64(..) & !1)
     }
 
     fn slot(&self, rng: &mut Rng) -> u8 {

@@ -282,6 +282,13 @@ pub enum Fact<'a> {
         /// The nodes that each cable joins now.
         cables: &'a [[usize; 2]],
     },
+    /// A port heard a frame of somebody who hears nothing there.
+    Forged {
+        /// The port.
+        at: Place,
+        /// A link of the node was up before, and is not any more.
+        took_down: bool,
+    },
     /// A port heard random bytes.
     Noise {
         /// The port.
@@ -363,6 +370,7 @@ impl Fact<'_> {
             | Self::Moved { .. }
             | Self::Scrambled { .. }
             | Self::Planted { .. }
+            | Self::Forged { .. }
             | Self::Noise { .. } => Subject::Fault,
             Self::Sent { .. } | Self::Heard { .. } => Subject::Frame,
             Self::Ticked { .. } | Self::Quiet { .. } => Subject::Pace,
@@ -573,6 +581,10 @@ impl fmt::Display for Fact<'_> {
                     .map(|[a, b]| format!("{}-{}", node_name(*a), node_name(*b)))
                     .collect();
                 write!(f, "cables are moved: {}", pairs.join(" "))
+            }
+            Self::Forged { at, took_down } => {
+                let took = if *took_down { ", and a link fails" } else { "" };
+                write!(f, "{at} hears a forged frame{took}")
             }
             Self::Noise { at } => write!(f, "{at} hears noise"),
             Self::Scrambled { node, .. } => {

@@ -98,6 +98,9 @@ named! {
         Noise = "noise",
         /// A node's registers, and records under way to it, become anything.
         Arbitrary = "arbitrary",
+        /// Somebody who hears nothing puts frames with valid CRCs on cables. Occurs only where it
+        /// is named.
+        Forge = "forge",
     }
 }
 

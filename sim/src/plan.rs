@@ -100,6 +100,8 @@ pub struct Weights {
     pub noise: u32,
     /// Registers and records under way become anything.
     pub hit: u32,
+    /// Somebody who hears nothing puts a frame on a cable.
+    pub forge: u32,
 }
 
 /// What happens to a frame that is given to a cable, in thousandths.
@@ -182,6 +184,12 @@ impl Plan {
             },
             noise: weight(Fault::Noise, 4),
             hit: u32::from(arbitrary),
+            // Among arbitrary registers are those that a forger would guess.
+            forge: if options.faults.is_some() && !arbitrary {
+                weight(Fault::Forge, 20)
+            } else {
+                0
+            },
         };
         let durable: Vec<bool> = (0..shape.nodes)
             .map(|_| weights.restart > 0 && rng.u8(..3) > 0)
@@ -256,6 +264,7 @@ impl Plan {
             plug,
             noise,
             hit,
+            forge,
         } = self.weights;
         let faults = [
             (Fault::CutOneWay, cut_one_way),
@@ -269,6 +278,7 @@ impl Plan {
             (Fault::Cancel, cancel),
             (Fault::Noise, noise),
             (Fault::Arbitrary, hit),
+            (Fault::Forge, forge),
         ];
         let work = submit + ask_again + transmit + deliver + tick + quiet + heal + sync;
         let total = work + faults.iter().map(|(_, weight)| weight).sum::<u32>();
@@ -449,6 +459,7 @@ mod tests {
                 plug,
                 noise,
                 hit,
+                forge,
                 ..
             } = plan.weights;
             assert!(cut_both > 0 && plan.spares.is_empty());
@@ -464,11 +475,12 @@ mod tests {
                 plug,
                 noise,
                 hit,
+                forge,
                 plan.frames.lost,
                 plan.frames.corrupted,
                 plan.frames.duplicated,
             ];
-            assert_eq!(others, [0; 14], "seed {seed}");
+            assert_eq!(others, [0; 15], "seed {seed}");
         }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use covalent_sim::{Options, Report, World, run, run_seeds};
+use covalent_sim::{
+    Options, Report, World,
+    options::{Fault, Faults},
+    run, run_seeds,
+};
 
 /// Seeds of an ordinary run. `COVALENT_SIM_SEEDS` asks for another number.
 const SEEDS: u64 = 3000;
@@ -79,6 +83,17 @@ fn seeds_that_once_failed_hold() {
         let failure = run(seed, &Options::default()).err();
         assert!(failure.is_none(), "{failure:?}: {why}");
     }
+}
+
+/// Somebody who hears nothing puts frames on cables.
+#[test]
+fn a_blind_forger_breaks_nothing() {
+    let options = Options {
+        faults: Some(Faults::of(&[Fault::Forge])),
+        ..Options::default()
+    };
+    run_seeds(0..600, &options, |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]

@@ -129,7 +129,11 @@ impl Node {
             link.handshake.answer();
             return;
         }
-        link.epoch = hello.epoch;
+        // Whoever hears nothing here cannot have this end count on: epochs that are pushed far enough
+        // come round to where old ones look new. Who is there will hear this one and say it again.
+        if is_heard {
+            link.epoch = hello.epoch;
+        }
         if self.is_refused(at, hello, host) {
             return;
         }

@@ -13,6 +13,7 @@
 //! | [`Durability`] | what was acknowledged of a node with a journal is there when it starts again, no part of it and nothing else |
 //! | [`Credit`] | no more records are under way, and no more requests kept, than there is credit for |
 //! | [`Evidence`] | a link whose cable lost nothing of an epoch sees no evidence of loss in it |
+//! | [`Forgery`] | who puts frames on a cable and hears nothing there takes no link down |
 //! | [`Wiring`] | no link is refused, for every cable joins two ports |
 //! | [`Paths`] | a node is told to be reached while a link to it is up, and lost when none is and none is to be waited for |
 //! | [`Causality`] | what was known to whoever asked or executed has the smaller stamp |
@@ -29,6 +30,7 @@ mod credit;
 mod durability;
 mod evidence;
 mod exactly_once;
+mod forgery;
 mod integrity;
 mod isolation;
 mod paths;
@@ -43,9 +45,9 @@ use std::fmt;
 pub use self::{
     announcement::Announcement, answers::Answers, causality::Causality, conservation::Conservation,
     convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
-    exactly_once::ExactlyOnce, integrity::Integrity, isolation::Isolation, paths::Paths,
-    reservation::Reservation, serial::Serial, told_once::ToldOnce, told_truthfully::ToldTruthfully,
-    wiring::Wiring,
+    exactly_once::ExactlyOnce, forgery::Forgery, integrity::Integrity, isolation::Isolation,
+    paths::Paths, reservation::Reservation, serial::Serial, told_once::ToldOnce,
+    told_truthfully::ToldTruthfully, wiring::Wiring,
 };
 use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
 
@@ -94,6 +96,7 @@ pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
         Box::new(Durability::new(&plan.durable)),
         Box::new(Credit::new(plan.slots)),
         Box::new(Evidence::default()),
+        Box::new(Forgery),
         Box::new(Wiring::default()),
         Box::new(Paths::default()),
         Box::new(Causality::default()),

@@ -17,6 +17,8 @@ use crate::{book::Life, fact::Fact, incarnation, records};
 #[derive(Debug, Default)]
 pub struct Wiring {
     moved: bool,
+    /// Somebody else put frames on a cable.
+    forged: bool,
     /// The incarnation that the last handshake which arrived anywhere echoes.
     echo: Option<u64>,
 }
@@ -29,6 +31,8 @@ impl Checker for Wiring {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Moved { .. } => self.moved = true,
+            // More than one port is heard then, and what it says of others is anything.
+            Fact::Forged { .. } => self.forged = true,
             Fact::Heard { frame, .. } => self.echo = records::echo(frame),
             Fact::Link {
                 at,
@@ -41,6 +45,7 @@ impl Checker for Wiring {
                     earlier.any(|life| incarnation(life) == echo)
                 };
                 let true_word = one == other
+                    || self.forged
                     || match why {
                         LinkRefusal::NoRoom => self.moved,
                         LinkRefusal::Crossed(_) => self.echo.is_some_and(is_earlier),

@@ -1,9 +1,9 @@
 //! One event after the other, as the plan weighs them.
 
-use covalent_protocol::DEFAULT_ETHERTYPE;
+use covalent_protocol::{DEFAULT_ETHERTYPE, LinkState};
 
 use super::World;
-use crate::{fact::Fact, journal::LastBatch, mutant::Mutant};
+use crate::{arbitrary::Near, fact::Fact, journal::LastBatch, mutant::Mutant, node_guid};
 
 /// Something that may happen to a world.
 type Event = fn(&mut World);
@@ -17,7 +17,7 @@ impl World {
     /// One event.
     pub(super) fn event(&mut self) {
         let weights = &self.plan.weights;
-        let events: [(u32, Event); 19] = [
+        let events: [(u32, Event); 20] = [
             (weights.submit, Self::submit_somewhere),
             (weights.ask_again, Self::ask_again_somewhere),
             (weights.transmit, Self::transmit_somewhere),
@@ -37,6 +37,7 @@ impl World {
             (weights.plug, Self::plug),
             (weights.noise, Self::noise),
             (weights.hit, Self::hit),
+            (weights.forge, Self::forge),
         ];
         let total: u32 = events.iter().map(|(weight, _)| weight).sum();
         let mut draw = self.rng.u32(..total);
@@ -278,6 +279,39 @@ impl World {
         self.with(at.node, |node, program| {
             node.on_frame(at.port, &frame, program);
         });
+    }
+
+    /// Somebody who hears nothing says that somebody else is at the end of a cable, or anything in
+    /// an epoch that it guesses.
+    fn forge(&mut self) {
+        let (cable, end) = self.some_end();
+        let at = self.place(cable, end);
+        let far = self.cables[cable].ends[1 - end].node;
+        // Real incarnations are odd.
+        let incarnations: [u64; 2] = [(); 2].map(|()| self.rng.u64(..) & !1);
+        let guid = if self.rng.bool() {
+            node_guid(far)
+        } else {
+            self.rng.u64(100..)
+        };
+        let near = Near {
+            common: [2, self.rng.u32(..)][self.rng.usize(..2)],
+            slots: self.plan.slots,
+            guid,
+            incarnations: &incarnations,
+            requests: &[],
+        };
+        let frame = near.forged(&mut self.rng);
+        let up = |world: &Self| {
+            let links = world.nodes[at.node].links();
+            links.filter(|link| link.state == LinkState::Up).count()
+        };
+        let before = up(self);
+        self.with(at.node, |node, program| {
+            node.on_frame(at.port, &frame, program);
+        });
+        let took_down = up(self) < before;
+        self.witness.see(Fact::Forged { at, took_down });
     }
 
     fn some_end(&mut self) -> (usize, usize) {

@@ -553,6 +553,11 @@ impl World {
             event_ratio: self.plan.event_ratio,
             message_bytes_max: self.plan.message_bytes_max(),
             first_sequence: self.plan.first_sequence,
+            epoch_seed: if self.plan.weights.forge > 0 {
+                (node_guid(at) << 32 | u64::from(life.number)) ^ 0x5eed_5eed_5eed_5eed
+            } else {
+                0
+            },
             ..NodeConfig::new(node_guid(at), incarnation(life), name)
         });
         if life.number == 0 {
