@@ -8,12 +8,16 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use covalent_api::config::Config;
+use covalent_api::{
+    config::Config,
+    control::{ControlReply, ControlRequest},
+};
 
 use super::{PROGRAMS, Program, lock::NodeLock, record::Record, systemd, written};
 use crate::{
     args::UpArgs,
     client::Client,
+    control_client,
     identity::Identity,
     interrupt::{Interrupt, Interrupted},
     output,
@@ -95,6 +99,7 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
             still_runs(&mut child, program.name, &log)
         })?;
     }
+    wait_until_joined(config, interrupt)?;
     for process in &mut started {
         process.keep = true;
     }
@@ -126,6 +131,7 @@ fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
         wait_until_ready(program, config, interrupt, || process.expect_running())?;
         processes.push(process);
     }
+    wait_until_joined(config, interrupt)?;
     announce(config)?;
     output::line("Ctrl-C ends it")?;
     let Interrupted(signal) = loop {
@@ -193,6 +199,29 @@ fn wait_until_ready(
     Ok(())
 }
 
+/// Until control holds its connection to the daemon: before, metrics and streams would say of a node that is up that it is not.
+fn wait_until_joined(config: &Config, interrupt: &Interrupt) -> Result<()> {
+    let deadline = Instant::now() + START_PATIENCE;
+    let socket = config.control_socket_path();
+    loop {
+        let told = control_client::ask(&socket, &ControlRequest::Version)?;
+        if matches!(&told, ControlReply::Version(version) if version.guid.is_some()) {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            bail!(
+                "covalent-control has not reached the daemon after {START_PATIENCE:?}\n  cure: see {}",
+                config
+                    .node
+                    .runtime_dir
+                    .join("covalent-control.log")
+                    .display()
+            );
+        }
+        interrupt.sleep(LOOK_AGAIN)?;
+    }
+}
+
 fn announce(config: &Config) -> Result<()> {
     let status = Client::connect(&config.socket_path())?.status()?;
     output::line(&format!("node {} ({}) is up", status.node, status.guid))?;
@@ -213,4 +242,47 @@ fn announce(config: &Config) -> Result<()> {
         "  metrics: http://{}/metrics",
         config.control.metrics_listen
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use covalent_api::{
+        API_VERSION, MAX_DATAGRAM_BYTES, control::ControlVersion, datagram, guid::Guid,
+    };
+    use covalent_pipe::seqpacket::Listener;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_up_when_control_has_reached_the_daemon() {
+        const UNTIL_REACHED: u32 = 3;
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[node]\nname = \"a\"\nruntime_dir = \"{}\"\n[[port]]\nname = \"p0\"\nkind = \"cable\"\npath = \"{}\"\n",
+            directory.path().display(),
+            directory.path().join("cable").display()
+        );
+        let config = Config::parse(&text, "test").expect("a configuration");
+        let listener = Listener::bind(&config.control_socket_path()).expect("bound");
+        std::thread::scope(|scope| {
+            let up = scope.spawn(|| wait_until_joined(&config, &Interrupt::default()));
+            for asked in 1..=UNTIL_REACHED {
+                assert!(!up.is_finished(), "control has no daemon yet");
+                let asks = listener.accept().expect("it asks");
+                let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+                asks.recv(&mut buffer).expect("a request");
+                let version = ControlVersion {
+                    api: API_VERSION,
+                    program: String::new(),
+                    pid: 1,
+                    uptime_ns: 1,
+                    node: "a".to_owned(),
+                    guid: (asked == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero")),
+                };
+                let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
+                asks.send(&reply, &[]).expect("it listens");
+            }
+            up.join().expect("no panic").expect("it is up");
+        });
+    }
 }
