@@ -39,6 +39,7 @@ mod rest;
 mod selfish;
 mod sets;
 mod sockets;
+mod stopped;
 mod streams;
 mod taps;
 mod toggling;

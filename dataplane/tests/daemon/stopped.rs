@@ -1,0 +1,168 @@
+//! A daemon that stands still under load, as SIGSTOP, a debugger or a machine that is suspended has it: the whole process, at either end of the verbs.
+
+use std::{
+    collections::BTreeSet,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use covalent_pipe::seqpacket::Connection;
+use covalent_protocol::{Mode, verb::Verb};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    client::{App, Client, Ended, Verbs},
+    command,
+    node::{Node, PATIENCE, eventually},
+};
+
+const STOPS: u32 = 6;
+const UNDER_WAY_MAX: u64 = 64;
+const BETWEEN: u64 = 300;
+
+/// A process that stands still until this goes.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn stop(pid: Pid) -> Self {
+        kill(pid, Signal::SIGSTOP).expect("it runs");
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill(self.0, Signal::SIGCONT).expect("it is stopped");
+    }
+}
+
+fn is_up(client: &mut Client) -> bool {
+    let links = client.status().links;
+    links.iter().all(|link| link.state == "up")
+}
+
+/// Additions under way all the while, and what became of them.
+#[derive(Default)]
+struct Additions {
+    posted: u64,
+    ended: u64,
+    /// What the word was before each that was done.
+    words: BTreeSet<u64>,
+    refused: u64,
+    doubts: u64,
+}
+
+impl Additions {
+    /// Takes the ends that are there, and posts more, so that no more than `most` are posted in all.
+    fn go_on(&mut self, verbs: &mut Verbs, target: u64, rkey: u32, most: u64) {
+        while self.posted < most && self.posted - self.ended < UNDER_WAY_MAX {
+            let mode = [Mode::OnePhase, Mode::TwoPhase][usize::from(self.posted.is_multiple_of(2))];
+            let add = Verb::FetchAdd { delta: 1 };
+            if !verbs.post(target, mode, self.posted, rkey, 0, add) {
+                break;
+            }
+            self.posted += 1;
+        }
+        let ended = verbs.poll();
+        if ended.is_empty() {
+            verbs.app.sleep(Duration::from_millis(5));
+        }
+        for (_, how) in ended {
+            if how.is_doubt() {
+                self.doubts += 1;
+                continue;
+            }
+            self.ended += 1;
+            match how {
+                // Said of what was not begun while there was no link.
+                Ended::Other(why) => {
+                    assert!(why.starts_with("NoSuchPeer"), "{why}");
+                    self.refused += 1;
+                }
+                done => assert!(self.words.insert(done.word()), "a word came twice"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_stands_still_under_load_loses_and_repeats_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let a = Node::new(dir.path(), "a", &["p0"], "").start();
+    let b = Node::new(dir.path(), "b", &["p0"], "");
+    let daemon = command::start(&["--config", &command::file(dir.path(), &b)]);
+    let pid = Pid::from_raw(daemon.0.id().cast_signed());
+    let socket = b.config.socket_path();
+    eventually("the daemon listens", || {
+        Connection::connect(&socket).is_ok()
+    });
+    let mut near = a.client();
+    eventually("the link is up", || is_up(&mut near));
+    let mut far = Client::connect(&socket);
+
+    // Each node's application adds to a word of the other one.
+    let mut owner_a = App::attach(&a.config.socket_path());
+    let mut owner_b = App::attach(&socket);
+    let (key_a, word_a) = owner_a.register("bank", 64);
+    let (key_b, word_b) = owner_b.register("bank", 64);
+    let (guid_a, guid_b) = (a.guid(), far.status().guid.bits());
+    let mut from_a = Verbs::new(App::attach(&a.config.socket_path()));
+    let mut from_b = Verbs::new(App::attach(&socket));
+    let (mut out, mut back) = (Additions::default(), Additions::default());
+
+    let mut failures = 0;
+    for stop in 1..=STOPS {
+        let enough = BETWEEN * u64::from(stop);
+        let deadline = Instant::now() + PATIENCE;
+        while out.ended < enough || back.ended < enough {
+            assert!(
+                Instant::now() < deadline,
+                "{} and {} ended",
+                out.ended,
+                back.ended
+            );
+            out.go_on(&mut from_a, guid_b, key_b, enough + UNDER_WAY_MAX);
+            back.go_on(&mut from_b, guid_a, key_a, enough + UNDER_WAY_MAX);
+        }
+        // In the middle of what is under way; every other time until its neighbor has given up the link.
+        let stopped = Stopped::stop(pid);
+        if stop.is_multiple_of(2) {
+            eventually("the link is given up", || !is_up(&mut near));
+            failures += 1;
+        } else {
+            sleep(Duration::from_millis(20));
+        }
+        // The other daemon goes on.
+        near.status();
+        drop(stopped);
+        eventually("the link is up again", || {
+            is_up(&mut near) && is_up(&mut far)
+        });
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while out.ended < out.posted || back.ended < back.posted {
+        assert!(
+            Instant::now() < deadline,
+            "{} and {} ended",
+            out.ended,
+            back.ended
+        );
+        out.go_on(&mut from_a, guid_b, key_b, 0);
+        back.go_on(&mut from_b, guid_a, key_a, 0);
+    }
+    for (what, additions, word) in [("a", &out, &word_b), ("b", &back, &word_a)] {
+        let done = additions.words.len() as u64;
+        eprintln!(
+            "{what}: {done} done, {} refused, {} in doubt for a while, over {failures} failures of the link",
+            additions.refused, additions.doubts
+        );
+        assert!(
+            additions.words.iter().copied().eq(0..done),
+            "a word is missing"
+        );
+        assert_eq!(word.load(0), Some(done));
+    }
+}
