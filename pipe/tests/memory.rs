@@ -95,8 +95,32 @@ fn every_page_is_mapped_when_the_memory_is_made() {
     }
 }
 
+/// Huge pages for the test to take, reserved as root and given back.
+struct Reserved(Option<u64>);
+
+impl Reserved {
+    const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+    fn more(pages: u64) -> Self {
+        let before = fs::read_to_string(Self::POOL).ok();
+        let before = before.and_then(|text| text.trim().parse::<u64>().ok());
+        let reserve = |&before: &u64| fs::write(Self::POOL, (before + pages).to_string()).is_ok();
+        Self(before.filter(reserve))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            fs::write(Self::POOL, before.to_string()).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_pipe_on_the_pages_that_it_got_works() {
+    // The other tests here may take some of them.
+    let _reserved = Reserved::more(16);
     for (direction, pages) in [
         (Direction::Rx, PagePolicy::Auto),
         (Direction::Rx, PagePolicy::Require),
