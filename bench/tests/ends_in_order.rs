@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Guarded(Child);
 

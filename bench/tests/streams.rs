@@ -17,7 +17,7 @@ use nix::{
 };
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn bench(temporary: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_covalent-bench"));

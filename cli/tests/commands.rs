@@ -19,7 +19,7 @@ use nix::{
 use serde_json::Value;
 use support::{Guarded, children_of, covalent, entries, exists, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run(command: &mut Command) -> (Output, String) {
     let output = command.output().unwrap();

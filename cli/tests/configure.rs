@@ -18,7 +18,7 @@ use serde_json::Value;
 use support::{covalent, is_root, wait_until};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A network namespace with a veth pair of four queues, and a configuration for one end.
 struct Host {

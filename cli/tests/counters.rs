@@ -85,13 +85,20 @@ fn of_daemon<'a>(samples: &BTreeMap<&'a str, &str>) -> BTreeSet<&'a str> {
 fn counters_are_read_while_the_daemon_runs_and_after_it_ended_or_died() {
     let place = tempfile::tempdir().unwrap();
     let node = Node::up(place.path(), "a", &place.path().join("x.sock"), "");
-    wait_until("everybody has written", PATIENCE, || {
-        let told = node.json(&["counters"]);
-        let writers = told["writers"].as_array().unwrap();
-        writers
-            .iter()
-            .all(|writer| writer["written_realtime_ns"] != 0)
-    });
+    // What is 0 is not shown, and a lane writes first before it has gone round.
+    wait_until(
+        "everybody has written, and the lane goes round",
+        PATIENCE,
+        || {
+            let told = node.json(&["counters"]);
+            let has_written = |writer: &Value| writer["written_realtime_ns"] != 0;
+            let series = told["series"].as_array().unwrap();
+            told["writers"].as_array().unwrap().iter().all(has_written)
+                && series
+                    .iter()
+                    .any(|one| one["name"] == "covalent_lane_loops_total" && one["value"] != 0.0)
+        },
+    );
     let running = node.json(&["counters"]);
     assert_eq!(
         (&running["state"], &running["node"]),

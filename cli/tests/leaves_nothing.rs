@@ -17,7 +17,7 @@ use support::{
     namespaces_of, wait_until,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(temporary: &Path, medium: &str) -> Guarded {
     start_with(temporary, &["--no-bench", "--port", medium])

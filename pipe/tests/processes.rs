@@ -30,7 +30,7 @@ const SOCKET: &str = "COVALENT_PIPE_TEST_SOCKET";
 const CAPACITY_BYTES: u64 = 64 * 1024;
 const SLOTS: u32 = 4;
 /// Longest wait for anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A child of this test, killed when dropped so that a failing test leaves none behind.
 struct Process(Child);

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host to break.
 pub struct Ward {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{covalent, wait_until};
 
 /// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node, up until it is dropped.
 pub struct Node {

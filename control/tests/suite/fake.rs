@@ -16,7 +16,7 @@ use covalent_api::{
 use covalent_pipe::seqpacket::{Connection, Listener, SeqpacketError};
 
 /// No test waits longer for anything.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The identity that the fake daemon tells.
 pub fn guid() -> Guid {

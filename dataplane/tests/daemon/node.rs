@@ -15,10 +15,10 @@ use covalent_dataplane::Daemon;
 use super::client::Client;
 
 /// How long a test waits for something that must happen. Far beyond what it takes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the locks of a daemon that has ended may stay taken.
-const LOCKS_FREE: Duration = Duration::from_secs(2);
+const LOCKS_FREE: Duration = Duration::from_secs(20);
 
 /// A node's place and configuration.
 pub struct Node {

@@ -8,7 +8,7 @@ use std::{
 use covalent_dataplane::port::{Port, TxRefusal};
 
 /// How long a test waits for something that must come. Reaching it is a failure, never a measurement.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A way from one port to another.
 pub trait Way {

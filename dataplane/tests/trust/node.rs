@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::client::Client;
 
 /// How long a test waits for something that must happen. Far beyond what it takes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one session may have, in MiB; eight times as much, one user.
 pub const MEMORY_MAX_MIB: u64 = 16;

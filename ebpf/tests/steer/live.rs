@@ -19,7 +19,7 @@ use crate::{
 };
 
 const QUEUES: u32 = 4;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(20);
 
 fn link_frame(queue: u32, number: u8) -> Vec<u8> {

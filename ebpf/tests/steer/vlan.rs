@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(20);
 
 fn run(mode: AttachMode) {

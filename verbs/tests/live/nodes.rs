@@ -11,7 +11,7 @@ use covalent_verbs::{Client, Device};
 use tempfile::TempDir;
 
 /// How long a test waits for something that must happen: far beyond what it takes.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two running nodes, and where they live. They end with this.
 pub struct Nodes {
