@@ -303,8 +303,9 @@ fn one_up_or_down_at_a_time() {
     let file = write_config(place.path());
     let directory = place.path().join("run");
     fs::create_dir(&directory).unwrap();
+    let lock = directory.join("node.lock");
     let other = Flock::lock(
-        fs::File::open(&directory).unwrap(),
+        fs::File::create(&lock).unwrap(),
         FlockArg::LockExclusiveNonblock,
     )
     .unwrap();
@@ -324,7 +325,7 @@ fn one_up_or_down_at_a_time() {
             "{command}: {told}"
         );
     }
-    assert!(entries(&directory).is_empty(), "nothing was started");
+    assert_eq!(entries(&directory), [lock], "nothing was started");
 }
 
 #[test]

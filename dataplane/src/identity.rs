@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -110,8 +111,12 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(&path)
         .map_err(failed("open the lock file", &path))?;
+    // Who may open it may lock it. Earlier versions let everybody.
+    file.set_permissions(fs::Permissions::from_mode(0o600))
+        .map_err(failed("close to others the lock file", &path))?;
     match lock_when_free(&file, &path) {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
@@ -181,6 +186,21 @@ mod tests {
         assert_eq!(second.guid, guid);
         assert_ne!(second.incarnation, incarnation);
         assert_eq!(guid.bits() & 0xff, 0, "room for the addresses of lanes");
+    }
+
+    #[test]
+    fn nobody_else_can_lock_the_state() {
+        let dir = tempfile::tempdir().unwrap();
+        // As earlier versions left it.
+        let path = dir.path().join(LOCK_FILE);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let identity = Identity::take(dir.path()).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        drop(identity);
+        fs::remove_file(&path).unwrap();
+        let _identity = Identity::take(dir.path()).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -51,8 +51,9 @@
 //!
 //! # `unsafe`
 //!
-//! It is in five files (and one more, in `modelled`, that only the model checker compiles). Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
-//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `socket_options.rs` sets and reads options of sockets. Everything else is
+//! It is in six files (and one more, in `modelled`, that only the model checker compiles). Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
+//! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `socket_options.rs` sets and reads options of sockets, and `owner_process.rs` maps a page
+//! that is wiped in a child. Everything else is
 //! denied `unsafe`. Bytes that another process may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
 #![deny(unsafe_code)]
 
@@ -99,7 +100,12 @@ pub mod cable;
 #[cfg(not(loom))]
 pub mod event;
 pub mod framing;
+#[cfg(not(loom))]
+pub mod lock_file;
 pub mod nic;
+#[cfg(not(loom))]
+#[allow(unsafe_code, reason = "a page that the kernel wipes in a child")]
+pub mod owner_process;
 #[cfg(not(loom))]
 pub mod reaper;
 #[cfg(not(loom))]

@@ -65,17 +65,12 @@ struct State {
     ended: bool,
 }
 
-/// Something to drop, and whether waits are interrupted meanwhile.
-struct Thing {
-    drops: Box<dyn Send>,
-    interrupted: bool,
-}
+/// Something to drop.
+struct Thing(Box<dyn Send>);
 
 impl std::fmt::Debug for Thing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thing")
-            .field("interrupted", &self.interrupted)
-            .finish_non_exhaustive()
+        f.debug_struct("Thing").finish_non_exhaustive()
     }
 }
 
@@ -101,12 +96,15 @@ impl Reaper {
 
     /// Closes `thing`, which came from user `uid`, and interrupts every wait for others meanwhile. Returns at once.
     pub fn close(&self, uid: u32, thing: impl Send + 'static) {
-        self.give(uid, Box::new(thing), true);
-    }
-
-    /// Drops `thing`, which is this process's own and may take its time. Returns at once.
-    pub fn drop_aside(&self, thing: impl Send + 'static) {
-        self.give(OWN, Box::new(thing), false);
+        let mut state = self.shared.state();
+        state.waiting += 1;
+        let things = state.things.entry(uid).or_default();
+        things.push_back(Thing(Box::new(thing)));
+        if things.len() == 1 {
+            state.turns.push_back(uid);
+        }
+        drop(state);
+        self.shared.given.notify_one();
     }
 
     /// Things of user `uid` that are not closed yet.
@@ -122,22 +120,7 @@ impl Reaper {
     pub fn waiting(&self) -> usize {
         self.shared.state().waiting
     }
-
-    fn give(&self, uid: u32, drops: Box<dyn Send>, interrupted: bool) {
-        let mut state = self.shared.state();
-        state.waiting += 1;
-        let things = state.things.entry(uid).or_default();
-        things.push_back(Thing { drops, interrupted });
-        if things.len() == 1 {
-            state.turns.push_back(uid);
-        }
-        drop(state);
-        self.shared.given.notify_one();
-    }
 }
-
-/// Stands for this process itself among the users: no user has this number.
-const OWN: u32 = u32::MAX;
 
 impl Drop for Reaper {
     /// Waits a second at most until everything is closed. The end of the process closes the rest, and waits for nobody.
@@ -209,16 +192,13 @@ impl Shared {
 }
 
 fn close(thing: Thing, timer: &mut Timer) {
-    if !thing.interrupted {
-        return drop(thing.drops);
-    }
     // A timer that the system refuses costs the bound on the time and nothing else.
     let every = TimeSpec::from_duration(PATIENCE);
     let _ = timer.set(
         Expiration::IntervalDelayed(every, every),
         TimerSetTimeFlags::empty(),
     );
-    drop(thing.drops);
+    drop(thing.0);
     let never = TimeSpec::from_duration(Duration::ZERO);
     let _ = timer.set(Expiration::OneShot(never), TimerSetTimeFlags::empty());
 }
@@ -293,7 +273,7 @@ mod tests {
                 self.0.recv().unwrap();
             }
         }
-        reaper.drop_aside(Gate(held));
+        reaper.close(0, Gate(held));
         for uid in [1, 1, 1, 2] {
             reaper.close(uid, Note(order.clone(), uid));
         }

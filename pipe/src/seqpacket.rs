@@ -13,13 +13,13 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::sys::socket::{
+    getsockopt,
+    sockopt::{PeerCredentials, PeerPidfd},
+};
 use rustix::{
     cmsg_space,
-    fs::{
-        AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl,
-        flock, fstat, open, statat, unlink,
-    },
+    fs::{AtFlags, CWD, FileType, OFlags, Stat, fcntl_getfl, fcntl_setfl, statat, unlink},
     io::{Errno, retry_on_intr},
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, RecvMsg, ReturnFlags,
@@ -30,9 +30,10 @@ use rustix::{
             Timeout, set_socket_passcred, set_socket_timeout, socket_acceptconn, socket_type,
         },
     },
+    process::{Pid, PidfdFlags, pidfd_open},
 };
 
-use crate::{event::wait_readable, socket_options};
+use crate::{event::wait_readable, lock_file::LockFile, socket_options};
 
 /// Most descriptors beside one datagram. More are an error at either end.
 pub const DESCRIPTORS_MAX: usize = 16;
@@ -116,7 +117,7 @@ impl Listener {
     pub fn bind(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         // Two starting at once must not each remove what the other has just made. The lock goes with this call.
-        let _lock = NameLock::take(path)?;
+        let _lock = lock_name(path)?;
         let fd = new_socket(SocketFlags::empty())?;
         match bind(&fd, &address) {
             Err(Errno::ADDRINUSE) => {
@@ -187,7 +188,7 @@ impl Listener {
         if self.lets_descriptors_pass {
             return Ok(false);
         }
-        let refuses = refuse_descriptors(self.fd.as_fd())?;
+        let refuses = socket_options::refuse_descriptors(self.fd.as_fd())?;
         Ok(refuses && self.identity.is_some())
     }
 
@@ -206,58 +207,21 @@ impl Listener {
     }
 }
 
-/// The right to make or remove a socket's name: a locked file beside it that is there as long as this value.
-///
-/// Nobody else can open the file, so nobody else can hold the lock and with it the start of a daemon; a directory, which every
-/// user may open and lock, would not do.
-#[derive(Debug)]
-struct NameLock {
-    path: PathBuf,
-    // Held for the lock on it.
-    _fd: OwnedFd,
-}
-
-impl NameLock {
-    fn take(socket: &Path) -> io::Result<Self> {
-        let mut path = socket.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
-        for _ in 0..LOCK_ATTEMPTS {
-            let fd = open(
-                &path,
-                OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                Mode::RUSR | Mode::WUSR,
-            )?;
-            match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-                // The one before may have removed the file between the two calls: then this lock is on a file without a name.
-                Ok(()) if is_at(&fd, &path)? => return Ok(Self { path, _fd: fd }),
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
-                Err(errno) => return Err(errno.into()),
-            }
+/// Takes the right to make or remove a socket's name: the lock of a file beside it.
+fn lock_name(socket: &Path) -> io::Result<LockFile> {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    for _ in 0..LOCK_ATTEMPTS {
+        if let Some(lock) = LockFile::try_take(&path)? {
+            return Ok(lock);
         }
-        Err(in_use(
-            &path,
-            "another process holds this lock: end it, or remove the file",
-        ))
+        std::thread::sleep(LOCK_PAUSE);
     }
-}
-
-impl Drop for NameLock {
-    fn drop(&mut self) {
-        // Whoever comes next makes it anew; a file that stays does no harm.
-        let _ = unlink(&self.path);
-    }
-}
-
-/// Whether the file of `fd` lies at `path`.
-fn is_at(fd: &OwnedFd, path: &Path) -> io::Result<bool> {
-    let ours = fstat(fd)?;
-    match lstat(path) {
-        Ok(there) => Ok((there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)),
-        Err(Errno::NOENT) => Ok(false),
-        Err(errno) => Err(errno.into()),
-    }
+    Err(in_use(
+        &path,
+        "another process holds this lock: end it, or remove the file",
+    ))
 }
 
 impl Drop for Listener {
@@ -489,6 +453,17 @@ impl Connection {
         })
     }
 
+    /// The process that made the other end: readable once it has ended, whoever else holds that end by then. `None` where the kernel has
+    /// no such thing to give (before Linux 6.5, of a process that is not visible from here), or has no descriptor left.
+    #[must_use]
+    pub fn peer_process(&self) -> Option<OwnedFd> {
+        getsockopt(&self.fd, PeerPidfd).ok().or_else(|| {
+            // By its number, which is still its own as long as it lives: it has just connected.
+            let pid = Pid::from_raw(self.peer_credentials().ok()?.pid)?;
+            pidfd_open(pid, PidfdFlags::empty()).ok()
+        })
+    }
+
     /// The supplementary groups that the process at the other end had when it connected, by the kernel's word.
     ///
     /// # Errors
@@ -521,15 +496,6 @@ enum Head {
     Plain,
     /// A datagram with descriptors beside it.
     WithDescriptors,
-}
-
-/// Has the kernel refuse descriptors that others send to a Unix socket of any kind, and to those that it accepts from now on, if it listens.
-/// `false`: this kernel cannot (before Linux 6.16).
-///
-/// # Errors
-/// If the system call fails.
-pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
-    socket_options::refuse_descriptors(socket)
 }
 
 fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {

@@ -1,44 +1,38 @@
 //! One `covalent up`, `down` or `configure` at a time for each node.
 
-use std::{fs::File, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use covalent_api::config::Config;
-use nix::{
-    errno::Errno,
-    fcntl::{Flock, FlockArg},
-};
+use covalent_pipe::lock_file::LockFile;
+
+/// The file in the runtime directory that is locked, and there, as long as a command is at work.
+const NAME: &str = "node.lock";
 
 /// Held while processes of the node are started or ended, or the machine is made ready for it: two at once would overwrite each other's records and logs. The kernel
-/// takes it back however the holder ends.
+/// takes it back however the holder ends. No stranger can hold it.
 #[derive(Debug)]
 pub struct NodeLock {
-    _directory: Flock<File>,
+    _file: LockFile,
 }
 
 impl NodeLock {
-    /// Takes the lock: the node's runtime directory, which must exist.
+    /// Takes the lock, in the node's runtime directory, which must exist.
     ///
     /// # Errors
-    /// When somebody else has it, or the directory cannot be opened.
+    /// When somebody else has it, or the file cannot be made.
     pub fn take(config: &Config) -> Result<Self> {
         Self::take_at(&config.node.runtime_dir, &config.node.name)
     }
 
     fn take_at(directory: &Path, node: &str) -> Result<Self> {
-        // The directory itself: so no file of ours is left in it.
-        let file = File::open(directory)
-            .with_context(|| format!("cannot open {}", directory.display()))?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(directory) => Ok(Self {
-                _directory: directory,
-            }),
-            Err((_, Errno::EWOULDBLOCK)) => bail!(
+        let path = directory.join(NAME);
+        let taken = LockFile::try_take(&path);
+        match taken.with_context(|| format!("cannot lock {}", path.display()))? {
+            Some(file) => Ok(Self { _file: file }),
+            None => bail!(
                 "another `covalent up`, `down` or `configure` is at work on node {node}\n  cure: wait until it is done"
             ),
-            Err((_, errno)) => {
-                Err(anyhow!(errno).context(format!("cannot lock {}", directory.display())))
-            }
         }
     }
 }
@@ -57,5 +51,16 @@ mod tests {
         assert!(error.contains("node a"), "{error}");
         drop(first);
         NodeLock::take_at(directory.path(), "a").expect("free again");
+    }
+
+    #[test]
+    fn who_locks_the_directory_holds_nobody_up() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        // Every user may.
+        let opened = std::fs::File::open(directory.path()).expect("a directory");
+        opened.try_lock().expect("nobody has it");
+        NodeLock::take_at(directory.path(), "a").expect("free");
+        let left = std::fs::read_dir(directory.path()).expect("a directory");
+        assert_eq!(left.count(), 0, "nothing is left");
     }
 }
