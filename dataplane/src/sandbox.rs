@@ -16,6 +16,8 @@ const CALLS: Calls = Calls {
         libc::SYS_io_uring_enter,
         libc::SYS_fsync,
         libc::SYS_fdatasync,
+        // Clients whose process ends are let go of (kernels that do not give it with the connection).
+        libc::SYS_pidfd_open,
         // Threads of ports that are opened give up what only opening needs.
         libc::SYS_capset,
         // Where DPDK's memory lies.

@@ -93,6 +93,7 @@ impl<'d> BytePipe<'d> {
 
     /// Whether more than `bytes` lie there, in whichever life they came.
     fn finds_more_than(&mut self, bytes: usize) -> Result<bool> {
+        self.device.check_own()?;
         while !has_more_than(&mut self.ring, bytes)? || self.is_given_up() {
             if self.life == self.device.life() {
                 return Ok(false);
@@ -253,7 +254,7 @@ impl<'d> BytePipe<'d> {
 
     /// Frees the oldest `bytes` of [`BytePipe::held`], or all if they are fewer.
     pub fn free_held(&mut self, bytes: usize) {
-        if self.ring.free_held(bytes) {
+        if self.device.is_own() && self.ring.free_held(bytes) {
             self.device.owe_doorbell(self.id);
         }
     }
@@ -403,7 +404,8 @@ impl<'p> ByteBatch<'p> {
     }
 
     fn free_with(&mut self, free: impl FnOnce(app::ByteBatch<'p>) -> bool) {
-        let Some(batch) = self.bytes.take() else {
+        // In a forked process its bytes are the parent's to free.
+        let Some(batch) = self.bytes.take().filter(|_| self.device.is_own()) else {
             return;
         };
         if free(batch) {

@@ -17,8 +17,11 @@ use covalent_api::{
     request::{PortBrief, Reply, Request},
     status::NodeStatus,
 };
-use covalent_pipe::seqpacket::{Connection, SeqpacketError};
-use nix::poll::PollFlags;
+use covalent_pipe::{
+    owner_process::OwnerProcess,
+    seqpacket::{Connection, SeqpacketError},
+};
+use nix::{errno::Errno, poll::PollFlags};
 
 use crate::{
     error::{Error, Result},
@@ -35,10 +38,11 @@ const EVENTS_MAX: usize = 1024;
 
 /// A connection to the daemon that holds no pipes: for looking and for configuring.
 ///
-/// `Send`; one thread at a time. A [`Device`](crate::Device) has one of its own.
+/// `Send`; one thread at a time. A [`Device`](crate::Device) has one of its own. In a forked process every call ends with [`Error::Forked`].
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
+    owner: OwnerProcess,
     socket: PathBuf,
     node: NodeInfo,
     buffer: Box<[u8]>,
@@ -90,9 +94,10 @@ impl Client {
     }
 
     /// A client of whoever is at the other end of `connection`, who has said nothing yet.
-    fn over(connection: Connection, socket: PathBuf) -> Self {
+    fn over(connection: Connection, owner: OwnerProcess, socket: PathBuf) -> Self {
         Self {
             connection,
+            owner,
             socket,
             node: NodeInfo {
                 name: String::new(),
@@ -122,6 +127,10 @@ impl Client {
             socket: socket.clone(),
             cause,
         };
+        let owner = OwnerProcess::this().map_err(|cause| Error::System {
+            what: "mapping a page that tells a forked process",
+            cause,
+        })?;
         // A daemon that is stopped accepts nobody.
         let left = deadline.saturating_duration_since(Instant::now());
         let connection =
@@ -132,7 +141,7 @@ impl Client {
                 _ => unreachable(cause),
             })?;
         connection.set_nonblocking(true).map_err(unreachable)?;
-        let mut client = Self::over(connection, socket);
+        let mut client = Self::over(connection, owner, socket);
         let hello = Request::Hello {
             version: API_VERSION,
             program: program.to_owned(),
@@ -333,7 +342,21 @@ impl Client {
         }
     }
 
+    /// The process that connected.
+    pub(crate) const fn owner(&self) -> OwnerProcess {
+        self.owner
+    }
+
+    fn check_owner(&self) -> Result<()> {
+        if self.owner.is_here() {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
+    }
+
     fn send(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<()> {
+        self.check_owner()?;
         loop {
             if self.gone {
                 return Err(self.daemon_gone());
@@ -353,6 +376,7 @@ impl Client {
         deadline: Option<Instant>,
         what: &'static str,
     ) -> Result<(Reply, Vec<OwnedFd>)> {
+        self.check_owner()?;
         loop {
             if self.gone {
                 return Err(self.daemon_gone());
@@ -368,6 +392,16 @@ impl Client {
                     };
                 }
                 Err(SeqpacketError::WouldBlock) => self.sleep(PollFlags::POLLIN, deadline, what)?,
+                // It was a reply, for nothing else comes with descriptors: the order of replies holds, and the daemon takes back what it handed over.
+                Err(SeqpacketError::DescriptorsLost) if self.late_replies > 0 => {
+                    self.late_replies -= 1;
+                }
+                Err(SeqpacketError::DescriptorsLost) => {
+                    return Err(Error::System {
+                        what: "receiving descriptors from covalentd (this process has too many open, see `ulimit -n`)",
+                        cause: Errno::EMFILE.into(),
+                    });
+                }
                 Err(error) => return Err(self.broken(error)),
             }
         }
@@ -388,6 +422,7 @@ impl Client {
 
     /// Looks, without waiting, whether the daemon has hung up.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
+        self.check_owner()?;
         if !self.gone {
             let mut fds = [(self.connection.as_fd(), wait::HANG_UP)];
             self.gone = wait::poll(&mut fds, Some(Instant::now()))?[0].intersects(wait::HANG_UP);
@@ -504,7 +539,10 @@ mod tests {
     fn pair() -> (Client, Connection) {
         let (connection, daemon) = Connection::pair().unwrap();
         connection.set_nonblocking(true).unwrap();
-        (Client::over(connection, PathBuf::new()), daemon)
+        (
+            Client::over(connection, OwnerProcess::this().unwrap(), PathBuf::new()),
+            daemon,
+        )
     }
 
     fn goodbye() -> Vec<u8> {

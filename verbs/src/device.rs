@@ -23,6 +23,7 @@ use covalent_api::{
 use covalent_pipe::{
     Direction, PipeError, PipeMemory, Violation,
     event::EventFd,
+    owner_process::OwnerProcess,
     region::RegionMemory,
     session::{AppWaiter, NOTICE_WORDS, SessionMemory},
 };
@@ -69,6 +70,11 @@ const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
 ///
 /// When the device is dropped, or its process dies in whatever way, the daemon reclaims all of it.
 ///
+/// # Forking
+/// A device and what was opened through it belong to the process that attached. In a process that is forked from it every call ends with
+/// [`Error::Forked`] and dropping does nothing, so the parent's pipes and regions stay as they are. The child may attach for itself. A program that becomes a daemon by
+/// forking attaches afterwards: when the process that attached ends, the daemon reclaims everything, whoever else lives.
+///
 /// # Blocking
 /// Every blocking call looks again and again for [`SPIN`], then sleeps until the daemon wakes it. A daemon that ends wakes it too: the call
 /// returns [`Error::DaemonGone`]. Calls that do not block find that out within a millisecond of its end.
@@ -76,6 +82,7 @@ const ALIVE_CHECK_EVERY: Duration = Duration::from_millis(1);
 pub struct Device {
     pub(crate) client: RefCell<Client>,
     session: RefCell<Session>,
+    owner: OwnerProcess,
     /// What is open, for a daemon that comes back.
     pub(crate) holdings: RefCell<Holdings>,
     pub(crate) patience: Cell<Option<Duration>>,
@@ -207,6 +214,7 @@ impl Device {
         let (number, session) = Session::open(&mut client, lane, deadline)?;
         Ok(Self {
             node: client.node().clone(),
+            owner: client.owner(),
             client: RefCell::new(client),
             session: RefCell::new(session),
             holdings: RefCell::default(),
@@ -297,6 +305,23 @@ impl Device {
     /// [`Error::DaemonGone`] if not.
     pub fn check_alive(&self) -> Result<()> {
         self.check_daemon().or_else(|error| self.survive(error))
+    }
+
+    /// Whether this is the process that attached.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.is_here()
+    }
+
+    /// # Errors
+    /// [`Error::Forked`] in a process that was forked from the one that attached.
+    #[inline]
+    pub(crate) fn check_own(&self) -> Result<()> {
+        if self.is_own() {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
     }
 
     fn check_daemon(&self) -> Result<()> {
@@ -436,7 +461,7 @@ impl Device {
             options,
             Some(memory.clone()),
         );
-        Ok(Region::new(name, rkey, memory))
+        Ok(Region::new(name, rkey, memory, self.owner))
     }
 
     /// The key, its seal and the memory of a region that the daemon has made.
@@ -473,6 +498,9 @@ impl Device {
     /// Takes back what was registered: verbs for it are refused from now on, and its name is free. Called when its object is dropped: nobody is left to be
     /// told of an error.
     pub(crate) fn withdraw(&self, rkey: u32) {
+        if !self.is_own() {
+            return;
+        }
         self.holdings.borrow_mut().withdrawn(rkey);
         let mut client = self.client.borrow_mut();
         if !client.is_gone() {
@@ -565,6 +593,9 @@ impl Device {
 
     /// Tells the daemon, when it looks, of a group in place of what it was told of it before. No system call.
     pub(crate) fn tell_of_group(&self, number: u32, notice: &[u64; NOTICE_WORDS]) {
+        if !self.is_own() {
+            return;
+        }
         let groups = self.groups.borrow();
         if let Some(place) = groups.iter().position(|&other| other == Some(number)) {
             self.session.borrow_mut().waiter.tell(place, notice);
@@ -606,6 +637,9 @@ impl Device {
 
     /// Gives a pipe back. Called when its object is dropped: nobody is left to be told of an error.
     pub(crate) fn close_pipe(&self, pipe: u32) {
+        if !self.is_own() {
+            return;
+        }
         {
             let mut session = self.session.borrow_mut();
             session.waiter.forget(pipe);
@@ -686,6 +720,7 @@ impl Device {
 
     /// Tells the lane to look at a pipe.
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
+        self.check_own()?;
         self.doorbells.set(self.doorbells.get() + 1);
         let rung = self.session.borrow_mut().waiter.ring(pipe);
         self.wake_lane(rung.map_err(broken)?)
@@ -725,6 +760,7 @@ impl Device {
     }
 
     fn take_ready(&self) -> Result<Option<PipeId>> {
+        self.check_own()?;
         let session = &mut *self.session.borrow_mut();
         while let Some(pipe) = session.waiter.next_ready().map_err(broken)? {
             if session.receives[pipe as usize] {
@@ -758,6 +794,7 @@ impl Device {
         deadline: Option<Instant>,
         mut attempt: impl FnMut(Stage) -> Result<bool>,
     ) -> Result<()> {
+        self.check_own()?;
         if self.spin_until(deadline, &mut attempt)? {
             return Ok(());
         }

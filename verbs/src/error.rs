@@ -39,6 +39,11 @@ pub enum Error {
         /// Name and GUID of the one that answers.
         found: String,
     },
+    /// This process was forked from the one that attached. Nothing was done, and what is open there is untouched.
+    #[error(
+        "this process was forked from the one that attached to covalentd, and what was opened there is that process's alone: attach in this one for its own, or attach after forking"
+    )]
+    Forked,
     /// The daemon and this library do not speak the same version.
     #[error(
         "covalentd speaks version {daemon} of the socket's messages and this library version {library}: install the same release of both"

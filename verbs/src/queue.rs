@@ -321,6 +321,7 @@ impl<'d> Verbs<'d> {
         request
             .check()
             .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
+        self.device.check_own()?;
         // Else it would be posted to a daemon that is no more.
         self.follow()?;
         let posted = Posted {
@@ -369,6 +370,7 @@ impl<'d> Verbs<'d> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn ask(&mut self, name: &InDoubtId, user_data: u64) -> Result<VerbId> {
+        self.device.check_own()?;
         let posted = Posted {
             user_data,
             answer: name.answer()?,
@@ -402,6 +404,7 @@ impl<'d> Verbs<'d> {
 
     /// Shows the lane what was put into the pipe.
     pub(crate) fn ring(&mut self) -> Result<()> {
+        self.device.check_own()?;
         if self.submit.publish() {
             let rung = self.device.ring(self.submit_id);
             if self.life != self.device.life() || rung.is_err() {
@@ -716,6 +719,7 @@ impl<'d> Verbs<'d> {
 
     /// Moves what lies in the completion pipe to `arrived`, and what is for groups to where these look.
     pub(crate) fn pump(&mut self) -> Result<()> {
+        self.device.check_own()?;
         let Some(batch) = self.complete.recv() else {
             return self
                 .complete

@@ -167,6 +167,7 @@ impl<'d> ReceiveQueue<'d> {
 
     /// Moves the oldest message, in whichever life it came, to `data` and frees its room.
     fn take(&mut self) -> Result<Option<Received>> {
+        self.device.check_own()?;
         loop {
             let taken = self.take_here()?;
             if taken.is_some() || self.life == self.device.life() {

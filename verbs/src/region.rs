@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use covalent_api::request::Rights;
-use covalent_pipe::region::RegionMemory;
+use covalent_pipe::{owner_process::OwnerProcess, region::RegionMemory};
 
 use crate::error::{Error, Result};
 
@@ -73,6 +73,7 @@ pub struct Region {
     name: String,
     rkey: u32,
     memory: Arc<RegionMemory>,
+    owner: OwnerProcess,
 }
 
 /// A region may be shared between threads.
@@ -82,11 +83,17 @@ const _: () = {
 };
 
 impl Region {
-    pub(crate) fn new(name: &str, rkey: u32, memory: Arc<RegionMemory>) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        rkey: u32,
+        memory: Arc<RegionMemory>,
+        owner: OwnerProcess,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             rkey,
             memory,
+            owner,
         }
     }
 
@@ -111,9 +118,10 @@ impl Region {
     /// Reads a word.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the offset is not a multiple of 8 or lies beyond the end. So in all that follow.
+    /// [`Error::Invalid`] if the offset is not a multiple of 8 or lies beyond the end; [`Error::Forked`] in a process that was forked from the one that
+    /// registered it. So in all that follow.
     pub fn load(&self, offset_bytes: u64) -> Result<u64> {
-        self.within(offset_bytes, 8, self.memory.load(offset_bytes))
+        self.within(offset_bytes, 8, |memory| memory.load(offset_bytes))
     }
 
     /// Writes a word.
@@ -121,7 +129,7 @@ impl Region {
     /// # Errors
     /// As [`Region::load`].
     pub fn store(&self, offset_bytes: u64, value: u64) -> Result<()> {
-        self.within(offset_bytes, 8, self.memory.store(offset_bytes, value))
+        self.within(offset_bytes, 8, |memory| memory.store(offset_bytes, value))
     }
 
     /// Writes a word and returns what it held.
@@ -129,7 +137,7 @@ impl Region {
     /// # Errors
     /// As [`Region::load`].
     pub fn swap(&self, offset_bytes: u64, value: u64) -> Result<u64> {
-        self.within(offset_bytes, 8, self.memory.swap(offset_bytes, value))
+        self.within(offset_bytes, 8, |memory| memory.swap(offset_bytes, value))
     }
 
     /// Writes `new` if the word holds `expected`. The inner result is `Ok` with what it held if so, else `Err` with what it holds.
@@ -142,11 +150,9 @@ impl Region {
         expected: u64,
         new: u64,
     ) -> Result<std::result::Result<u64, u64>> {
-        self.within(
-            offset_bytes,
-            8,
-            self.memory.compare_exchange(offset_bytes, expected, new),
-        )
+        self.within(offset_bytes, 8, |memory| {
+            memory.compare_exchange(offset_bytes, expected, new)
+        })
     }
 
     /// Adds, wrapping at 2⁶⁴, and returns what the word held.
@@ -154,7 +160,9 @@ impl Region {
     /// # Errors
     /// As [`Region::load`].
     pub fn fetch_add(&self, offset_bytes: u64, delta: u64) -> Result<u64> {
-        self.within(offset_bytes, 8, self.memory.fetch_add(offset_bytes, delta))
+        self.within(offset_bytes, 8, |memory| {
+            memory.fetch_add(offset_bytes, delta)
+        })
     }
 
     /// Fills `target` with the bytes from `offset_bytes` on; no alignment needed.
@@ -163,7 +171,9 @@ impl Region {
     /// [`Error::Invalid`] if they reach beyond the end.
     pub fn read(&self, offset_bytes: u64, target: &mut [u8]) -> Result<()> {
         let len = target.len();
-        self.within(offset_bytes, len, self.memory.read(offset_bytes, target))
+        self.within(offset_bytes, len, |memory| {
+            memory.read(offset_bytes, target)
+        })
     }
 
     /// Writes bytes from `offset_bytes` on; no alignment needed.
@@ -171,15 +181,22 @@ impl Region {
     /// # Errors
     /// [`Error::Invalid`] if they reach beyond the end.
     pub fn write(&self, offset_bytes: u64, source: &[u8]) -> Result<()> {
-        self.within(
-            offset_bytes,
-            source.len(),
-            self.memory.write(offset_bytes, source),
-        )
+        self.within(offset_bytes, source.len(), |memory| {
+            memory.write(offset_bytes, source)
+        })
     }
 
-    fn within<T>(&self, offset_bytes: u64, len_bytes: usize, done: Option<T>) -> Result<T> {
-        done.ok_or_else(|| {
+    #[inline]
+    fn within<T>(
+        &self,
+        offset_bytes: u64,
+        len_bytes: usize,
+        access: impl FnOnce(&RegionMemory) -> Option<T>,
+    ) -> Result<T> {
+        if !self.owner.is_here() {
+            return Err(Error::Forked);
+        }
+        access(&self.memory).ok_or_else(|| {
             Error::Invalid(format!(
                 "region `{}` of {} bytes: no {len_bytes} bytes at offset {offset_bytes} (words lie at multiples of 8)",
                 self.name,

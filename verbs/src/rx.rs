@@ -1,6 +1,6 @@
 //! Receiving.
 
-use std::time::Instant;
+use std::{mem::ManuallyDrop, time::Instant};
 
 use covalent_api::{
     request::PipeKind,
@@ -77,6 +77,7 @@ impl<'d> RxPipe<'d> {
 
     /// Whether packets lie there, in whichever life they came.
     fn finds_packets(&mut self) -> Result<bool> {
+        self.device.check_own()?;
         while !has_packets(&mut self.ring)? {
             if self.life == self.device.life() {
                 return Ok(false);
@@ -196,7 +197,7 @@ impl<'d> RxPipe<'d> {
 
     /// Frees the oldest `packets` of [`RxPipe::held`], or all if they are fewer.
     pub fn free_held(&mut self, packets: usize) {
-        if self.ring.free_held(packets) {
+        if self.device.is_own() && self.ring.free_held(packets) {
             self.device.owe_doorbell(self.id);
         }
     }
@@ -376,6 +377,11 @@ impl<'p> RxBatch<'p> {
         let Some(batch) = self.packets.take() else {
             return;
         };
+        if !self.device.is_own() {
+            // Its packets are the parent's to free.
+            let _kept = ManuallyDrop::new(batch);
+            return;
+        }
         if free(batch) {
             self.device.owe_doorbell(self.id);
         }

@@ -84,6 +84,7 @@ impl<'d> RxTxPipe<'d> {
 
     /// Whether packets lie there, in whichever life they came.
     fn finds_packets(&mut self) -> Result<bool> {
+        self.device.check_own()?;
         while !has_packets(&mut self.ring)? {
             if self.life == self.device.life() {
                 return Ok(false);
@@ -317,6 +318,7 @@ impl<'p> RxTxBatch<'p> {
     }
 
     fn give(&mut self, give: impl FnOnce(app::RxTxBatch<'p>) -> bool) -> Result<()> {
+        self.device.check_own()?;
         let Some(batch) = self.packets.take() else {
             return Ok(());
         };

@@ -137,6 +137,7 @@ impl Verbs<'_> {
         known_up: bool,
         user_data: u64,
     ) -> Result<()> {
+        self.device.check_own()?;
         let posted = Posted {
             user_data,
             answer: Answer::Path,

@@ -183,6 +183,7 @@ impl<'d> TxPipe<'d> {
     /// # Errors
     /// [`Error::DaemonGone`](crate::Error::DaemonGone), [`Error::Unintelligible`](crate::Error::Unintelligible).
     pub fn publish(&mut self) -> Result<()> {
+        self.device.check_own()?;
         let shown = if self.ring.publish() {
             self.device.ring(self.id)
         } else {
@@ -262,6 +263,7 @@ impl<'d> TxPipe<'d> {
 
     #[inline]
     fn check_min(&mut self, len_bytes: usize) -> Result<()> {
+        self.device.check_own()?;
         if len_bytes < FRAME_BYTES_MIN {
             self.ring.count_too_short();
             return Err(SendRefusal::Runt {

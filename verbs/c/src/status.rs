@@ -54,6 +54,8 @@ pub enum covalent_status {
     COVALENT_STOPPED = -17,
     /// The own daemon ended while a verb was under way, without a word of how it ended: it was executed at most once.
     COVALENT_FORGOTTEN = -18,
+    /// This process was forked from the one that attached. Nothing was done; attach in this process for its own.
+    COVALENT_FORKED = -19,
 }
 
 use covalent_status::*;
@@ -130,6 +132,7 @@ impl From<Error> for Failure {
             Error::VerbRefused(_) => COVALENT_VERB_REFUSED,
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
             Error::Forgotten => COVALENT_FORGOTTEN,
+            Error::Forked => COVALENT_FORKED,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
             Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
             Error::System { .. } => COVALENT_SYSTEM,
@@ -163,7 +166,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 20] = [
+const NAMES: [(covalent_status, &CStr); 21] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -184,4 +187,5 @@ const NAMES: [(covalent_status, &CStr); 20] = [
     (COVALENT_PIPE_TOO_SMALL, c"COVALENT_PIPE_TOO_SMALL"),
     (COVALENT_STOPPED, c"COVALENT_STOPPED"),
     (COVALENT_FORGOTTEN, c"COVALENT_FORGOTTEN"),
+    (COVALENT_FORKED, c"COVALENT_FORKED"),
 ];

@@ -117,6 +117,7 @@ impl Group<'_> {
     /// [`Error::GroupFull`] when there is no room now: take events; [`Group::holds_up`] says who is slow. [`Error::GroupStopped`] after [`GroupEvent::Stopped`] and
     /// [`Group::leave`]. [`Error::Invalid`] for none or too many bytes. Nothing is sent then.
     pub fn multicast(&mut self, data: &[u8]) -> Result<u64> {
+        self.device.check_own()?;
         self.machine
             .multicast(data)
             .map_err(|error| self.refused(error, data.len()))

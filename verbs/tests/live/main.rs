@@ -3,6 +3,8 @@
 
 mod bytes;
 mod endings;
+mod faults;
+mod fork;
 mod groups;
 mod lanes;
 mod mesh;

@@ -14,13 +14,19 @@ use crate::nodes::Nodes;
 
 /// How a program is linked.
 #[derive(Clone, Copy)]
-enum Linking {
+pub enum Linking {
     Dynamic,
     Static,
 }
 
 /// Compiles an example, with every warning an error.
 fn compile(directory: &TempDir, name: &str, linking: Linking) -> PathBuf {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    compile_at(directory, &examples, name, linking)
+}
+
+/// Compiles the program `name` that lies in `sources`, with every warning an error.
+pub fn compile_at(directory: &TempDir, sources: &Path, name: &str, linking: Linking) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Cargo puts the libraries beside the test that depends on them.
     let libraries = env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -37,7 +43,7 @@ fn compile(directory: &TempDir, name: &str, linking: Linking) -> PathBuf {
             "-I",
         ])
         .arg(root.join("include"))
-        .arg(root.join("examples").join(name).with_extension("c"))
+        .arg(sources.join(name).with_extension("c"))
         .arg("-o")
         .arg(&program);
     match linking {
@@ -80,13 +86,13 @@ fn compile(directory: &TempDir, name: &str, linking: Linking) -> PathBuf {
 }
 
 /// A running program. Killed when dropped.
-struct Running {
-    child: Child,
+pub struct Running {
+    pub child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Running {
-    fn start(program: &Path, args: &[&str]) -> Self {
+    pub fn start(program: &Path, args: &[&str]) -> Self {
         let mut child = Command::new(program)
             .args(args)
             .stdin(Stdio::piped())
@@ -98,7 +104,7 @@ impl Running {
         Self { child, stdout }
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         line.trim_end().to_owned()

@@ -4,6 +4,7 @@
 mod bytes;
 mod calls;
 mod examples;
+mod fork;
 mod framing;
 mod groups;
 #[path = "../../../tests/live/mesh.rs"]
