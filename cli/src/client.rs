@@ -48,6 +48,13 @@ impl Client {
     /// As [`Client::connect`].
     pub fn connect_within(socket: &Path, patience: Duration) -> Result<Self> {
         let connection = Connection::connect_timeout(socket, patience).map_err(|error| {
+            if error.kind() == io::ErrorKind::PermissionDenied {
+                return anyhow!(
+                    "user {} may not connect to {} ({error})\n  cure: as root, as the daemon's user, or as a member of `node.group` (`usermod -aG`, then a new login)",
+                    nix::unistd::geteuid(),
+                    socket.display()
+                );
+            }
             anyhow!(
                 "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts one; `--socket PATH` names another place",
                 socket.display()

@@ -1,4 +1,4 @@
-//! Waiting for the signal to end, and telling the service manager meanwhile that the daemon makes progress.
+//! Waiting for the end, and telling the service manager meanwhile that the daemon makes progress.
 
 use std::{
     io,
@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent_dataplane::Daemon;
 use covalent_dataplane::progress::Progress;
 use nix::{
     errno::Errno,
@@ -21,12 +22,22 @@ use tracing::{error, warn};
 /// Looks for each time that the service manager wants to be told.
 const LOOKS: u32 = 4;
 
-/// Waits for one of `signals`, which are blocked. Where the service manager watches this process it is told that it lives when, and only when, each
-/// thread has moved.
+/// Why the daemon is to stop.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it.
+    Signal(Signal),
+    /// A thread has ended that nobody told to; its name.
+    Thread(String),
+}
+
+/// Waits for one of `signals`, which are blocked, or for the end of a thread of `daemon`. Where the service manager watches this process it is told that it
+/// lives when, and only when, each thread has moved.
 ///
 /// # Errors
 /// The signals cannot be waited for.
-pub fn until_signal(signals: &SigSet, mut progress: Progress) -> io::Result<Signal> {
+pub fn until_end(signals: &SigSet, daemon: &Daemon) -> io::Result<End> {
+    let mut progress = daemon.progress();
     let waiting = SignalFd::with_flags(signals, SfdFlags::SFD_CLOEXEC)?;
     let every = sd_notify::watchdog_enabled();
     let look_each = every.map_or(PollTimeout::NONE, |every| {
@@ -35,16 +46,25 @@ pub fn until_signal(signals: &SigSet, mut progress: Progress) -> io::Result<Sign
     let mut moved = Instant::now();
     let mut warned = false;
     loop {
-        let mut fds = [PollFd::new(waiting.as_fd(), PollFlags::POLLIN)];
+        let mut fds = [
+            PollFd::new(waiting.as_fd(), PollFlags::POLLIN),
+            PollFd::new(daemon.ended(), PollFlags::POLLIN),
+        ];
         match poll(&mut fds, look_each) {
             Ok(0) => {}
             Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),
             Ok(_) => {
+                if let Some(thread) = daemon.thread_that_ended() {
+                    return Ok(End::Thread(thread));
+                }
+                if fds[0].any() != Some(true) {
+                    continue;
+                }
                 let Some(told) = waiting.read_signal()? else {
                     continue;
                 };
-                return Ok(Signal::try_from(told.ssi_signo.cast_signed())?);
+                return Ok(End::Signal(Signal::try_from(told.ssi_signo.cast_signed())?));
             }
         }
         if progress.have_all_moved() {

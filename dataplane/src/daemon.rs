@@ -2,8 +2,11 @@
 
 use std::{
     fs, io,
-    os::unix::fs::FileTypeExt as _,
-    path::PathBuf,
+    os::{
+        fd::{AsFd as _, BorrowedFd},
+        unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown},
+    },
+    path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -12,9 +15,9 @@ use covalent_api::{
     config::{Config, ConfigError, PortConfig, PortKind},
     guid::Guid,
 };
-use covalent_pipe::{seqpacket::Listener, telemetry::Board};
+use covalent_pipe::{reaper::Reaper, seqpacket::Listener, telemetry::Board};
 use covalent_protocol::agreement::{Held, digest};
-use nix::{errno::Errno, sys::stat::Mode};
+use nix::{errno::Errno, unistd::Uid};
 use tracing::{info, warn};
 
 use crate::{
@@ -49,6 +52,7 @@ pub struct Daemon {
     lanes: Vec<LaneThread>,
     beats: Vec<Arc<Beat>>,
     asked: Arc<Mailbox<()>>,
+    ended: Arc<Mailbox<String>>,
     /// Told when everybody who writes counters has ended.
     board: Option<Board>,
     /// Held as long as the daemon lives: nobody else may have this identity.
@@ -200,7 +204,7 @@ impl Daemon {
         check(&config, faults)?;
         let admission = Admission::new(&config.node.group)?;
         let identity = Arc::new(Identity::take(&config.node.state_dir)?);
-        let listener = listen(&config, given)?;
+        let listener = listen(&config, &admission, given)?;
         let OpenPorts {
             lanes: ports,
             table: port_table,
@@ -222,6 +226,7 @@ impl Daemon {
         let opener = Opener::start(privileges).map_err(no_thread)??;
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
+        let reaper = Reaper::start().map_err(no_thread)?;
         let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
 
         let seals = RegionSeals::new(&identity.secret);
@@ -236,6 +241,7 @@ impl Daemon {
             beats: lanes.iter().map(Lane::beat).collect(),
             board,
             asked: asked.clone(),
+            ended: Arc::new(Mailbox::new(1).map_err(no_descriptors)?),
             _identity: identity,
         };
         // On failure the daemon is dropped, and with it what has started ends.
@@ -248,6 +254,7 @@ impl Daemon {
             lanes: links,
             agreements,
             memory,
+            reaper,
             ports: port_table,
             absent,
             durable_regions,
@@ -269,19 +276,23 @@ impl Daemon {
     ) -> io::Result<()> {
         for (index, (lane, link)) in lanes.into_iter().zip(&parts.lanes).enumerate() {
             let name = format!("covalent-lane{index}");
-            let thread = thread::Builder::new()
-                .name(name)
-                .spawn(move || lane.run())?;
+            let end = ThreadEnd::of(format!("lane {index}"), &self.ended);
+            let thread = thread::Builder::new().name(name).spawn(move || {
+                let _end = end;
+                lane.run();
+            })?;
             self.lanes.push(LaneThread {
                 orders: link.orders(),
                 thread,
             });
         }
         let server = Server::new(parts);
-        self.host = Some(
-            host.name("covalent-host".to_owned())
-                .spawn(move || server.run())?,
-        );
+        let end = ThreadEnd::of("the host thread".to_owned(), &self.ended);
+        let host = host.name("covalent-host".to_owned()).spawn(move || {
+            let _end = end;
+            server.run()
+        })?;
+        self.host = Some(host);
         Ok(())
     }
 
@@ -295,6 +306,18 @@ impl Daemon {
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress::new(self.beats.iter().cloned(), self.asked.clone())
+    }
+
+    /// Readable once a thread has ended that nobody told to: [`Daemon::thread_that_ended`] names it.
+    #[must_use]
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// The name of a thread that has ended though nobody told it to. Nothing is served without it: stop the daemon.
+    #[must_use]
+    pub fn thread_that_ended(&self) -> Option<String> {
+        self.ended.pop()
     }
 
     /// Stops: clients are disconnected, lanes end after their round, ports are closed, the socket is unlinked.
@@ -325,6 +348,27 @@ impl Daemon {
         if let Some(board) = self.board.take() {
             board.end();
         }
+    }
+}
+
+/// Tells, when a thread drops it, that the thread has ended, in whatever way.
+#[derive(Debug)]
+struct ThreadEnd {
+    thread: String,
+    ended: Arc<Mailbox<String>>,
+}
+
+impl ThreadEnd {
+    fn of(thread: String, ended: &Arc<Mailbox<String>>) -> Self {
+        let ended = Arc::clone(ended);
+        Self { thread, ended }
+    }
+}
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        // The first is enough: the daemon ends with it.
+        let _ = self.ended.push(std::mem::take(&mut self.thread));
     }
 }
 
@@ -395,7 +439,11 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartError> {
+fn listen(
+    config: &Config,
+    admission: &Admission,
+    given: Option<Listener>,
+) -> Result<Listener, StartError> {
     let path = config.socket_path();
     let failed = |source: io::Error| StartError::Socket {
         hint: match source.kind() {
@@ -412,7 +460,16 @@ fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartErr
     };
     if let Some(listener) = given {
         if listener.path() == path {
+            listener.refuse_descriptors().map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
+            if let Err(error) = give_socket(&path, admission) {
+                warn!(
+                    socket = %path.display(),
+                    %error,
+                    "the service manager's socket cannot be given to `node.group`, and keeps its mode: set SocketUser=, SocketGroup= and \
+                     SocketMode=0660 in a drop-in of covalentd.socket"
+                );
+            }
             return Ok(listener);
         }
         warn!(
@@ -428,18 +485,30 @@ fn listen(config: &Config, given: Option<Listener>) -> Result<Listener, StartErr
     let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse && is_socket();
     let listener =
         when_free(&path, KNOCK_AGAIN, is_taken, || Listener::bind(&path)).map_err(failed)?;
-    // At once, before anybody connects. A kernel that cannot has such descriptors closed aside.
+    // At once, before anybody connects. On a kernel that cannot no descriptor is received.
     listener.refuse_descriptors().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
-    // Everybody may knock: the answer to a stranger is a reason, not a bare "permission denied".
-    nix::sys::stat::fchmodat(
-        nix::fcntl::AT_FDCWD,
-        &path,
-        Mode::from_bits_truncate(0o666),
-        nix::sys::stat::FchmodatFlags::FollowSymlink,
-    )
-    .map_err(|error| failed(error.into()))?;
+    give_socket(&path, admission).map_err(|source| StartError::Socket {
+        path: path.clone(),
+        source,
+        hint: ": the socket cannot be given to `node.group`; run the daemon as root or with CAP_CHOWN, or let its user be a member",
+    })?;
     Ok(listener)
+}
+
+/// Has those alone connect who are let in: the daemon's own user, and the members of the group if there is one. Root always may.
+fn give_socket(path: &Path, admission: &Admission) -> io::Result<()> {
+    let (own, group) = (Uid::effective().as_raw(), admission.group());
+    let found = fs::symlink_metadata(path)?;
+    let gid = group.unwrap_or(found.gid());
+    if (found.uid(), found.gid()) != (own, gid) {
+        chown(path, Some(own), Some(gid))?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    if found.mode() & 0o777 != mode {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    Ok(())
 }
 
 /// The ports of the start.

@@ -6,7 +6,7 @@ mod given;
 use std::{env, fs, process::ExitCode};
 
 use anyhow::Context;
-use attendance::notify;
+use attendance::{End, notify};
 use clap::Parser;
 use covalent_api::{
     arguments::{DataplaneArguments, LogFormat},
@@ -84,12 +84,20 @@ fn run(arguments: &DataplaneArguments, lines_of_lanes: Waiting) -> anyhow::Resul
     }
     info!(node, guid = %daemon.guid(), socket = %socket.display(), "ready");
     notify(NotifyState::Ready);
-    let signal =
-        attendance::until_signal(&signals, daemon.progress()).context("cannot wait for signals")?;
-    info!(%signal, "stopping");
+    let end = attendance::until_end(&signals, &daemon).context("cannot wait for signals")?;
+    match &end {
+        End::Signal(signal) => info!(%signal, "stopping"),
+        End::Thread(thread) => error!(
+            thread,
+            "a thread of the daemon has ended, and nothing is served without it: stopping, for the service manager to start another daemon"
+        ),
+    }
     notify(NotifyState::Stopping);
     daemon.stop();
-    Ok(())
+    match end {
+        End::Signal(_) => Ok(()),
+        End::Thread(thread) => Err(anyhow::anyhow!("{thread} ended though nobody told it to")),
+    }
 }
 
 /// Whether this process was started with SIGHUP, signal 1, ignored.

@@ -163,8 +163,7 @@ fn known_effect(plain: &str) -> Option<Effect> {
         "dataplane.idle" | "dataplane.spin_us" | "dataplane.burst" | "dataplane.miss"
         | "dataplane.rss_key" => Effect::Live,
         "link.idle_pace_ms" | "link.silent_paces_max" | "link.event_ratio" => Effect::Live,
-        "node.group"
-        | "dataplane.huge_pages"
+        "dataplane.huge_pages"
         | "dataplane.pipes_per_session_max"
         | "dataplane.session_memory_max_mib" => Effect::LiveForNew,
         "control.metrics_listen"
@@ -172,7 +171,9 @@ fn known_effect(plain: &str) -> Option<Effect> {
         | "control.metrics_hosts"
         | "control.grpc_listen"
         | "control.bring_up" => Effect::ByControl,
-        "node.name"
+        // The socket and the counters' files are the group's, and the right to give them away is given up after the start.
+        "node.group"
+        | "node.name"
         | "node.runtime_dir"
         | "node.state_dir"
         | "node.sandbox"
@@ -391,7 +392,7 @@ mod tests {
                 "node.group",
                 "\"\"",
                 "\"g\"",
-                Effect::LiveForNew,
+                Effect::Restart,
             ),
             (
                 "[node]",

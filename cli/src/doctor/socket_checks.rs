@@ -33,9 +33,13 @@ pub fn socket(socket: &NamedSocket) -> Finding {
         SocketState::Forbidden if socket.is_of_daemons => {
             Finding::fine(check, "not for this user: the daemons meet there")
         }
+        // What is to be done is told of the daemon that listens there.
+        SocketState::Forbidden if socket.is_for_applications => {
+            Finding::fine(check, "somebody listens, and not for this user")
+        }
         SocketState::Forbidden => Finding::failed(
             check,
-            "this user may not knock there",
+            "this user may not connect",
             "as root: `ls -l` tells who may; an application needs to be a member of node.group and no capability",
         ),
     }
@@ -83,7 +87,10 @@ fn closed_to(group: &str, step: &Step) -> Finding {
     let (what, cure) = if *is_directory {
         ("directory", format!("chmod a+x {path}"))
     } else {
-        ("socket", format!("chmod 666 {path}"))
+        (
+            "socket",
+            format!("chgrp {group} {path} && chmod 660 {path}"),
+        )
     };
     Finding::failed(
         "group",
@@ -120,7 +127,7 @@ mod tests {
             (SocketState::Answers, Level::Fine),
             (SocketState::Stale, Level::Warning),
             (SocketState::NotASocket, Level::Failed),
-            (SocketState::Forbidden, Level::Failed),
+            (SocketState::Forbidden, Level::Fine),
         ] {
             assert_eq!(socket(&sample(state, Vec::new())).level, level, "{state:?}");
         }
@@ -164,7 +171,10 @@ mod tests {
         assert_eq!(directory.level, Level::Failed);
         assert_eq!(directory.cure, "chmod a+x /run/covalent");
         let socket = group(&config, &named(Some(7), 0o755, 0o660));
-        assert_eq!(socket.cure, "chmod 666 /run/covalent/covalentd.sock");
+        assert_eq!(
+            socket.cure,
+            "chgrp covalent /run/covalent/covalentd.sock && chmod 660 /run/covalent/covalentd.sock"
+        );
         assert!(socket.found.contains("mode 0660"), "{socket:?}");
     }
 }

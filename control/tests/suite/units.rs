@@ -168,7 +168,7 @@ fn the_socket_is_the_one_that_the_daemon_would_make() {
         "ListenSequentialPacket={}/covalentd.sock",
         node.runtime_dir.display()
     );
-    for line in [&listens, "SocketMode=0666", "PartOf=covalent.target"] {
+    for line in [&listens, "SocketMode=0660", "PartOf=covalent.target"] {
         assert!(text.lines().any(|it| it == line), "no `{line}` in\n{text}");
     }
     let service = shipped("covalentd.service");

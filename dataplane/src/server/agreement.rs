@@ -324,7 +324,6 @@ impl Server {
                     text: std::mem::take(&mut exchange.draft),
                     digest: exchange.offer.map_or(0, |offer| offer.wants),
                     now: Arc::clone(&self.config),
-                    admission: self.admission.clone(),
                     faults: self.agreements.faults,
                     reopen: std::mem::take(&mut exchange.reopen),
                 });
@@ -384,7 +383,6 @@ impl Server {
             return;
         };
         self.config = Arc::clone(&prepared.config);
-        self.admission = prepared.admission.clone();
         let changed = prepared.changed.clone();
         self.agreements.text = self.config.to_toml().unwrap_or_default();
         if let Some(want) = exchange.wants.first() {

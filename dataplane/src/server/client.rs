@@ -2,8 +2,7 @@
 
 use std::{
     fs,
-    os::fd::{AsFd, OwnedFd},
-    thread,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Instant,
 };
 
@@ -20,6 +19,8 @@ use super::{handover::Unmapped, outgoing::Outgoing, places::HELLO_TIMEOUT};
 pub struct Client {
     connection: Connection,
     connected: Instant,
+    /// The process that connected: readable once it has ended.
+    owner: Option<OwnedFd>,
     /// Who is at the other end, by the kernel's word.
     pub credentials: Credentials,
     /// What it calls itself; empty before its hello.
@@ -60,6 +61,7 @@ impl Client {
     /// A client that has said nothing yet.
     pub fn new(connection: Connection, credentials: Credentials) -> Self {
         Self {
+            owner: connection.peer_process(),
             connection,
             connected: Instant::now(),
             credentials,
@@ -81,6 +83,16 @@ impl Client {
         &self.connection
     }
 
+    /// The process that connected, for polling: a process that it started may hold the connection longer than it lives.
+    pub fn owner(&self) -> Option<BorrowedFd<'_>> {
+        self.owner.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Gives the connection up, which is ended but not closed. `None` if it is closed, because that took no time.
+    pub fn hang_up(self) -> Option<Connection> {
+        (!self.connection.hang_up()).then_some(self.connection)
+    }
+
     /// By when its hello is due, if it has not said it.
     pub fn hello_due(&self) -> Option<Instant> {
         (!self.greeted && !self.closing).then(|| self.connected + HELLO_TIMEOUT)
@@ -96,24 +108,17 @@ impl Client {
         !self.busy && !self.closing && !self.outgoing.owes_reply()
     }
 
-    /// Takes the next datagram. Descriptors that came with it, where the kernel let them through, are closed aside: no request
-    /// carries any.
+    /// Takes the next datagram. No request carries descriptors: one that does, where the kernel let them through, stays unread.
     pub fn receive(&self, buffer: &mut [u8]) -> Received {
-        match self.connection.recv(buffer) {
-            Ok((length, fds)) => {
-                if !fds.is_empty() {
-                    close_aside(fds);
-                }
-                match datagram::decode(&buffer[..length]) {
-                    Ok(request) => Received::Request(Box::new(request)),
-                    Err(error) => Received::Garbage(error.to_string()),
-                }
-            }
+        match self.connection.recv_bytes(buffer) {
+            Ok(length) => match datagram::decode(&buffer[..length]) {
+                Ok(request) => Received::Request(Box::new(request)),
+                Err(error) => Received::Garbage(error.to_string()),
+            },
             Err(SeqpacketError::WouldBlock) => Received::Nothing,
-            Err(
-                error @ (SeqpacketError::Truncated { .. }
-                | SeqpacketError::TooManyDescriptors { .. }),
-            ) => Received::Garbage(error.to_string()),
+            Err(error @ (SeqpacketError::Truncated { .. } | SeqpacketError::Descriptors)) => {
+                Received::Garbage(error.to_string())
+            }
             Err(_) => Received::HungUp,
         }
     }
@@ -192,13 +197,4 @@ impl Client {
             .unwrap_or(0);
         ended || flags & PF_EXITING != 0
     }
-}
-
-/// Drops what a client may have made slow to close, on a thread that waits for nobody else: the last descriptor of a TCP socket
-/// waits for its peer, one of a file for its server.
-pub fn close_aside<T: Send + 'static>(thing: T) {
-    // Without a thread it is dropped here, by the closure that could not be run.
-    let _ = thread::Builder::new()
-        .name("covalent-close".to_owned())
-        .spawn(move || drop(thing));
 }

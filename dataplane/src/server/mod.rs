@@ -50,6 +50,7 @@ use covalent_api::{
 };
 use covalent_pipe::{
     Violation,
+    reaper::Reaper,
     seqpacket::{Connection, Listener},
 };
 use nix::{
@@ -61,7 +62,7 @@ use tracing::{debug, error, warn};
 use self::{
     admission::Admission,
     answers::Pending,
-    client::{Client, Received, close_aside},
+    client::{Client, Received},
     memory::Errand,
     places::{HELLO_TIMEOUT, Places},
     recent::Recent,
@@ -93,6 +94,9 @@ use crate::{
 
 /// Connections accepted in one round, so that a flood of them does not keep the others waiting.
 const ACCEPTS_PER_ROUND: usize = 16;
+/// Connections that wait to be closed, beyond which no more are accepted until some are: each has a descriptor. Only such as bring what is
+/// slow to close wait, and each of those for less than a millisecond.
+const CLOSING_MAX: usize = 1024;
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -117,6 +121,8 @@ pub struct ServerParts {
     pub agreements: Agreements,
     /// Who makes and frees memory.
     pub memory: MemoryWorkers,
+    /// Who closes what takes its time.
+    pub reaper: Reaper,
     /// The ports.
     pub ports: PortTable,
     /// Those of them that have no device yet, with the reasons.
@@ -156,6 +162,7 @@ pub struct Server {
     pending: BTreeMap<u64, Pending>,
     agreements: Agreements,
     memory: MemoryWorkers,
+    reaper: Reaper,
     mapping_bounds: MappingBounds,
     errands: BTreeMap<u64, Errand>,
     status_rounds: BTreeMap<u64, StatusRound>,
@@ -166,8 +173,6 @@ pub struct Server {
     seals: RegionSeals,
     /// No connection could be accepted, for want of descriptors for one: when to try again.
     accept_at: Option<Instant>,
-    /// No client can send descriptors.
-    descriptors_refused: bool,
     /// Lanes that have nothing open any more.
     left_in_order: BTreeSet<u32>,
     events: u64,
@@ -184,7 +189,6 @@ impl Server {
     #[must_use]
     pub fn new(parts: ServerParts) -> Self {
         let zero = |causes: &[&str]| causes.iter().map(|&cause| (cause.to_owned(), 0)).collect();
-        let descriptors_refused = parts.listener.refuse_descriptors().unwrap_or(false);
         Self {
             config: parts.config,
             guid: parts.guid,
@@ -205,6 +209,7 @@ impl Server {
             pending: BTreeMap::new(),
             agreements: parts.agreements,
             memory: parts.memory,
+            reaper: parts.reaper,
             mapping_bounds: MappingBounds::of_this_system(),
             errands: BTreeMap::new(),
             status_rounds: BTreeMap::new(),
@@ -214,7 +219,6 @@ impl Server {
             rkeys: RkeySequence::new(),
             seals: parts.seals,
             accept_at: None,
-            descriptors_refused,
             left_in_order: BTreeSet::new(),
             events: 0,
             recent: Recent::default(),
@@ -243,6 +247,17 @@ impl Server {
     /// # Errors
     /// `poll(2)` failed, which leaves nothing to serve with.
     pub fn run(mut self) -> io::Result<()> {
+        let served = self.serve_until_stopped();
+        let clients: Vec<u64> = self.clients.keys().copied().collect();
+        for number in clients {
+            self.close_client(number);
+        }
+        // Those whom nobody accepted may have sent what is slow to close too.
+        self.reaper.close(u32::MAX, self.listener);
+        served
+    }
+
+    fn serve_until_stopped(&mut self) -> io::Result<()> {
         for (number, reason) in std::mem::take(&mut self.absent) {
             self.port_gone(number, reason, None);
         }
@@ -267,6 +282,9 @@ impl Server {
             }
             for (client, hung_up) in ready.clients {
                 self.serve(client, hung_up);
+            }
+            for client in ready.orphaned {
+                self.hang_up(client);
             }
             for client in ready.silent {
                 self.turn_away_silent(client);
@@ -324,6 +342,11 @@ impl Server {
                 .iter()
                 .map(|journals| readable(journals.as_fd())),
         );
+        let owners_at = fds.len();
+        let owned = |(&number, client): (&u64, &'_ Client)| client.owner().map(|_| number);
+        let owned: Vec<u64> = self.clients.iter().filter_map(owned).collect();
+        let owners = self.clients.values().filter_map(Client::owner);
+        fds.extend(owners.map(readable));
         // Commands that found no room in a lane's mailbox are tried again when the lane reports; it always does.
         let looked = match poll(&mut fds, timeout) {
             Ok(_) => true,
@@ -357,21 +380,27 @@ impl Server {
                 .map(|((&client, _), _)| client)
                 .collect(),
             carriers: fds[carriers_at..journals_at].iter().any(is_ready),
-            journals: fds[journals_at..].iter().any(is_ready),
+            journals: fds[journals_at..owners_at].iter().any(is_ready),
+            orphaned: owned
+                .into_iter()
+                .zip(&fds[owners_at..])
+                .filter(|(_, fd)| looked && is_ready(fd))
+                .map(|(client, _)| client)
+                .collect(),
         })
     }
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_ROUND {
+            if self.reaper.waiting() >= CLOSING_MAX {
+                self.pause_accepting("too many connections wait to be closed");
+                return;
+            }
             let connection = match self.listener.accept() {
                 Ok(connection) => connection,
                 Err(error) => {
                     if error.kind() != io::ErrorKind::WouldBlock {
-                        // It stays readable: without a pause this thread would do nothing else. Told once until one is accepted.
-                        let next = Instant::now() + ACCEPT_PAUSE;
-                        if self.accept_at.replace(next).is_none() {
-                            warn!(%error, "no connection can be accepted for now (see `ulimit -n`)");
-                        }
+                        self.pause_accepting(&format!("{error} (see `ulimit -n`)"));
                     }
                     return;
                 }
@@ -383,12 +412,21 @@ impl Server {
         }
     }
 
+    /// The listener stays readable: without a pause this thread would do nothing else. Told once until a connection is accepted.
+    fn pause_accepting(&mut self, reason: &str) {
+        let next = Instant::now() + ACCEPT_PAUSE;
+        if self.accept_at.replace(next).is_none() {
+            warn!(reason, "no connection can be accepted for now");
+        }
+    }
+
     fn admit(&mut self, connection: Connection) -> io::Result<()> {
         connection.set_nonblocking(true)?;
         let credentials = connection.peer_credentials()?;
+        let groups = connection.peer_groups().unwrap_or_default();
         let mut client = Client::new(connection, credentials);
         let (uid, gid) = (credentials.uid, credentials.gid);
-        if !self.admission.admits(uid, gid) {
+        if !self.admission.admits(uid, gid, &groups) {
             self.count_refused("credentials");
             client.turn_away(format!(
                 "user {uid} (group {gid}) may not use this node: {}",
@@ -417,7 +455,8 @@ impl Server {
         let by_user = |client: &&Client| client.credentials.uid == uid;
         Places {
             taken: self.clients.len(),
-            taken_by_user: self.clients.values().filter(by_user).count(),
+            taken_by_user: self.clients.values().filter(by_user).count()
+                + self.reaper.waiting_of(uid),
         }
     }
 
@@ -479,6 +518,7 @@ impl Server {
         let Some(mut client) = self.clients.remove(&number) else {
             return;
         };
+        let session = client.session.take();
         self.agreement_without(number);
         debug!(
             client = number,
@@ -486,10 +526,21 @@ impl Server {
             class,
             "client gone"
         );
-        self.end_session(client.session.take(), class, reason);
-        if !self.descriptors_refused {
-            // Messages that it left unread may bear descriptors.
-            close_aside(client);
+        self.close_connection(client);
+        self.end_session(session, class, reason);
+    }
+
+    fn close_client(&mut self, number: u64) {
+        if let Some(client) = self.clients.remove(&number) {
+            self.close_connection(client);
+        }
+    }
+
+    /// Closes a connection. Messages that lie unread there may bear what is slow to close.
+    fn close_connection(&self, client: Client) {
+        let uid = client.credentials.uid;
+        if let Some(laden) = client.hang_up() {
+            self.reaper.close(uid, laden);
         }
     }
 
@@ -627,10 +678,10 @@ impl Server {
         }
     }
 
-    /// The device of a port has ceased to exist, or does not yet. What is left of it is closed on a thread of its own: sockets, packet memory, threads.
+    /// The device of a port has ceased to exist, or does not yet. What is left of it is closed by the opener: sockets, packet memory, threads.
     fn port_gone(&mut self, number: u16, reason: String, remains: Option<Box<dyn Port>>) {
         if let Some(remains) = remains {
-            close_aside(remains);
+            self.close(vec![remains]);
         }
         let Some(port) = self.ports.get(number) else {
             return;
@@ -766,6 +817,8 @@ struct Ready {
     clients: Vec<(u64, bool)>,
     /// Clients that have not said hello in time.
     silent: Vec<u64>,
+    /// Clients whose process has ended, though somebody may hold the connection.
+    orphaned: Vec<u64>,
     carriers: bool,
     journals: bool,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 const CLIENTS_MAX: usize = 256;
 /// Of those, the ones that nobody but root and the daemon's own user gets: whoever fills the others up can still be found and ended.
 const RESERVED: usize = 16;
-/// Most connections of one user other than root and the daemon's own.
+/// Most connections of one user other than root and the daemon's own, those included that are being closed.
 const PER_USER_MAX: usize = 64;
 /// A connection that has not said hello by then is closed. Programs say it as soon as they are connected.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
@@ -16,7 +16,7 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Places {
     /// Connections of all users.
     pub taken: usize,
-    /// Connections of this user.
+    /// Connections of this user, those included that are being closed.
     pub taken_by_user: usize,
 }
 
@@ -28,7 +28,7 @@ impl Places {
     pub fn admit(self, uid: u32, commands: bool) -> Result<(), String> {
         if !commands && self.taken_by_user >= PER_USER_MAX {
             return Err(format!(
-                "user {uid} has {PER_USER_MAX} connections to this node, the most for one user: end some of the programs that hold them"
+                "user {uid} has {PER_USER_MAX} connections to this node or more, the most for one user: end some of the programs that hold them"
             ));
         }
         let most = if commands {
@@ -64,7 +64,7 @@ mod tests {
     fn one_user_fills_his_own_places_and_no_others() {
         assert_eq!(places(63, 63).admit(1000, false), Ok(()));
         let reason = places(64, 64).admit(1000, false).unwrap_err();
-        assert!(reason.contains("user 1000 has 64"), "{reason}");
+        assert!(reason.contains("user 1000 has 64 connections"), "{reason}");
         assert_eq!(places(64, 0).admit(1001, false), Ok(()));
         assert_eq!(places(200, 200).admit(0, true), Ok(()));
     }

@@ -306,7 +306,7 @@ impl Server {
         self.close(unused);
     }
 
-    fn close(&self, ports: Vec<Box<dyn Port>>) {
+    pub(super) fn close(&self, ports: Vec<Box<dyn Port>>) {
         if !ports.is_empty() {
             self.agreements.opener().give(Job::Close(ports));
         }

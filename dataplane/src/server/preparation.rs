@@ -9,7 +9,6 @@ use covalent_api::{
 use covalent_protocol::agreement::digest;
 
 use super::{
-    admission::Admission,
     opener::{Opened, open_all},
     port_plan::PortPlan,
 };
@@ -27,8 +26,6 @@ pub struct Draft {
     pub digest: u64,
     /// What is in force.
     pub now: Arc<Config>,
-    /// Who may speak now.
-    pub admission: Admission,
     /// Whether ports may damage their own frames.
     pub faults: FaultInjection,
     /// Names of ports that are closed and opened again.
@@ -40,8 +37,6 @@ pub struct Draft {
 pub struct Prepared {
     /// The configuration.
     pub config: Arc<Config>,
-    /// Who may speak under it.
-    pub admission: Admission,
     /// Keys whose value is another one.
     pub changed: Vec<String>,
     /// Which ports are opened, and when.
@@ -122,23 +117,12 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
         let message = error.to_string();
         return Err(vec![Objection { key, message }]);
     }
-    let admission = if config.node.group == draft.now.node.group {
-        draft.admission.clone()
-    } else {
-        Admission::new(&config.node.group).map_err(|error| {
-            vec![Objection {
-                key: "node.group".to_owned(),
-                message: error.to_string(),
-            }]
-        })?
-    };
     // Last, for it changes something on the host.
     let plan = PortPlan::new(&draft.now.port, &config.port, &draft.reopen);
     look_at(&config, &plan.after)?;
     let opened = open_all(&config, &plan.beside)?;
     Ok(Prepared {
         config: Arc::new(config),
-        admission,
         plan,
         opened,
         changed: changes.into_iter().map(|change| change.key).collect(),

@@ -140,10 +140,7 @@ impl Server {
                 size_bytes,
                 rights,
                 durable,
-            } => {
-                let rkey = self.rkeys.draw();
-                self.register(client, rkey, name, size_bytes, rights, durable)
-            }
+            } => self.register(client, None, name, size_bytes, rights, durable),
             Request::RegisterRegionAgain {
                 rkey,
                 seal,
@@ -158,8 +155,8 @@ impl Server {
                 if regions.any(|region| region.rkey == rkey) {
                     return Err(format!("another region has the key {rkey:#x}"));
                 }
-                self.rkeys.claim(rkey, uid)?;
-                self.register(client, rkey, name, size_bytes, rights, durable)
+                self.rkeys.may_claim(rkey, uid)?;
+                self.register(client, Some(rkey), name, size_bytes, rights, durable)
             }
             Request::Mapped => self.mapped(client),
             Request::WithdrawRegion { rkey } => self.withdraw_region(client, rkey),
@@ -545,10 +542,11 @@ impl Server {
         Ok(())
     }
 
+    /// Registers a region, under the key that it `had` with a daemon before if there is one.
     fn register(
         &mut self,
         client: u64,
-        rkey: u32,
+        had: Option<u32>,
         name: String,
         size_bytes: u64,
         rights: Rights,
@@ -579,6 +577,14 @@ impl Server {
             .get_mut(&session)
             .ok_or_else(|| no_session(session))?;
         record.quota.take_region(size_bytes, elsewhere_bytes)?;
+        // After all that may refuse: a key is never given twice, and who is refused uses up none.
+        let rkey = match had {
+            None => self.rkeys.draw(),
+            Some(rkey) => {
+                self.rkeys.claim(rkey, record.uid)?;
+                rkey
+            }
+        };
         let region = RegionStatus {
             name,
             rkey,

@@ -47,11 +47,11 @@ impl RkeySequence {
         }
     }
 
-    /// A region of user `uid` has this key from a daemon before, as its seal shows.
+    /// Whether a region of user `uid` may have this key from a daemon before, as its seal shows. Nothing is kept of the question.
     ///
     /// # Errors
     /// It cannot be: this daemon has given it to another region, or takes no more of them from this user.
-    pub fn claim(&mut self, rkey: u32, uid: u32) -> Result<(), String> {
+    pub fn may_claim(&self, rkey: u32, uid: u32) -> Result<(), String> {
         if rkey == 0 || self.drawn_as(rkey) < self.drawn {
             return Err(format!(
                 "the key {rkey:#x} is none of an earlier daemon's: register the region without it"
@@ -60,14 +60,23 @@ impl RkeySequence {
         if self.claimed.contains(&rkey) {
             return Ok(());
         }
-        let claims = self.claims.entry(uid).or_default();
-        if *claims == CLAIMS_PER_USER_MAX {
+        if self.claims.get(&uid) == Some(&CLAIMS_PER_USER_MAX) {
             return Err(format!(
                 "user {uid} has brought along {CLAIMS_PER_USER_MAX} keys of earlier daemons already: register the region without one"
             ));
         }
-        *claims += 1;
-        self.claimed.insert(rkey);
+        Ok(())
+    }
+
+    /// A region of user `uid` has this key from a daemon before.
+    ///
+    /// # Errors
+    /// As [`RkeySequence::may_claim`].
+    pub fn claim(&mut self, rkey: u32, uid: u32) -> Result<(), String> {
+        self.may_claim(rkey, uid)?;
+        if self.claimed.insert(rkey) {
+            *self.claims.entry(uid).or_default() += 1;
+        }
         Ok(())
     }
 

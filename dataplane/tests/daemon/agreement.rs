@@ -214,7 +214,7 @@ fn what_cannot_be_applied_names_its_key_and_changes_nothing() {
     let cases = [
         (text(&slots), "link.slots", "restart covalentd"),
         (text(&core), "lane[1].core", "4000"),
-        (text(&group), "node.group", "groupadd"),
+        (text(&group), "node.group", "restart covalentd"),
         (
             text(&node.config).replace("burst", "brust"),
             "dataplane.brust",

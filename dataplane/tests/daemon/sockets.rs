@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     thread,
     time::{Duration, Instant},
 };
@@ -97,6 +97,55 @@ fn a_client_that_goes_bad_later_is_closed_and_others_stay() {
     });
 }
 
+/// Does `what` as user and group 65534, with the supplementary groups `groups`.
+fn as_nobody<T: Send + 'static>(groups: &[u32], what: impl FnOnce() -> T + Send + 'static) -> T {
+    let raw = |&group: &u32| rustix::process::Gid::from_raw(group);
+    let groups: Vec<_> = groups.iter().map(raw).collect();
+    let thread = thread::spawn(move || {
+        // Of this thread alone; they end with it.
+        rustix::thread::set_thread_groups(&groups).expect("root may");
+        rustix::thread::set_thread_gid(rustix::process::Gid::from_raw(65_534)).expect("root may");
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");
+        what()
+    });
+    thread.join().expect("it ends well")
+}
+
+#[test]
+fn nobody_else_than_the_group_gets_to_the_socket() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: becoming another user needs root");
+        return;
+    }
+    let group = nix::unistd::Group::from_name("daemon").expect("a group file");
+    let group = group.expect("every system has it");
+    let gid = group.gid.as_raw();
+    for (name, mode) in [("", 0o600), (group.name.as_str(), 0o660)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
+        let mut node = Node::new(dir.path(), "a", &["p0"], "");
+        node.config.node.group = name.to_owned();
+        let node = node.start();
+        let socket = node.config.socket_path();
+        let found = fs::metadata(&socket).expect("a socket");
+        assert_eq!(found.permissions().mode() & 0o777, mode);
+        assert!(name.is_empty() || found.gid() == gid);
+        let connect = move |socket: std::path::PathBuf| {
+            move || Connection::connect(&socket).map_err(|error| error.kind())
+        };
+        let stranger = as_nobody(&[7], connect(socket.clone()));
+        assert_eq!(
+            stranger.expect_err("shut out"),
+            std::io::ErrorKind::PermissionDenied
+        );
+        // By a group that the process has, which no database knows of this user.
+        let member = as_nobody(&[7, gid], move || {
+            Connection::connect(&socket).map(|_| Client::connect(&socket).status().node)
+        });
+        assert_eq!(member.is_ok(), !name.is_empty(), "{member:?}");
+    }
+}
+
 #[test]
 fn a_user_who_may_not_is_told_who_may() {
     if !nix::unistd::geteuid().is_root() {
@@ -107,6 +156,8 @@ fn a_user_who_may_not_is_told_who_may() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let socket = node.config.socket_path();
+    // Somebody has opened the door; the daemon looks all the same.
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).expect("own socket");
     let reason = std::thread::spawn(move || {
         // Of this thread alone; it ends with it.
         rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).expect("root may");

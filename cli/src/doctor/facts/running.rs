@@ -98,6 +98,11 @@ pub fn daemon(config: &Config) -> Daemon {
         Ok(connection) => connection.peer_credentials().map_or(0, |peer| peer.pid),
         // Whoever listens has let nobody in for as long as others wait before this one.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Daemon::Refused {
+                reason: format!("user {} may not connect to it", nix::unistd::geteuid()),
+            };
+        }
         Err(_) => return Daemon::Absent,
     };
     let began = Instant::now();

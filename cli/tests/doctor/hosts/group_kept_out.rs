@@ -9,7 +9,8 @@ pub const HOST: Broken = Broken {
     breaks: |ward| {
         // Every system has it.
         ward.edit("[node]\n", "[node]\ngroup = \"daemon\"\n");
-        ward.run(&["reload"]);
+        ward.run(&["down"]);
+        ward.up();
         fs::set_permissions(ward.at("run"), fs::Permissions::from_mode(0o700)).unwrap();
     },
     findings: &[Expected {

@@ -12,12 +12,13 @@ pub const HOST: Broken = Broken {
     findings: &[Expected {
         check: "covalentd",
         level: "failed",
-        found: &["refused", "54321"],
+        found: &["user 54321 may not connect"],
         cure: "a member of node.group, and needs no capability",
     }],
     mend: |ward, _| {
         // The number of the group `daemon` everywhere.
         ward.edit("[node]\n", "[node]\ngroup = \"daemon\"\n");
-        ward.run(&["reload"]);
+        ward.run(&["down"]);
+        ward.up();
     },
 };

@@ -1,0 +1,258 @@
+//! A daemon at its limits: descriptors, threads and memory that the system does not give it.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use covalent_api::request::{PipeKind, Reply, Request, Rights};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use tempfile::TempDir;
+
+use super::{
+    client::{App, Client},
+    command::{Running, file},
+    node::{Node, eventually},
+};
+
+/// A daemon that is a process, and whose limits are set from outside.
+struct Limited {
+    node: Node,
+    daemon: Running,
+    log: PathBuf,
+    _dir: TempDir,
+}
+
+impl Limited {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = Node::new(
+            dir.path(),
+            "a",
+            &["p0"],
+            "[dataplane]\nhuge_pages = \"never\"\nsession_memory_max_mib = 512\n",
+        );
+        let log = dir.path().join("log");
+        let child = Command::new(env!("CARGO_BIN_EXE_covalentd"))
+            .args(["--config", &file(dir.path(), &node)])
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).expect("room on the disk"))
+            .spawn()
+            .expect("covalentd runs");
+        let limited = Self {
+            node,
+            daemon: Running(child),
+            log,
+            _dir: dir,
+        };
+        eventually("it is ready", || limited.log().contains("ready"));
+        limited
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("its log")
+    }
+
+    fn proc(&self, what: &str) -> PathBuf {
+        Path::new("/proc")
+            .join(self.daemon.0.id().to_string())
+            .join(what)
+    }
+
+    /// Sets a limit, and gives what it was.
+    fn limit(&self, resource: Resource, current: Option<u64>) -> Option<u64> {
+        let pid = Pid::from_raw(self.daemon.0.id() as i32);
+        let maximum = None;
+        let none = Rlimit {
+            current: None,
+            maximum,
+        };
+        // Only the lower one is changed: raising the upper one again takes a privilege.
+        let was = match resource {
+            Resource::Nofile => {
+                let text = fs::read_to_string(self.proc("limits")).expect("procfs");
+                let line = text.lines().find(|line| line.starts_with("Max open files"));
+                let words: Vec<&str> = line.expect("a limit").split_whitespace().collect();
+                let number = |at: usize| words[at].parse::<u64>().ok();
+                Rlimit {
+                    current: number(3),
+                    maximum: number(4),
+                }
+            }
+            _ => none,
+        };
+        let new = Rlimit {
+            current,
+            maximum: was.maximum,
+        };
+        prlimit(pid, resource, new).expect("a child");
+        was.current
+    }
+
+    fn descriptors(&self) -> u64 {
+        fs::read_dir(self.proc("fd")).expect("procfs").count() as u64
+    }
+
+    fn threads(&self) -> usize {
+        fs::read_dir(self.proc("task")).expect("procfs").count()
+    }
+
+    fn app(&self) -> App {
+        App::attach(&self.node.config.socket_path())
+    }
+
+    /// Fails unless it lives and serves everybody.
+    fn check_lives(&mut self) {
+        assert!(self.daemon.0.try_wait().expect("a child").is_none());
+        let mut app = self.app();
+        app.open(PipeKind::Rx, None);
+        assert!(!self.log().contains("panicked"), "{}", self.log());
+    }
+}
+
+fn open_pipe(client: &mut Client, capacity_bytes: u64) -> Result<(), String> {
+    let open = Request::OpenPipe {
+        kind: PipeKind::Rx,
+        capacity_bytes,
+        port: None,
+    };
+    match client.ask(&open).0 {
+        Reply::Pipe { .. } => {
+            client.done(&Request::Mapped);
+            Ok(())
+        }
+        Reply::Refused { reason } => Err(reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_descriptors_who_is_there_is_served_and_others_are_when_there_are_some() {
+    let mut limited = Limited::start();
+    let mut app = limited.app();
+    app.open(PipeKind::Rx, None);
+    for room in 0..4 {
+        // Numbers below the limit may be free, so this is what is left at least.
+        let usual = limited.limit(Resource::Nofile, Some(limited.descriptors() + room));
+        let refused = (0..64).find_map(|_| open_pipe(&mut app.client, 1 << 16).err());
+        let reason = refused.expect("there are no more descriptors");
+        assert!(
+            reason.contains("open files") || reason.contains("ulimit"),
+            "{reason}"
+        );
+        assert!(!app.client.status().pipes.is_empty(), "it is served");
+        limited.limit(Resource::Nofile, usual);
+        open_pipe(&mut app.client, 1 << 16).expect("there are some again");
+    }
+    // Nobody can be accepted, and somebody waits for that.
+    let usual = limited.limit(Resource::Nofile, Some(limited.descriptors()));
+    let socket = limited.node.config.socket_path();
+    let waiting = std::thread::spawn(move || Client::connect(&socket).status().node);
+    app.client.status();
+    eventually("it is told", || {
+        limited.log().contains("no connection can be accepted") || waiting.is_finished()
+    });
+    limited.limit(Resource::Nofile, usual);
+    assert_eq!(waiting.join().expect("it is served"), "a");
+    limited.check_lives();
+}
+
+#[test]
+fn without_memory_a_request_is_refused_and_nothing_else_happens() {
+    let mut limited = Limited::start();
+    let mut app = limited.app();
+    app.open(PipeKind::Rx, None);
+    for resource in [Resource::As, Resource::Fsize] {
+        let limit = match resource {
+            Resource::As => {
+                let status = fs::read_to_string(limited.proc("status")).expect("procfs");
+                let line = status.lines().find(|line| line.starts_with("VmSize:"));
+                let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+                // Room for what is small.
+                (kib.expect("a size") << 10) + (16 << 20)
+            }
+            _ => 1 << 20,
+        };
+        limited.limit(resource, Some(limit));
+        for round in 0..3 {
+            let reason = open_pipe(&mut app.client, 64 << 20).expect_err("there is no room");
+            assert!(!reason.is_empty());
+            let register = Request::RegisterRegion {
+                name: "large".to_owned(),
+                size_bytes: 64 << 20,
+                rights: Rights::ALL,
+                durable: false,
+            };
+            let reason = app.client.refused(&register);
+            eprintln!("round {round}: {reason}");
+            assert_eq!(app.client.status().pipes.len(), 1, "what is open stays");
+        }
+        limited.limit(resource, None);
+        // Neither is its memory charged nor its name taken.
+        let register = Request::RegisterRegion {
+            name: format!("small {limit}").replace(' ', "-"),
+            size_bytes: 1 << 16,
+            rights: Rights::ALL,
+            durable: false,
+        };
+        let (reply, _) = app.client.ask(&register);
+        assert!(matches!(reply, Reply::Region { .. }), "{reply:?}");
+        app.client.done(&Request::Mapped);
+    }
+    limited.check_lives();
+}
+
+/// A control group in which no thread can be started; removed when this goes.
+struct NoThreads(PathBuf);
+
+impl NoThreads {
+    /// Puts a process there that keeps the threads that it has.
+    fn around(pid: u32, threads: usize) -> Option<Self> {
+        let hierarchies = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
+        let root = hierarchies
+            .map(Path::new)
+            .into_iter()
+            .find(|root| root.join("cgroup.procs").exists())?;
+        let group = root.join(format!("covalent-test-{pid}"));
+        fs::create_dir(&group).ok()?;
+        let group = Self(group);
+        fs::write(group.0.join("pids.max"), threads.to_string()).ok()?;
+        fs::write(group.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for NoThreads {
+    fn drop(&mut self) {
+        // Once its process has ended.
+        let _ = (0..200).find(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            fs::remove_dir(&self.0).is_ok()
+        });
+    }
+}
+
+#[test]
+fn without_threads_everybody_is_served() {
+    let mut limited = Limited::start();
+    let Some(group) = NoThreads::around(limited.daemon.0.id(), limited.threads()) else {
+        eprintln!("skipped: needs root and the pids controller of cgroups");
+        return;
+    };
+    let threads = limited.threads();
+    for _ in 0..20 {
+        let mut app = limited.app();
+        app.open(PipeKind::Rx, None);
+        app.open(PipeKind::Tx, Some("p0"));
+        // It goes with what it has, and with a request that nobody reads.
+        app.client.send(&Request::Status);
+    }
+    limited.check_lives();
+    assert_eq!(limited.threads(), threads);
+    limited.daemon.0.kill().expect("SIGKILL");
+    limited.daemon.0.wait().expect("it ends");
+    drop(group);
+}
