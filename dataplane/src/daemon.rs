@@ -488,11 +488,14 @@ fn listen(
     // At once, before anybody connects. On a kernel that cannot no descriptor is received.
     listener.refuse_descriptors().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
-    give_socket(&path, admission).map_err(|source| StartError::Socket {
-        path: path.clone(),
-        source,
-        hint: ": the socket cannot be given to `node.group`; run the daemon as root or with CAP_CHOWN, or let its user be a member",
-    })?;
+    if let Err(error) = give_socket(&path, admission) {
+        warn!(
+            socket = %path.display(),
+            %error,
+            "the socket cannot be given to `node.group`, and its members cannot connect: have the daemon's user be a member of it (`usermod -aG`, or \
+             SupplementaryGroups= in covalentd.service)"
+        );
+    }
     Ok(listener)
 }
 
