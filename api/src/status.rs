@@ -483,6 +483,9 @@ pub struct PipeStatus {
     pub used_bytes: u64,
     /// Packets dropped, by cause.
     pub drops: Causes,
+    /// Frames that the ports from which it receives lost since it was opened, before it was known whose they were: each pipe of such a port shows all of them.
+    #[serde(default)]
+    pub port_lost_packets: u64,
 }
 
 /// One region.

@@ -19,7 +19,7 @@ use crate::{
     key::TableKey,
     layout::{
         CounterBlock, ETHERTYPE_MIN, QUEUES_MAX, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE,
-        SETTING_TABLES,
+        SETTING_TABLES, socket_place,
     },
     link::{self, Link},
     owner,
@@ -253,9 +253,26 @@ impl Steering {
     /// # Errors
     /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on, [`EbpfError::NotASocket`].
     pub fn set_socket(&mut self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), EbpfError> {
+        self.put_socket(queue, false, socket)
+    }
+
+    /// The same for the queue's frames of the link: they go to this socket, and all others to that of [`Steering::set_socket`].
+    ///
+    /// # Errors
+    /// As [`Steering::set_socket`].
+    pub fn set_link_socket(&mut self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), EbpfError> {
+        self.put_socket(queue, true, socket)
+    }
+
+    fn put_socket(
+        &mut self,
+        queue: u32,
+        link: bool,
+        socket: BorrowedFd<'_>,
+    ) -> Result<(), EbpfError> {
         check_queue(queue)?;
         self.sockets
-            .set(queue, socket, 0)
+            .set(socket_place(queue, link), socket, 0)
             .map_err(|error| match os_error(&error) {
                 Some(errno @ (libc::EOPNOTSUPP | libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
                     EbpfError::NotASocket {
@@ -267,18 +284,21 @@ impl Steering {
             })
     }
 
-    /// Passes the queue's frames to the kernel again. Nothing happens if the queue has no socket.
+    /// Passes the queue's frames to the kernel again, those of the link too. Nothing happens if the queue has no socket.
     ///
     /// # Errors
     /// [`EbpfError::NoSuchQueue`] from [`QUEUES_MAX`] on.
     pub fn clear_socket(&mut self, queue: u32) -> Result<(), EbpfError> {
         check_queue(queue)?;
-        match self.sockets.unset(queue) {
-            Err(error) if os_error(&error) != Some(libc::ENOENT) => {
-                Err(map_error("taking a socket from the XDP program", error))
+        for link in [true, false] {
+            match self.sockets.unset(socket_place(queue, link)) {
+                Err(error) if os_error(&error) != Some(libc::ENOENT) => {
+                    return Err(map_error("taking a socket from the XDP program", error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Sends untagged frames of this EtherType to the dataplane before any rule is looked at. 0 turns that off.

@@ -35,13 +35,16 @@ pub struct NicCounters {
     pub no_payload: u64,
     /// Packets too short for the stamp that the application asked for; they pass without it.
     pub unstamped: u64,
+    /// Frames that the ports from which the pipe receives lost since it was opened, before anybody could know whose they were: all of such a port's are counted
+    /// for each of its pipes. As of some moment within the last seconds.
+    pub port_lost: u64,
     /// Packets that found the TX pipe full: refused, or made to wait. The application's half counts them ([`crate::app::TxPipe::counters`]), so
     /// the daemon's own counters have 0 here; it reads them by [`crate::nic::NicPipe::refused`].
     pub tx_full: u64,
 }
 
 /// Words that the copy takes, in the order of the fields; what the application counts has none.
-pub(crate) const WORDS: usize = 12;
+pub(crate) const WORDS: usize = 13;
 
 /// A group of counters that move together, so that only those are copied that may have changed.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +59,8 @@ pub(crate) enum Group {
     Refused,
     /// A packet carries too little for what the application asked for.
     TooLittle,
+    /// A port lost frames.
+    Lost,
 }
 
 impl NicCounters {
@@ -88,6 +93,7 @@ impl NicCounters {
                 show(10, self.no_payload);
                 show(11, self.unstamped);
             }
+            Group::Lost => show(12, self.port_lost),
         }
     }
 
@@ -107,6 +113,7 @@ impl NicCounters {
             head_updates: seen(9),
             no_payload: seen(10),
             unstamped: seen(11),
+            port_lost: seen(12),
             tx_full: 0,
         }
     }

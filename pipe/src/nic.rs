@@ -149,6 +149,14 @@ impl NicPipe {
         self.show(Group::TooLittle);
     }
 
+    /// The ports from which this pipe receives lost so many frames since it was opened. It never falls back.
+    pub fn set_port_lost(&mut self, packets: u64) {
+        if packets > self.counters.port_lost {
+            self.counters.port_lost = packets;
+            self.show(Group::Lost);
+        }
+    }
+
     /// What the application did wrong, if anything: the reason to detach it.
     #[must_use]
     pub const fn violation(&self) -> Option<Violation> {

@@ -47,8 +47,9 @@ pub use self::{
     link::LinkConfig,
     node::NodeConfig,
     packet_memory::{
-        CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX,
-        QUEUES_MAX, packet_memory_bytes,
+        BATCH_FRAMES, CHUNK_BYTES, CHUNK_FRAME_BYTES, HEADROOM_BYTES, LINK_MTU_BYTES_MIN,
+        LINK_RING_SLOTS, MTU_BYTES_MAX, QUEUES_MAX, packet_memory_bytes, queue_memory_bytes,
+        receive_chunks, send_chunks,
     },
     place::place,
     port::{CopyMode, PORTS_MAX, PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode},

@@ -21,11 +21,46 @@ pub const LINK_MTU_BYTES_MIN: u32 = 23 * 64;
 /// Receive queues of one interface that may have a socket: places in the XDP program's table of sockets.
 pub const QUEUES_MAX: u32 = 64;
 
-/// Packet memory of a port with `queues` receive queues and rings of `ring_slots`, in bytes: chunks to fill the receive ring of every
-/// queue, and as many again to send from on queue 0.
+/// Descriptors in the rings that link frames have for themselves on each queue of an AF_XDP port, beside those of applications' frames: what
+/// a neighbour may have under way without a word from here has room.
+pub const LINK_RING_SLOTS: u32 = 256;
+
+/// Most frames that a lane takes from a ring before it gives their chunks back.
+pub const BATCH_FRAMES: u32 = 64;
+
+/// Chunks that one queue receives into: as many as its rings name, and two batches, for those that the lane or the kernel has in hand. So
+/// frames of applications never take the last ones, however many of them wait.
+#[must_use]
+pub const fn receive_chunks(ring_slots: u32, link: bool) -> u32 {
+    ring_slots + 2 * BATCH_FRAMES + if link { LINK_RING_SLOTS } else { 0 }
+}
+
+/// Chunks that a queue sends from.
+#[must_use]
+pub const fn send_chunks(ring_slots: u32, link: bool) -> u32 {
+    ring_slots + if link { LINK_RING_SLOTS } else { 0 }
+}
+
+/// Packet memory of each queue of a port with a link, in bytes, queue 0 first, which alone sends. Each queue's is a mapping of its own.
+pub fn queue_memory_bytes(
+    queues: u32,
+    ring_slots: u32,
+    chunk_bytes: u32,
+) -> impl Iterator<Item = u64> {
+    (0..queues).map(move |queue| {
+        let sends = if queue == 0 {
+            send_chunks(ring_slots, true)
+        } else {
+            0
+        };
+        u64::from(receive_chunks(ring_slots, true) + sends) * u64::from(chunk_bytes)
+    })
+}
+
+/// All of it, with chunks of [`CHUNK_BYTES`].
 #[must_use]
 pub fn packet_memory_bytes(queues: u32, ring_slots: u32) -> u64 {
-    (u64::from(queues) + 1) * u64::from(ring_slots) * u64::from(CHUNK_BYTES)
+    queue_memory_bytes(queues, ring_slots, CHUNK_BYTES).sum()
 }
 
 #[cfg(test)]
@@ -35,6 +70,16 @@ mod tests {
     #[test]
     fn an_ordinary_port_takes_what_the_configuration_says() {
         assert_eq!(MTU_BYTES_MAX, 1770);
-        assert_eq!(packet_memory_bytes(1, 2048), 2 * 2048 * 2048);
+        assert_eq!(packet_memory_bytes(1, 2048), 9472 << 10);
+        assert_eq!(packet_memory_bytes(2, 2048), (9472 + 4864) << 10);
+    }
+
+    #[test]
+    fn frames_of_applications_leave_the_link_its_chunks() {
+        for ring_slots in [64, 2048, 32_768] {
+            let others = ring_slots + 2 * BATCH_FRAMES;
+            assert_eq!(receive_chunks(ring_slots, true) - others, LINK_RING_SLOTS);
+            assert_eq!(receive_chunks(ring_slots, false), others);
+        }
     }
 }

@@ -148,6 +148,16 @@ pub const PIPE: Object<PipeStatus> = Object {
             },
             |it| it.tx_full_packets,
         ),
+        Series::count(
+            Family {
+                name: "covalent_pipe_port_lost_packets_total",
+                unit: "packets",
+                meaning: "Frames that the ports from which the pipe receives lost since it was opened, before it was known whose they were: each pipe of such a \
+                          port shows all of them, so they are not to be added up.",
+                worry: "It grows: frames come in larger bursts than the port's rings hold. `covalent_port_dropped_packets_total` says how they were lost.",
+            },
+            |it| it.port_lost_packets,
+        ),
         Series::causes(
             Family {
                 name: "covalent_pipe_dropped_packets_total",

@@ -148,7 +148,8 @@ pub const PORT: Object<PortStatus> = Object {
                 name: "covalent_port_dropped_packets_total",
                 unit: "packets",
                 meaning: "Frames dropped, by cause.",
-                worry: "`rx_ring_full`: the lane is too slow for bursts; raise `ring_slots`. `fill_ring_empty`: the lane returned \
+                worry: "`rx_ring_full`: the lane is too slow for bursts; raise `ring_slots`. `link_rx_ring_full`: a neighbour sent more frames of \
+                        the link than it may; report it. `fill_ring_empty`: the lane returned \
                         no memory in time (in copy mode only: a device in zero-copy mode counts what it has no memory for itself, \
                         `ethtool -S`). `no_pipe`: a rule or `dataplane.miss` takes frames that nobody has bound, or nobody wants a \
                         frame of a port (cable, pcap) that has no kernel. `steered_to_kernel`: a rule leaves frames to the kernel, \

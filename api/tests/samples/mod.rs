@@ -62,6 +62,7 @@ pub fn pipe(pipe: u32) -> PipeStatus {
         tx_full_packets: 12,
         used_bytes: 128,
         drops: causes(),
+        port_lost_packets: 13,
     }
 }
 

@@ -158,7 +158,7 @@ mod tests {
         let facts = samples::facts();
         let lines = of_machine(&samples::config(""), &facts);
         assert!(lines[0][3].contains("4 KiB"), "{lines:?}");
-        assert!(lines[1][4].contains("6 pages"), "{lines:?}");
+        assert!(lines[1][4].contains("8 pages"), "{lines:?}");
         let never = samples::config(
             "[dataplane]\nhuge_pages = \"never\"\n[configure]\nhuge_pages = \"keep\"\n",
         );

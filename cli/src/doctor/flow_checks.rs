@@ -16,7 +16,17 @@ use super::{
 const FOR_NOBODY: [&str; 2] = ["no_pipe", "steered_to_drop"];
 
 /// Cause of drops at a pipe that has no room.
-const NO_ROOM: &str = "pipe_full";
+const NO_ROOM: &str = "full";
+
+/// Causes of drops at a port that have their own line, are a pipe's, or are as somebody wanted.
+const NO_LOSS: [&str; 6] = [
+    "no_pipe",
+    "steered_to_drop",
+    "steered_to_kernel",
+    "pipe_full",
+    "port_disabled",
+    "fault_injected",
+];
 
 /// What there is to tell of pipes. One line for all that are well.
 pub fn pipes(running: &Running) -> Vec<Finding> {
@@ -158,6 +168,48 @@ pub fn misses(running: &Running) -> Vec<Finding> {
         .collect()
 }
 
+/// What a port itself lost, on the way in before anybody could know for which pipe, or on the way out.
+pub fn losses(running: &Running) -> Vec<Finding> {
+    let ports = running.after.ports.iter();
+    ports
+        .filter_map(|after| {
+            let mut ports = running.before.ports.iter();
+            let before = ports.find(|it| it.name == after.name)?;
+            Some(losses_of(before, after, running.between))
+        })
+        .collect()
+}
+
+fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
+    let check = format!("port {}: frames lost", after.name);
+    let lost = |port: &PortStatus| -> Vec<(String, u64)> {
+        let causes = port.drops.iter();
+        causes
+            .filter(|(cause, count)| **count > 0 && !NO_LOSS.contains(&cause.as_str()))
+            .map(|(cause, &count)| (cause.clone(), count))
+            .collect()
+    };
+    let total = |of: &[(String, u64)]| of.iter().map(|(_, count)| count).sum::<u64>();
+    let causes = lost(after);
+    if causes.is_empty() {
+        return Finding::fine(check, "none so far");
+    }
+    let meanwhile = total(&causes).saturating_sub(total(&lost(before)));
+    let named: Vec<String> = causes
+        .iter()
+        .map(|(cause, count)| format!("{count} as {cause}"))
+        .collect();
+    Finding::warning(
+        check,
+        format!(
+            "{} so far, {meanwhile} of them within {} ms; no pipe has counted them as its own",
+            named.join(", "),
+            between.as_millis()
+        ),
+        "rx_ring_full: bursts are larger than the port's rings: a larger ring_slots, an application that sends fewer frames ahead, a core of its own for the lane; others: docs/metrics.md, covalent_port_dropped_packets_total",
+    )
+}
+
 fn misses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
     let check = format!("port {}: frames for nobody", after.name);
     let count = |port: &PortStatus| -> u64 {
@@ -217,6 +269,7 @@ mod tests {
             tx_full_packets: 0,
             used_bytes: 900,
             drops: Causes::new(),
+            port_lost_packets: 0,
         };
         let (mut before, mut after) = (pipe.clone(), pipe);
         change(&mut before, &mut after);
@@ -281,6 +334,25 @@ mod tests {
         let stands = finding(|_, _| {});
         assert!(stands.level == Level::Warning && stands.found.contains("900 bytes wait"));
         assert_eq!(finding(|_, after| after.tx_packets += 1).level, Level::Fine);
+    }
+
+    #[test]
+    fn what_a_port_lost_before_any_pipe_is_told_with_its_cause() {
+        let mut running = samples::running();
+        assert_eq!(losses(&running)[0].level, Level::Fine);
+        for (status, count) in [(&mut running.before, 5), (&mut running.after, 7)] {
+            let drops = &mut status.ports[0].drops;
+            drops.insert("rx_ring_full".into(), count);
+            drops.insert("no_pipe".into(), 99);
+        }
+        let told = &losses(&running)[0];
+        assert!(
+            told.level == Level::Warning
+                && told
+                    .found
+                    .starts_with("7 as rx_ring_full so far, 2 of them within"),
+            "{told:?}"
+        );
     }
 
     #[test]

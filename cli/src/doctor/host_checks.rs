@@ -2,7 +2,7 @@
 
 use covalent_api::config::{Config, PortKind, packet_memory_bytes};
 
-use super::{facts::Machine, finding::Finding, memory_checks::lanes_bytes};
+use super::{facts::Machine, finding::Finding, memory_checks::queues_bytes};
 
 /// The oldest kernel with everything that is used: XDP programs attached as BPF links (5.9), BPF memory counted to the control
 /// group instead of RLIMIT_MEMLOCK (5.11), AF_XDP that prefers busy polling (5.11).
@@ -69,7 +69,7 @@ pub fn locked_memory(machine: &Machine, config: Option<&Config>) -> Finding {
     const CAP_IPC_LOCK: u8 = 14;
     let needed: u64 = config.map_or_else(
         || packet_memory_bytes(1, DEFAULT_RING_SLOTS),
-        |config| lanes_bytes(config).sum(),
+        |config| queues_bytes(config).sum(),
     );
     match machine.memlock_bytes {
         _ if machine.capabilities & (1 << CAP_IPC_LOCK) != 0 => {
@@ -220,14 +220,14 @@ mod tests {
         assert_eq!(
             finding.level,
             Level::Failed,
-            "(2 queues + 1) × 2048 slots × 2 KiB is 12 MiB"
+            "two queues with rings of 2048 slots take 9.25 and 4.75 MiB"
         );
         assert!(
-            finding.found.contains("8192 KiB") && finding.found.contains("12288 KiB"),
+            finding.found.contains("8192 KiB") && finding.found.contains("14336 KiB"),
             "{finding:?}"
         );
         let enough = Machine {
-            memlock_bytes: Some(12 << 20),
+            memlock_bytes: Some(14 << 20),
             ..bare
         };
         assert_eq!(locked_memory(&enough, Some(&config)).level, Level::Fine);

@@ -1,30 +1,28 @@
 //! Memory that a start takes: each a function of the facts alone.
 
-use covalent_api::config::{Config, HugePages, PortKind, packet_memory_bytes};
+use covalent_api::config::{CHUNK_BYTES, Config, HugePages, PortKind, queue_memory_bytes};
 
 use super::{facts::Machine, finding::Finding};
 
 /// Size of a huge page, in bytes.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Packet memory of each lane's AF_XDP ports, in bytes; a port that uses all queues counts with one.
-pub fn lanes_bytes(config: &Config) -> impl Iterator<Item = u64> {
-    (0..).take(config.lane.len().max(1)).map(|lane| {
-        let ports = config.port.iter().filter(|port| port.lane == lane);
-        ports
-            .map(|port| match port.kind {
-                PortKind::AfXdp {
-                    queues, ring_slots, ..
-                } => packet_memory_bytes(queues.max(1), ring_slots),
-                PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => 0,
-            })
-            .sum()
+/// Packet memory of each queue of every AF_XDP port, in bytes; a port that uses all queues counts with one.
+pub fn queues_bytes(config: &Config) -> impl Iterator<Item = u64> {
+    config.port.iter().flat_map(|port| {
+        let (queues, ring_slots) = match port.kind {
+            PortKind::AfXdp {
+                queues, ring_slots, ..
+            } => (queues.max(1), ring_slots),
+            PortKind::Cable { .. } | PortKind::Dpdk { .. } | PortKind::Pcap { .. } => (0, 0),
+        };
+        queue_memory_bytes(queues, ring_slots, CHUNK_BYTES)
     })
 }
 
-/// Huge pages that the packet memory of all lanes takes: each lane's is a mapping of its own, in whole pages.
+/// Huge pages that all packet memory takes: each queue's is a mapping of its own, in whole pages.
 fn huge_pages_needed(config: &Config) -> u64 {
-    lanes_bytes(config)
+    queues_bytes(config)
         .map(|bytes| bytes.div_ceil(HUGE_PAGE_BYTES))
         .sum()
 }
@@ -68,7 +66,7 @@ pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
 /// later. It does not lie in /dev/shm, so that one may be full.
 pub fn memory(machine: &Machine, config: Option<&Config>) -> Finding {
     const CHECK: &str = "memory";
-    let needed: u64 = config.map_or(0, |config| lanes_bytes(config).sum());
+    let needed: u64 = config.map_or(0, |config| queues_bytes(config).sum());
     match machine.available_bytes {
         None => Finding::fine(CHECK, "the kernel does not tell how much can be had"),
         Some(free) if free >= needed => Finding::fine(
@@ -100,7 +98,7 @@ mod tests {
 
     #[test]
     fn too_few_huge_pages_are_as_bad_as_the_policy_says() {
-        // Two queues and one to send from, 2048 slots of 2 KiB each: 12 MiB.
+        // Two queues with rings of 2048 slots: 9.25 and 4.75 MiB.
         let mut config = samples::af_xdp_config();
         let level = |config: &Config, huge_pages_free| {
             let machine = Machine {
@@ -116,8 +114,8 @@ mod tests {
         ] {
             config.dataplane.huge_pages = policy;
             assert_eq!(level(&config, 0), lacking);
-            assert_eq!(level(&config, 5), lacking);
-            assert_eq!(level(&config, 6), Level::Fine);
+            assert_eq!(level(&config, 7), lacking);
+            assert_eq!(level(&config, 8), Level::Fine);
         }
         let mut cable = samples::cable_config();
         cable.dataplane.huge_pages = HugePages::Require;
@@ -143,14 +141,14 @@ mod tests {
         assert!(
             finding
                 .found
-                .contains("3 free pages of 2 MiB, 1024 needed; 4 of 1 GiB"),
+                .contains("3 free pages of 2 MiB, 1055 needed; 4 of 1 GiB"),
             "{finding:?}"
         );
         assert!(finding.found.contains("4 KiB pages are used"));
         assert!(
             finding
                 .cure
-                .starts_with("sysctl -w vm.nr_hugepages=1024 (2048 MiB"),
+                .starts_with("sysctl -w vm.nr_hugepages=2048 (4096 MiB"),
             "{finding:?}"
         );
     }
@@ -166,7 +164,7 @@ mod tests {
             memory(&machine, Some(&config)).level
         };
         assert_eq!(level(None), Level::Fine);
-        assert_eq!(level(Some(12 << 20)), Level::Fine);
-        assert_eq!(level(Some(11 << 20)), Level::Failed);
+        assert_eq!(level(Some(14 << 20)), Level::Fine);
+        assert_eq!(level(Some(13 << 20)), Level::Failed);
     }
 }

@@ -101,6 +101,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         findings.extend(rest_checks::lanes(&config, running, file));
         findings.extend(flow_checks::pipes(running));
         findings.extend(flow_checks::misses(running));
+        findings.extend(flow_checks::losses(running));
         findings.extend(link_checks::links(&running.after));
         findings.extend(link_checks::names(&running.after));
     }

@@ -527,6 +527,8 @@ impl Losses {
             self.add(&place, "refused to the sender", &full);
             let unstamped = Causes::from([("too_short".to_owned(), pipe.unstamped_packets)]);
             self.add(&place, "passed without a stamp", &unstamped);
+            let lost = Causes::from([("port".to_owned(), pipe.port_lost_packets)]);
+            self.add(&place, "lost before any pipe", &lost);
         }
     }
 }
@@ -836,6 +838,7 @@ pub(super) mod tests {
             tx_full_packets: 8765,
             used_bytes: 128,
             drops: Causes::new(),
+            port_lost_packets: 2468,
         }];
         let text = render(&status, &[], Theme::PLAIN);
         assert!(

@@ -380,7 +380,6 @@ impl Lane {
         self.next_tick = self.next_tick.min(self.core.now + tuning.pace);
         for slot in &mut self.ports {
             slot.take_over_misses(want.policy.miss);
-            slot.port.set_burst(tuning.burst as u32);
             let faults = want.faults.iter().find(|(port, _)| *port == slot.index);
             if let Some((_, faults)) = faults {
                 // Whether a port damages its frames at all is settled when it is opened.

@@ -120,10 +120,18 @@ impl Lane {
     }
 
     fn open_pipe(&mut self, new: NewPipe) -> Result<(), String> {
-        let core = &mut self.core;
-        let session = core.session_slot(new.session)?;
+        let session = self.core.session_slot(new.session)?;
         let (number, kind) = (new.pipe, new.kind);
-        let slot = core.pipes.insert(LanePipe::new(new, session));
+        let mut pipe = LanePipe::new(new, session);
+        // What was lost before it was there is none of its losses. A DPDK device's driver may take long to count.
+        for slot in &mut self.ports {
+            if pipe.receives_from(slot.index) && slot.port.info().kind != "dpdk" {
+                slot.count();
+            }
+        }
+        pipe.lost_before = self.lost_for(&pipe);
+        let core = &mut self.core;
+        let slot = core.pipes.insert(pipe);
         // Room for every pipe at once, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
         core.sources.reserve(core.pipes.len());

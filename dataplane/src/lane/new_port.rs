@@ -1,6 +1,6 @@
 //! A port on its way into a lane.
 
-use covalent_api::config::{PortConfig, PortKind};
+use covalent_api::config::{LINK_RING_SLOTS, PortConfig, PortKind};
 
 use crate::{
     port::{Port, PortError, lane_cable},
@@ -75,10 +75,12 @@ pub fn join(lanes: &mut [Vec<NewPort>]) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be shorter than was asked for.
+/// Every ring, of descriptors or of a cable, holds `ring_slots` frames of any length, but that of a DPDK device may be shorter than was asked for, and on
+/// an AF_XDP port links have one of their own.
 fn window_records(kind: &PortKind) -> Option<u16> {
     let ring_slots = match kind {
-        PortKind::AfXdp { ring_slots, .. } | PortKind::Cable { ring_slots, .. } => *ring_slots,
+        PortKind::AfXdp { .. } => LINK_RING_SLOTS,
+        PortKind::Cable { ring_slots, .. } => *ring_slots,
         PortKind::Dpdk { ring_slots, .. } => (*ring_slots).min(DPDK_RING_FRAMES),
         PortKind::Pcap { .. } => return None,
     };

@@ -9,7 +9,8 @@ use crate::{
     port::{Port, PortCounters, PortError, SteerChange, TxRefusal, absent::AbsentPort},
 };
 
-/// Places that data leaves free in a link port's transmit ring, so that link records are never behind a full ring.
+/// Places that data leaves free in the transmit ring of a port with a link that has no ring of its own for that, so that link records are never
+/// behind a full ring.
 pub const LINK_RESERVE_FRAMES: usize = 8;
 
 /// [`covalent_api::status::PortMode::xdp`] of a port without an XDP program.
@@ -47,6 +48,8 @@ pub struct PortSlot {
     pub refused: Refused,
     /// Where a frame is copied to be looked at or stamped: as long as the longest frame.
     scratch: Box<[u8]>,
+    /// Frames that the ports here lost before anybody could know whose they were, as they counted them last.
+    pub lost: u64,
     /// Frames dropped because no pipe is bound to them.
     pub no_pipe: u64,
     /// Frames dropped because a configured rule leaves them to a kernel that this port does not have.
@@ -107,6 +110,7 @@ impl PortSlot {
             link_type: 0,
             refused: Refused::default(),
             scratch: vec![0; scratch_bytes as usize].into_boxed_slice(),
+            lost: 0,
             no_pipe: 0,
             steered_to_kernel: 0,
             steered_to_drop: 0,
@@ -202,6 +206,13 @@ impl PortSlot {
         self.with_before(self.port.counters())
     }
 
+    /// The same, remembering what was lost, so that it can be told of each pipe.
+    pub fn count(&mut self) -> PortCounters {
+        let counters = self.counters();
+        self.lost = counters.lost_on_arrival();
+        counters
+    }
+
     /// The same without system calls: [`Port::counters_at_hand`].
     pub fn counters_at_hand(&self) -> PortCounters {
         self.with_before(self.port.counters_at_hand())
@@ -222,8 +233,15 @@ impl PortSlot {
         if !self.is_open() {
             return 0;
         }
-        let reserve = if self.link { LINK_RESERVE_FRAMES } else { 0 };
+        let shared = self.link && self.port.link_tx_space().is_none();
+        let reserve = if shared { LINK_RESERVE_FRAMES } else { 0 };
         self.port.tx_space().saturating_sub(reserve)
+    }
+
+    /// Whether a frame of the link may be sent now.
+    pub fn has_link_space(&mut self) -> bool {
+        let space = self.port.link_tx_space();
+        space.unwrap_or_else(|| self.port.tx_space()) > 0
     }
 
     /// Binds `matches` to a pipe, in the kernel below too if nobody has it yet.

@@ -15,6 +15,7 @@ use super::{
     durable::Durable,
     port_slot::PortSlot,
     refusal,
+    table::LanePipe,
 };
 use crate::{port::PortCounters, telemetry::LaneSet};
 
@@ -30,6 +31,7 @@ impl Lane {
         let end = from.saturating_add(PIPES_PER_ROUND);
         for slot in from..end {
             self.collect_refusals(slot);
+            self.show_losses(slot);
         }
         Answer::Pipes {
             pipes: (from..end)
@@ -47,14 +49,16 @@ impl Lane {
             .iter_mut()
             .map(|slot| slot.port.tx_space() as u64)
             .collect();
+        let counted: Vec<_> = self.ports.iter_mut().map(PortSlot::count).collect();
         LaneSnapshot {
             lane: self.lane_status(thread_cpu_ns()),
             ports: self
                 .ports
                 .iter()
                 .zip(rooms)
-                .filter(|(slot, _)| slot.is_configured)
-                .map(|(slot, room)| (slot.index, self.port_status(slot, room, slot.counters())))
+                .zip(counted)
+                .filter(|((slot, _), _)| slot.is_configured)
+                .map(|((slot, room), counted)| (slot.index, self.port_status(slot, room, counted)))
                 .collect(),
             // That of a port that was removed stays for when it returns.
             links: self
@@ -108,6 +112,7 @@ impl Lane {
         let end = from.saturating_add(count).min(slots);
         for slot in from..end {
             self.collect_refusals(slot);
+            self.show_losses(slot);
             set.pipe(slot, self.pipe_status(slot).as_ref());
         }
         if end < slots {
@@ -126,21 +131,23 @@ impl Lane {
         set.lane(&self.lane_status(self.cpu_ns));
         for at in 0..self.ports.len() {
             let room = self.ports[at].port.tx_space() as u64;
-            let slot = &self.ports[at];
+            let slot = &mut self.ports[at];
             // A DPDK device's driver may take long to count. Its link is written with it: the two are compared.
             if slot.port.info().kind == "dpdk" && !calls {
                 continue;
             }
             if slot.is_configured {
                 let counters = if calls {
-                    slot.counters()
+                    slot.count()
                 } else {
                     slot.counters_at_hand()
                 };
+                let slot = &self.ports[at];
                 set.port(at, &self.port_status(slot, room, counters));
             } else {
                 set.no_port(at);
             }
+            let slot = &self.ports[at];
             let mut links = self.node.links();
             match links.find(|link| link.port == slot.index && self.has_link(link.port)) {
                 Some(link) => set.link(at, slot.index, &self.link_status(&link)),
@@ -187,6 +194,26 @@ impl Lane {
             longest_round_ns: nanoseconds(self.longest_round),
             busy_ns: nanoseconds(self.busy),
             journal: self.core.durable.as_ref().map(Durable::status),
+        }
+    }
+
+    /// Frames that were lost by the ports from which this pipe receives, as they counted last, since their start.
+    pub(super) fn lost_for(&self, pipe: &LanePipe) -> u64 {
+        let ports = self.ports.iter();
+        ports
+            .filter(|slot| pipe.receives_from(slot.index))
+            .map(|slot| slot.lost)
+            .sum()
+    }
+
+    /// Shows the application of the pipe in `slot` what was lost on the way to it and others.
+    fn show_losses(&mut self, slot: usize) {
+        let Some(pipe) = self.core.pipes.get(slot) else {
+            return;
+        };
+        let lost = self.lost_for(pipe).saturating_sub(pipe.lost_before);
+        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+            pipe.nic.set_port_lost(lost);
         }
     }
 
@@ -336,6 +363,7 @@ impl Lane {
                 ("too_long", counters.too_long),
                 ("no_payload", counters.no_payload),
             ]),
+            port_lost_packets: counters.port_lost,
         })
     }
 }

@@ -59,6 +59,8 @@ pub struct LanePipe {
     pub nic: NicPipe,
     /// What the application's half had refused when that was last looked at.
     pub refused: Refused,
+    /// What the ports from which it receives had lost when it was opened.
+    pub lost_before: u64,
     /// What is steered into it, and how it shares that with other pipes.
     pub bindings: Vec<(Match, Option<Spread>)>,
     /// Keeps it to the rate that its application asked for.
@@ -102,12 +104,19 @@ impl LanePipe {
             page_bytes: new.page_bytes,
             nic: new.nic,
             refused: Refused::default(),
+            lost_before: 0,
             bindings: Vec::new(),
             pacer: None,
             stamp_at: None,
             touched: false,
             queued: false,
         }
+    }
+
+    /// Whether frames of the port `index` may come to it.
+    pub fn receives_from(&self, index: u16) -> bool {
+        matches!(self.kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes)
+            && self.port.is_none_or(|port| port == index)
     }
 
     /// Whether the lane takes packets out of it.

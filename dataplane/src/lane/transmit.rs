@@ -219,7 +219,7 @@ impl Lane {
     /// Sends one frame of the link on the port at `at`, if it has one and there is room.
     fn send_link(&mut self, at: usize) -> bool {
         let port = &mut self.ports[at];
-        if !port.link || !self.node.has_work(port.index) || port.port.tx_space() == 0 {
+        if !port.link || !self.node.has_work(port.index) || !port.has_link_space() {
             return false;
         }
         let Some(length) = self

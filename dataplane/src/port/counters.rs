@@ -2,6 +2,16 @@
 
 use super::TxRefusal;
 
+/// Causes of drops on the way in of which nobody knows for whom the frame was. Those of a link are not among them.
+const LOST_ON_ARRIVAL: [&str; 6] = [
+    "rx_ring_full",
+    "fill_ring_empty",
+    "rx_dropped",
+    "rx_invalid_descriptor",
+    "rx_no_buffer",
+    "rx_device_error",
+];
+
 /// Everything that a port counted since it was opened. Counters never go back.
 ///
 /// Conservation: each frame offered to [`super::Port::tx`] is in `tx_packets`, in one refusal cause, or still inside the port;
@@ -34,6 +44,16 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Frames that reached the port and were lost before it could show them to the lane.
+    #[must_use]
+    pub fn lost_on_arrival(&self) -> u64 {
+        let causes = self.drops.iter();
+        causes
+            .filter(|(cause, _)| LOST_ON_ARRIVAL.contains(cause))
+            .map(|(_, count)| count)
+            .sum()
+    }
+
     /// Adds what another port counted that stood in the same place before or after this one.
     pub fn add(&mut self, other: Self) {
         self.rx_packets += other.rx_packets;
@@ -146,5 +166,10 @@ mod tests {
             .collect();
         assert_eq!(refusals, [&("full", 1), &("down", 1)]);
         assert_eq!(before.device_counts, [("rx_good".to_owned(), 4)]);
+        assert_eq!(
+            before.lost_on_arrival(),
+            4,
+            "none of a port that is disabled"
+        );
     }
 }

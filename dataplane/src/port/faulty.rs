@@ -139,6 +139,14 @@ impl Deeds {
 }
 
 impl FaultyPort {
+    /// Frames for which there is room in `space` places: each may need two.
+    const fn frames_in(&self, space: usize) -> usize {
+        match self.tx.rates.duplicate_per_100k {
+            0 => space,
+            _ => space / 2,
+        }
+    }
+
     /// What happened here, and in the port within.
     fn counters_of(&self, inner: PortCounters) -> PortCounters {
         let (rx, tx) = (&self.rx.deeds, &self.tx.deeds);
@@ -163,10 +171,6 @@ impl FaultyPort {
 impl Port for FaultyPort {
     fn info(&self) -> &PortInfo {
         self.inner.info()
-    }
-
-    fn set_burst(&mut self, burst: u32) {
-        self.inner.set_burst(burst);
     }
 
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
@@ -219,11 +223,12 @@ impl Port for FaultyPort {
 
     fn tx_space(&mut self) -> usize {
         let space = self.inner.tx_space();
-        // Each may need two places.
-        match self.tx.rates.duplicate_per_100k {
-            0 => space,
-            _ => space / 2,
-        }
+        self.frames_in(space)
+    }
+
+    fn link_tx_space(&mut self) -> Option<usize> {
+        let space = self.inner.link_tx_space()?;
+        Some(self.frames_in(space))
     }
 
     fn tx_idle(&mut self) -> bool {

@@ -9,19 +9,18 @@ use super::{
     PortError,
     af_xdp::{
         preflight,
-        umem::{PacketMemory, Plan},
+        umem::{QueueMemory, QueuePlan},
     },
     dpdk,
 };
 
-/// The packet memory that the AF_XDP ports of one lane share, and what DPDK is to have. Lanes share nothing, so each lane has its own; DPDK's
-/// memory is the process's.
+/// The packet memory that the AF_XDP ports of one lane may take, and what DPDK is to have. Each queue has memory of its own; DPDK's is the
+/// process's.
 ///
 /// Made once for a lane, before its ports are opened. The ports keep what they need of it: it may be dropped after that.
 #[derive(Debug, Default)]
 pub struct LaneMemory {
-    plan: Plan,
-    packets: Option<PacketMemory>,
+    planned_bytes: u64,
     dpdk: dpdk::Plan,
 }
 
@@ -32,7 +31,7 @@ impl LaneMemory {
     /// # Errors
     /// [`PortError::Setup`] when an interface has fewer queues than configured.
     pub fn for_lane(ports: &[PortConfig], lane: u32) -> Result<Self, PortError> {
-        let mut plan = Plan::default();
+        let mut planned_bytes = 0;
         for port in ports.iter().filter(|port| port.lane == lane) {
             if let PortKind::AfXdp {
                 interface,
@@ -52,16 +51,14 @@ impl LaneMemory {
                     Err(PortError::NoInterface { .. }) => continue,
                     queues => queues?,
                 };
-                plan.add_port(
-                    queues,
-                    *ring_slots,
-                    preflight::chunk_bytes(&port.name, interface, wishes)?,
-                );
+                let chunk_bytes = preflight::chunk_bytes(&port.name, interface, wishes)?;
+                planned_bytes += QueuePlan::of_port(queues, *ring_slots, port.link, chunk_bytes)
+                    .map(QueuePlan::bytes)
+                    .sum::<u64>();
             }
         }
         Ok(Self {
-            plan,
-            packets: None,
+            planned_bytes,
             dpdk: dpdk::Plan::of(ports),
         })
     }
@@ -81,26 +78,22 @@ impl LaneMemory {
 
     /// Resident bytes that the AF_XDP ports of the lane take together once they are open.
     #[must_use]
-    pub fn planned_bytes(&self) -> u64 {
-        self.plan.bytes()
+    pub const fn planned_bytes(&self) -> u64 {
+        self.planned_bytes
     }
 
-    /// The memory itself, registered with the kernel when it is first wanted.
-    pub(super) fn packets(
-        &mut self,
-        port: &str,
-        pages: HugePages,
-    ) -> Result<&mut PacketMemory, PortError> {
-        if self.packets.is_none() {
-            preflight::locked_memory(port, self.plan)?;
-            let made = PacketMemory::new(self.plan, pages)
-                .map_err(|error| preflight::explain_memory(port, self.plan, error))?;
-            self.packets = Some(made);
-        }
-        self.packets.as_mut().ok_or_else(|| PortError::Setup {
-            port: port.to_owned(),
-            problem: "its lane has no packet memory".to_owned(),
-            remedy: "plan the lane's memory from the same configuration".to_owned(),
-        })
+    /// That all of it may be locked.
+    pub(super) fn check_limit(&self, port: &str) -> Result<(), PortError> {
+        preflight::locked_memory(port, self.planned_bytes)
     }
+}
+
+/// The memory of one queue of `port`, registered with the kernel.
+pub(super) fn of_queue(
+    port: &str,
+    plan: QueuePlan,
+    pages: HugePages,
+) -> Result<QueueMemory, PortError> {
+    QueueMemory::new(plan, pages)
+        .map_err(|error| preflight::explain_memory(port, plan.bytes(), error))
 }

@@ -60,7 +60,8 @@ pub struct PortInfo {
 
 /// One port. `Send` but not shared: it is opened by the host thread and then lives on its lane.
 ///
-/// Order: frames leave in the order of [`Port::tx`], and frames of one receive queue arrive in the order of the wire.
+/// Order: frames leave in the order of [`Port::tx`], and frames of one receive queue arrive in the order of the wire; those of the link among themselves,
+/// and the others among themselves.
 pub trait Port: Send {
     /// What this port is.
     fn info(&self) -> &PortInfo;
@@ -81,7 +82,7 @@ pub trait Port: Send {
     /// [`TxRefusal`] tells the cause; the frame was not taken and is counted under that cause.
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal>;
 
-    /// Rings the doorbell for frames taken by [`Port::tx`] (one system call at most) and reclaims finished ones.
+    /// Rings the doorbell for frames taken by [`Port::tx`] (one system call at most for those of the link, and one for the others) and reclaims finished ones.
     ///
     /// Costs next to nothing when there is nothing to send. What the kernel did not take stays queued for the next call.
     ///
@@ -89,8 +90,13 @@ pub trait Port: Send {
     /// [`PortError::LinkDown`] when the link cannot send now, [`PortError::Gone`] when it never will again.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Frames that [`Port::tx`] would take now, after reclaiming finished ones.
+    /// Frames that [`Port::tx`] would take now, after reclaiming finished ones. Where the link has room of its own, the others.
     fn tx_space(&mut self) -> usize;
+
+    /// The same for frames of the link, where they have room that others cannot take; `None` where there is one room for all.
+    fn link_tx_space(&mut self) -> Option<usize> {
+        None
+    }
 
     /// Whether nothing of ours is still inside the port: every frame taken has left and its memory is back.
     fn tx_idle(&mut self) -> bool;
@@ -120,10 +126,6 @@ pub trait Port: Send {
     /// # Errors
     /// [`PortError::Steering`] when a map refuses the change; the rules in force are then as before.
     fn steer(&mut self, change: &SteerChange) -> Result<(), PortError>;
-
-    /// From now on [`Port::rx_burst`] is asked for `burst` frames at most: 1 to 1024. Not for the packet path: it may allocate. Does nothing on
-    /// a port that keeps no room for a burst.
-    fn set_burst(&mut self, _burst: u32) {}
 
     /// Enables or disables the port as if its cable were plugged or pulled: a disabled port has no carrier, refuses frames to send
     /// and drops those that arrive.

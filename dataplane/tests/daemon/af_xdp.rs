@@ -31,10 +31,14 @@ fn node(dir: &Path, name: &str, interface: &str) -> Node {
 
 /// As [`node`], with more text in `[dataplane]`, and behind it other tables.
 pub fn configured(dir: &Path, name: &str, interface: &str, more: &str) -> Node {
+    with_rings(dir, name, interface, more, 1024)
+}
+
+fn with_rings(dir: &Path, name: &str, interface: &str, more: &str, ring_slots: u32) -> Node {
     let text = format!(
         "[node]\nname = \"{name}\"\nruntime_dir = \"{0}/{name}\"\nstate_dir = \"{0}/{name}-state\"\n\
          [dataplane]\nhuge_pages = \"never\"\n{more}\n[link]\nidle_pace_ms = 20\n\
-         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = 1024\n",
+         [[port]]\nname = \"x0\"\nkind = \"af_xdp\"\ninterface = \"{interface}\"\nring_slots = {ring_slots}\n",
         dir.display()
     );
     Node {
@@ -129,6 +133,73 @@ fn streams_and_verbs_cross_and_survive_an_interface_that_goes_down() {
         let failures = &status.links[0].failures;
         let told = failures["carrier_lost"] + failures["transmit_failed"];
         assert!(told >= 3, "{failures:?}");
+    });
+}
+
+/// An application has far more frames outstanding than the rings hold: no link loses a frame, and each frame of the application that does not come is counted
+/// beside the pipe, or by the sender's port.
+#[test]
+fn bursts_of_an_application_hurt_no_link_and_no_loss_goes_uncounted() {
+    const BURST: usize = 4096;
+    const BURSTS: usize = 10;
+    with_veth(|| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = |name, interface| with_rings(dir.path(), name, interface, "", 64);
+        let (a, b) = (node("a", "near0"), node("b", "far0"));
+        for node in [&a, &b] {
+            await_link(node, "up");
+        }
+        let mut receiver = App::attach(&b.config.socket_path());
+        let (rx_pipe, mut rx) = receiver.rx(None);
+        receiver.bind(rx_pipe, Match::EtherType { ethertype: 0x1234 });
+        let (rkey, memory) = receiver.register("bank", 64);
+        let mut sender = App::attach(&a.config.socket_path());
+        let (pipe, mut tx) = sender.tx("x0");
+        let mut verbs = Verbs::new(App::attach(&a.config.socket_path()));
+        let (mut sent, mut received) = (0, 0);
+        for burst in 0..BURSTS {
+            for number in 0..BURST {
+                sender.send(pipe, &mut tx, &numbered(number as u32, 64));
+                sent += 1;
+                if number % 512 == 0 {
+                    let add = Verb::FetchAdd { delta: 1 };
+                    verbs.run(b.guid(), Mode::TwoPhase, rkey, 0, add);
+                }
+            }
+            let mut told = String::new();
+            eventually("each frame has come or is counted", || {
+                while let Some(batch) = rx.recv() {
+                    received += batch.iter().count() as u64;
+                    if batch.free_all() {
+                        receiver.ring(rx_pipe);
+                    }
+                }
+                let (here, there) = (b.status(), a.status());
+                let pipe = here
+                    .pipes
+                    .iter()
+                    .find(|it| it.pipe == rx_pipe && it.rx_packets > 0);
+                let lost = pipe.map_or(0, |pipe| pipe.port_lost_packets);
+                assert!(
+                    rx.counters().port_lost >= lost,
+                    "the application sees it too"
+                );
+                let unsent = there.ports[0].drops["tx_dropped_by_device"];
+                told = format!(
+                    "burst {burst}: {sent} sent, {received} received, {lost} lost, {unsent} not sent"
+                );
+                assert!(received + lost <= sent, "{told}");
+                received + lost + unsent >= sent
+            });
+            eprintln!("{told}");
+        }
+        assert_eq!(memory.load(0), Some((BURSTS * BURST / 512) as u64));
+        for node in [&a, &b] {
+            let status = node.status();
+            let failures = &status.links[0].failures;
+            assert_eq!(failures["sequence_gap"], 0, "{failures:?}");
+            assert_eq!(status.ports[0].drops["link_rx_ring_full"], 0);
+        }
     });
 }
 

@@ -24,6 +24,9 @@ use crate::{
 
 const RING_SLOTS: u32 = 512;
 
+/// EtherType of links that are not those of the tests.
+const OTHER_LINKS: u16 = 0x88b6;
+
 pub fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
     PortConfig {
         name: format!("port-{interface}"),
@@ -40,8 +43,21 @@ pub fn af_xdp(interface: &str, queues: u32, ring_slots: u32) -> PortConfig {
     }
 }
 
-/// Opens the ports as one lane does: with shared packet memory.
+/// Opens the ports as one lane does. The test's frames are those of applications to them, and the dataplane gets them all.
 pub fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let of_others = LinkConfig {
+        ethertype: OTHER_LINKS,
+        ..LinkConfig::default()
+    };
+    let mut ports = open_with(ports, &of_others)?;
+    for port in &mut ports {
+        port.steer(&SteerChange::Default(Action::Dataplane))?;
+    }
+    Ok(ports)
+}
+
+/// The same where the test's frames are those of the link.
+fn open_with(ports: &[PortConfig], link: &LinkConfig) -> Result<Vec<Box<dyn Port>>, PortError> {
     let dataplane = DataplaneConfig {
         huge_pages: HugePages::Never,
         ..DataplaneConfig::default()
@@ -49,7 +65,7 @@ pub fn open_lane(ports: &[PortConfig]) -> Result<Vec<Box<dyn Port>>, PortError> 
     let mut memory = LaneMemory::for_lane(ports, 0)?;
     ports
         .iter()
-        .map(|port| open(port, &dataplane, &LinkConfig::default(), &mut memory))
+        .map(|port| open(port, &dataplane, link, &mut memory))
         .collect()
 }
 
@@ -73,6 +89,50 @@ fn on_veth(queues: u32, test: impl FnOnce(&mut LivePair) + Send) {
     });
 }
 
+/// A pair of which the test's frames are the link's, and so have rings of their own.
+fn with_links(queues: u32, test: impl FnOnce(LivePair) + Send) {
+    in_new_namespace(|| {
+        veth_pair(queues);
+        let end = |interface| {
+            let config = af_xdp(interface, 0, RING_SLOTS);
+            let mut port = open_with(&[config], &LinkConfig::default())
+                .unwrap()
+                .remove(0);
+            port.steer(&SteerChange::Default(Action::Dataplane))
+                .unwrap();
+            port
+        };
+        test(LivePair {
+            near: end("near0"),
+            far: end("far0"),
+        });
+    });
+}
+
+/// A frame that is not the link's.
+fn data(number: u64) -> Vec<u8> {
+    let mut bytes = frame(number, 64);
+    bytes[12..14].copy_from_slice(&0x1234_u16.to_be_bytes());
+    bytes
+}
+
+/// Sends frames until so many have left, a few at a time: the virtual cable holds 256.
+fn send_all(port: &mut dyn Port, frames: impl Iterator<Item = Vec<u8>>) {
+    for (number, frame) in frames.enumerate() {
+        port.tx(&frame).unwrap();
+        if number % 16 == 15 {
+            until("they have left", || {
+                port.flush().unwrap();
+                port.tx_idle()
+            });
+        }
+    }
+    until("they have left", || {
+        port.flush().unwrap();
+        port.tx_idle()
+    });
+}
+
 fn problem(ports: &[PortConfig]) -> String {
     open_lane(ports)
         .map(|_| ())
@@ -83,6 +143,72 @@ fn problem(ports: &[PortConfig]) -> String {
 #[test]
 fn frames_keep_order_and_bytes() {
     on_veth(1, |pair| suite::order_and_bytes(pair, 20_000));
+}
+
+#[test]
+fn frames_of_the_link_keep_what_every_port_promises() {
+    with_links(2, |mut pair| {
+        suite::order_and_bytes(&mut pair, 20_000);
+        suite::every_size(&mut pair);
+        suite::work_forbids_sleep(&mut pair);
+        suite::no_lost_wake_up(pair, 2_000);
+    });
+    with_links(1, |mut pair| suite::nothing_leaks(&mut pair, 200_000));
+    with_links(1, |mut pair| suite::counters_conserve(&mut pair));
+}
+
+/// Applications send several times what all rings hold, and nobody receives it: frames of the link still arrive, all of them and in order.
+#[test]
+fn frames_of_applications_take_no_room_of_the_link_on_the_way_in() {
+    const LINKS: u64 = 200;
+    with_links(1, |mut pair| {
+        let flood = u64::from(RING_SLOTS) * 4;
+        send_all(&mut *pair.near, (0..flood).map(data));
+        let link: Vec<_> = (0..LINKS).map(|number| frame(number, 64)).collect();
+        send_all(&mut *pair.near, link.iter().cloned());
+        let mut arrived = Vec::new();
+        until("all are received", || {
+            collect(&mut *pair.far, 64, &mut arrived) == 0
+        });
+        let ethertype = 12..14;
+        let (links, others): (Vec<_>, Vec<_>) = arrived
+            .into_iter()
+            .partition(|got| got[ethertype.clone()] == crate::frames::ETHERTYPE);
+        assert!(links == link, "{} of {LINKS} link frames came", links.len());
+        let counters = pair.far.counters();
+        let lost = counters
+            .drops
+            .iter()
+            .find(|(cause, _)| *cause == "rx_ring_full")
+            .map_or(0, |(_, count)| *count);
+        assert_eq!(others.len() as u64 + lost, flood, "{:?}", counters.drops);
+        assert!(lost > 0, "the flood was too small");
+    });
+}
+
+/// Applications leave no chunk to send from and nothing leaves: frames of the link are taken all the same, and leave before the others.
+#[test]
+fn frames_of_applications_take_no_room_of_the_link_on_the_way_out() {
+    with_links(1, |mut pair| {
+        let mut sent = 0;
+        while pair.near.tx(&data(sent)).is_ok() {
+            sent += 1;
+        }
+        assert_eq!(pair.near.tx_space(), 0);
+        let room = pair.near.link_tx_space().unwrap();
+        assert!(room >= 250, "{room}: as many as may be under way");
+        for number in 0..room as u64 {
+            pair.near.tx(&frame(number, 64)).unwrap();
+        }
+        assert_eq!(pair.near.tx(&frame(0, 64)), Err(TxRefusal::Full));
+        let mut arrived = Vec::new();
+        until("everything arrives", || {
+            pair.near.flush().unwrap();
+            collect(&mut *pair.far, 64, &mut arrived);
+            arrived.len() as u64 == sent + room as u64
+        });
+        assert_eq!(arrived[0], frame(0, 64));
+    });
 }
 
 #[test]
@@ -216,7 +342,7 @@ fn zero_copy_where_there_is_none_is_refused_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn two_interfaces_of_a_lane_share_one_memory() {
+fn two_interfaces_of_a_lane_are_two_ports() {
     in_new_namespace(|| {
         veth_pair(2);
         let mut ports = open_lane(&[
@@ -311,7 +437,7 @@ fn an_interface_that_goes_down_and_up_is_survived() {
 
 #[test]
 fn a_peer_that_goes_down_shows_as_a_failed_link() {
-    on_veth(1, |pair| {
+    with_links(1, |mut pair| {
         ip(&["link", "set", "far0", "down"]);
         pair.near.tx(&frame(7, 64)).unwrap();
         let told = pair.near.flush();
@@ -408,7 +534,7 @@ fn missing_capabilities_are_named() {
         .join()
         .unwrap();
         assert!(
-            text.contains("has 2048 KiB, but only 4 KiB may be locked"),
+            text.contains("has 3328 KiB, but only 4 KiB may be locked"),
             "{text}"
         );
     });
@@ -417,6 +543,9 @@ fn missing_capabilities_are_named() {
 #[test]
 fn traffic_of_others_passes_to_the_kernel_and_rules_bring_it_here() {
     on_veth(2, |pair| {
+        pair.far
+            .steer(&SteerChange::Default(Action::Kernel))
+            .unwrap();
         // Both ends are in one namespace: a route and a neighbour through the cable keep the kernel from short-cutting.
         ip(&["addr", "add", "10.9.0.1/24", "dev", "near0"]);
         ip(&[
@@ -497,7 +626,7 @@ fn packet_memory_of_a_usual_node_is_small() {
         veth_pair(2);
         let config = [af_xdp("near0", 0, 2048), af_xdp("far0", 0, 2048)];
         let memory = LaneMemory::for_lane(&config, 0).unwrap();
-        assert_eq!(memory.planned_bytes(), 24 << 20);
+        assert_eq!(memory.planned_bytes(), 28 << 20);
         let before = resident_bytes();
         let ports = open_lane(&config).unwrap();
         let grown = resident_bytes().saturating_sub(before);

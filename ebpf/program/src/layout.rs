@@ -5,8 +5,18 @@
 //! frame without turning a byte. No key has padding; their alignment is larger than their fields need, so that they are
 //! written and compared in wide words.
 
-/// Receive queues of one interface that may have a socket: queue ids 0 to 63.
+/// Receive queues of one interface that may have sockets: queue ids 0 to 63.
 pub const QUEUES_MAX: u32 = 64;
+/// Places for sockets: two for each queue.
+pub const SOCKETS_MAX: u32 = 2 * QUEUES_MAX;
+
+/// Place of a queue's socket: the one for frames of the link, or the one for all others. That of a queue from [`QUEUES_MAX`] on is beyond the
+/// table.
+#[inline(always)]
+pub const fn socket_place(queue: u32, link: bool) -> u32 {
+    queue.saturating_mul(2).saturating_add(link as u32)
+}
+
 /// Five-tuple rules that fit.
 pub const FIVE_TUPLES_MAX: u32 = 16_384;
 /// Destination rules that fit.

@@ -27,7 +27,7 @@ use crate::{
     layout::{
         ACTION_DATAPLANE, ACTION_DROP, COUNTER_NO_SOCKET, COUNTER_REDIRECT_REFUSED, Cause,
         FiveTupleKey, Network16, SETTING_DEFAULT_ACTION, SETTING_LINK_ETHERTYPE, dropped,
-        to_dataplane, to_kernel,
+        socket_place, to_dataplane, to_kernel,
     },
     maps::{XSKS, setting},
 };
@@ -78,10 +78,16 @@ fn classify(frame: &Frame) -> (Cause, u32) {
     (cause, setting(SETTING_DEFAULT_ACTION))
 }
 
+/// Frames of the link go to the socket that they have for themselves, so that no number of others takes its room; where there is none, to the one
+/// that the others have.
 #[inline(always)]
 fn give_to_dataplane(context: &XdpContext, cause: Cause) -> u32 {
-    // The flag is what the kernel answers when the queue has no socket.
-    match XSKS.redirect(context.rx_queue_index(), XDP_PASS.into()) {
+    let queue = context.rx_queue_index();
+    if matches!(cause, Cause::Link) && redirect(queue, true).is_ok() {
+        count(to_dataplane(cause));
+        return XDP_REDIRECT;
+    }
+    match redirect(queue, false) {
         Ok(_) => {
             count(to_dataplane(cause));
             XDP_REDIRECT
@@ -95,6 +101,12 @@ fn give_to_dataplane(context: &XdpContext, cause: Cause) -> u32 {
             XDP_PASS
         }
     }
+}
+
+/// The error is the flag, what the kernel answers when there is no such socket.
+#[inline(always)]
+fn redirect(queue: u32, link: bool) -> Result<u32, u32> {
+    XSKS.redirect(socket_place(queue, link), XDP_PASS.into())
 }
 
 /// Never reached: the program has no panicking operation left after optimisation, and the verifier proves it.

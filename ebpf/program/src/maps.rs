@@ -7,13 +7,13 @@ use aya_ebpf::{
 
 use crate::layout::{
     CounterBlock, DESTINATIONS_MAX, DestinationKey, ETHERTYPES_MAX, FIVE_TUPLES_MAX, FiveTupleKey,
-    Network16, PORTS_MAX, PREFIXES_MAX, PortKey, QUEUES_MAX, SETTING_SLOTS, SETTING_TABLES,
-    VLANS_MAX,
+    Network16, PORTS_MAX, PREFIXES_MAX, PortKey, SETTING_SLOTS, SETTING_TABLES,
+    SOCKETS_MAX, VLANS_MAX,
 };
 
-/// The dataplane's sockets by receive queue.
+/// The dataplane's sockets, by [`crate::layout::socket_place`].
 #[btf_map]
-pub static XSKS: XskMap<{ QUEUES_MAX as usize }> = XskMap::new();
+pub static XSKS: XskMap<{ SOCKETS_MAX as usize }> = XskMap::new();
 
 /// Link EtherType, default action, tables in use: one word each, so that a change of one is one store.
 #[btf_map]

@@ -128,6 +128,38 @@ fn generic_mode_does_the_same() {
     run(AttachMode::Generic, EffectiveMode::Generic, 1);
 }
 
+/// Frames of the link go to the socket that they have for themselves, all others to the other one, and both to that one if there is no first.
+#[test]
+fn link_frames_go_to_a_socket_of_their_own_where_there_is_one() {
+    require_root!();
+    in_new_namespace(|| {
+        let pair = veth_pair(2);
+        let mut steering = Steering::load().unwrap();
+        steering.attach(pair.b, "b", AttachMode::Native).unwrap();
+        steering.set_link_ethertype(0x88b5).unwrap();
+        steering.set_default(Action::Dataplane).unwrap();
+        let (mut others, mut link) = Socket::bind_two("b", 1);
+        steering.set_socket(1, others.fd()).unwrap();
+        let mut sender = Socket::bind("a", 1);
+        let both = [link_frame(1, 0), datagram(7_000, &[1; 40])];
+        sender.send(&both);
+        for frame in &both {
+            assert_eq!(others.receive(PATIENCE).as_ref(), Some(frame));
+        }
+        steering.set_link_socket(1, link.fd()).unwrap();
+        sender.send(&both);
+        assert_eq!(link.receive(PATIENCE).as_ref(), Some(&both[0]));
+        assert_eq!(others.receive(PATIENCE).as_ref(), Some(&both[1]));
+        assert_eq!(link.receive(SHORT), None);
+        let counters = steering.counters().unwrap();
+        assert_eq!(counters.link.to_dataplane, 2);
+        steering.clear_socket(1).unwrap();
+        sender.send(&both);
+        assert_eq!(link.receive(SHORT), None);
+        assert_eq!(steering.counters().unwrap().no_socket, 2);
+    });
+}
+
 #[test]
 fn each_queue_looks_at_its_own_socket() {
     require_root!();

@@ -56,7 +56,7 @@ fn the_kernel_takes_it_and_its_maps_have_the_declared_sizes() {
         ("PREFIXES_V6", 20, 4, PREFIXES_MAX),
         ("SETTINGS", 4, 4, 3),
         ("VLANS", 2, 4, VLANS_MAX),
-        ("XSKS", 4, 4, QUEUES_MAX),
+        ("XSKS", 4, 4, 2 * QUEUES_MAX),
     ];
     assert_eq!(
         found,

@@ -1,10 +1,10 @@
 //! Huge pages that the kernel reserves, for packet memory.
 
-use covalent_api::config::{Amount, Config, HugePages, packet_memory_bytes};
+use covalent_api::config::{Amount, Config, HugePages, queue_memory_bytes};
 
 use super::{
     super::{
-        facts::{Facts, Named, Pool},
+        facts::{Facts, Pool},
         plan::{Report, Step},
         setting::Setting,
         stage::Stage,
@@ -78,25 +78,15 @@ fn wanted(needed: u64, pool: Pool, node_runs: bool) -> u64 {
     pool.reserved + needed.saturating_sub(there)
 }
 
-/// What the node takes: packet memory is a mapping of its own for each lane, in chunks of one size.
+/// What the node takes: packet memory is a mapping of its own for each queue.
 fn needed(config: &Config, facts: &Facts) -> u64 {
-    let lanes = (0..).take(config.lane.len().max(1)).map(|lane| {
-        let ports = facts.interfaces.iter().filter(|it| it.port.lane == lane);
-        lane_bytes(config, facts, ports).div_ceil(HUGE_PAGE_BYTES)
-    });
-    let dpdk = u64::from(config.dpdk.memory_mib) << 20;
-    lanes.sum::<u64>() + dpdk.div_ceil(HUGE_PAGE_BYTES)
-}
-
-fn lane_bytes<'a>(config: &Config, facts: &Facts, ports: impl Iterator<Item = &'a Named>) -> u64 {
-    let (mut bytes, mut chunk_bytes) = (0, 0);
-    for named in ports {
+    let pages = |bytes: u64| bytes.div_ceil(HUGE_PAGE_BYTES);
+    let of_ports = facts.interfaces.iter().flat_map(|named| {
         let queues = channels::queues_used(config, facts, named);
-        bytes += packet_memory_bytes(queues, named.ring_slots());
-        chunk_bytes = chunk_bytes.max(named.choices(facts.linux).chunk_bytes.value);
-    }
-    // Those figures are of the usual chunk.
-    bytes * u64::from(chunk_bytes / covalent_api::config::CHUNK_BYTES)
+        let chunk_bytes = named.choices(facts.linux).chunk_bytes.value;
+        queue_memory_bytes(queues, named.ring_slots(), chunk_bytes).map(pages)
+    });
+    of_ports.sum::<u64>() + pages(u64::from(config.dpdk.memory_mib) << 20)
 }
 
 #[cfg(test)]
@@ -116,21 +106,21 @@ mod tests {
     #[test]
     fn as_many_are_added_as_are_missing() {
         let config = samples::config("");
-        // Two queues and one to send from, 2,048 chunks of 2 KiB each: 12 MiB.
-        assert_eq!(needed(&config, &samples::facts()), 6);
+        // Two queues with rings of 2,048 slots: 9.25 and 4.75 MiB.
+        assert_eq!(needed(&config, &samples::facts()), 8);
         let report = look(&config, &facts(0, 0));
         assert_eq!(report.state, State::NotAsWanted);
         assert_eq!(
             report.steps[0].command(),
-            "echo 6 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+            "echo 8 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
         );
         assert_eq!(
             report.steps[0].undo(),
             "echo 0 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
         );
         // Others have some.
-        assert_eq!(look(&config, &facts(10, 2)).steps[0].wanted, "14");
-        for there in [facts(6, 6), facts(100, 50)] {
+        assert_eq!(look(&config, &facts(10, 2)).steps[0].wanted, "16");
+        for there in [facts(8, 8), facts(100, 50)] {
             assert_eq!(look(&config, &there).state, State::AsWanted, "{there:?}");
         }
     }
@@ -140,19 +130,19 @@ mod tests {
         let config = samples::config("");
         let running = Facts {
             node_runs: true,
-            ..facts(6, 0)
+            ..facts(8, 0)
         };
         assert_eq!(look(&config, &running).state, State::AsWanted);
-        assert_eq!(look(&config, &facts(6, 0)).steps[0].wanted, "12");
+        assert_eq!(look(&config, &facts(8, 0)).steps[0].wanted, "16");
     }
 
     #[test]
     fn larger_chunks_and_memory_of_dpdk_count() {
         let mut igb = samples::facts();
         igb.interfaces[0].driver = "igb".into();
-        assert_eq!(needed(&samples::config(""), &igb), 12);
+        assert_eq!(needed(&samples::config(""), &igb), 10 + 5);
         let dpdk = samples::config("[dpdk]\nmemory_mib = 65\n");
-        assert_eq!(needed(&dpdk, &samples::facts()), 6 + 33);
+        assert_eq!(needed(&dpdk, &samples::facts()), 8 + 33);
     }
 
     #[test]

@@ -103,7 +103,7 @@ mod tests {
         let told = report("", Memlock::Unit(Some(8 << 20)), true);
         assert_eq!(told.state, State::NotAsWanted);
         assert!(
-            told.found.contains("8192 KiB") && told.found.contains("12288 KiB"),
+            told.found.contains("8192 KiB") && told.found.contains("14336 KiB"),
             "{told:?}"
         );
         let command = told.steps[0].command();

@@ -1,13 +1,15 @@
 //! AF_XDP sockets on a network interface: the kernel's fast path to and from a driver's queues.
 //!
 //! ```text
-//!   wire ─► driver queue q ─► XDP program ─┬─ ours ───► XSKS[q] ─► rx ring of queue q ─► lane
-//!                                          ├─ others ─► kernel's network stack
-//!                                          └─ to drop ► nobody
-//!   lane ─► tx ring of queue 0 ─► driver ─► wire
+//!   wire ─► driver queue q ─► XDP program ─┬─ the link's ─► socket of queue q for the link ─┬─► lane
+//!                                          ├─ ours ───────► socket of queue q ──────────────┘
+//!                                          ├─ others ─────► kernel's network stack
+//!                                          └─ to drop ────► nobody
+//!   lane ─► tx rings of queue 0 ─► driver ─► wire
 //! ```
-//! One socket on each receive queue; the lane polls them all. Frames are sent on queue 0 alone, so they leave in order whatever the
-//! number of queues. The program and its maps belong to this process: they vanish with it, however it ends.
+//! Two sockets on each receive queue of a port with a link (`queue.rs` says what that is for), else one; the lane polls them all. Frames are sent on
+//! queue 0 alone, so they leave in order whatever the number of queues, those of the link and the others each among themselves. The program
+//! and its maps belong to this process: they vanish with it, however it ends.
 //!
 //! When the interface goes down, frames already in the transmit ring stay there and leave when it is up again. When it is removed,
 //! [`PortError::Gone`] says so and nothing crashes.
@@ -15,11 +17,11 @@
 //! Source: the kernel's `Documentation/networking/af_xdp.rst`.
 
 mod choices;
+mod endpoint;
 pub(super) mod interface;
 pub(super) mod preflight;
 mod queue;
 mod rules;
-mod transmit_order;
 pub(super) mod umem;
 
 use std::{cell::Cell, os::fd::RawFd};
@@ -34,13 +36,14 @@ use covalent_api::{
 use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_programs};
 
 use self::{
+    endpoint::Doorbell,
     interface::Interface,
-    queue::{Doorbell, Queue, QueueSpec},
-    umem::PacketMemory,
+    queue::{Queue, QueueSpec, QueueStatistics, Whose},
+    umem::{QueueMemory, QueuePlan},
 };
 use super::{
     ETHERNET_HEADER_BYTES, LaneMemory, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
-    TxRefusal, mac,
+    TxRefusal, mac, memory,
 };
 
 // A queue that the configuration may name has a place in the program's table.
@@ -64,8 +67,8 @@ pub struct AfXdpPort {
     // Before the queues, so that the program lets go of the sockets before they close.
     steering: Steering,
     queues: Vec<Queue>,
-    /// The queue that the next burst begins with, so that a busy one does not starve the others.
-    next_queue: usize,
+    /// Bursts so far. Each begins with another queue, so that a busy one does not starve the others.
+    bursts: usize,
     /// EtherType of the frames of this port's link.
     link_type: Option<u16>,
     enabled: bool,
@@ -116,14 +119,21 @@ impl AfXdpPort {
                 .map_err(steering_failed)?;
         }
 
-        let packets = memory.packets(port, dataplane.huge_pages)?;
-        let page_bytes = packets.page_bytes();
+        memory.check_limit(port)?;
+        let chunk_bytes = choices.chunk_bytes.value;
+        let plans = QueuePlan::of_port(queue_count, wanted.ring_slots, wanted.link, chunk_bytes);
         let mut queues = Vec::with_capacity(queue_count as usize);
-        for index in 0..queue_count {
+        for (index, plan) in (0..).zip(plans) {
+            let packets = memory::of_queue(port, plan, dataplane.huge_pages)?;
             let queue = open_queue(wanted, &interface, index, dataplane.burst, copy, packets)?;
             steering
                 .set_socket(index, queue.fd())
                 .map_err(steering_failed)?;
+            if let Some(link) = queue.link_fd() {
+                steering
+                    .set_link_socket(index, link)
+                    .map_err(steering_failed)?;
+            }
             queues.push(queue);
         }
         let mode = match wanted.wishes.xdp {
@@ -167,13 +177,17 @@ impl AfXdpPort {
                     .to_owned(),
                     zero_copy: queues.iter().all(Queue::zero_copy),
                     need_wakeup: true,
-                    page_bytes,
+                    page_bytes: queues
+                        .iter()
+                        .map(Queue::page_bytes)
+                        .min()
+                        .unwrap_or_default(),
                     queues: queue_count,
                 },
             },
             steering,
             queues,
-            next_queue: 0,
+            bursts: 0,
             link_type: wanted.link.then_some(link.ethertype),
             enabled: true,
             interface_carrier: interface.carrier,
@@ -202,6 +216,24 @@ impl AfXdpPort {
         }
     }
 
+    /// Whose rings a frame to send belongs into.
+    fn whose(&self, frame: &[u8]) -> Whose {
+        match self.link_type {
+            Some(link_type) if has_type(frame, link_type) => Whose::Link,
+            _ => Whose::Others,
+        }
+    }
+
+    /// Frames that can be staged now.
+    fn space(&mut self, whose: Whose) -> usize {
+        if !self.carrier() {
+            return 0;
+        }
+        let sender = self.sender();
+        sender.reclaim();
+        sender.spare(whose)
+    }
+
     /// The queue that sends.
     fn sender(&mut self) -> &mut Queue {
         &mut self.queues[0]
@@ -224,35 +256,26 @@ fn has_type(frame: &[u8], ethertype: u16) -> bool {
     frame.get(12..14) == Some(&ethertype.to_be_bytes())
 }
 
+/// Frames of the `most` of a burst that are left to applications, however many of the link wait: a quarter, or one in every other burst of less
+/// than four.
+fn left_to_others(most: usize, burst: usize) -> usize {
+    (most / 4).max(most.min(burst % 2))
+}
+
 fn open_queue(
     wanted: &Wanted<'_>,
     interface: &Interface,
     index: u32,
     burst: u32,
     copy: CopyMode,
-    packets: &mut PacketMemory,
+    memory: QueueMemory,
 ) -> Result<Queue, PortError> {
-    let slots = wanted.ring_slots;
-    let tx_slots = if index == 0 { slots } else { 0 };
-    let (Some(rx_chunks), Some(tx_chunks)) = (packets.take(slots), packets.take(tx_slots)) else {
-        return Err(preflight::refuse(
-            wanted.port,
-            format!(
-                "interface `{}` has more queues than when the daemon started",
-                interface.name
-            ),
-            "start the daemon again, or set `queues`",
-        ));
-    };
     let spec = QueueSpec {
-        umem: packets.umem(),
+        memory,
         interface: &interface.name,
         index,
-        ring_slots: slots,
-        burst: burst.clamp(1, slots),
+        burst: burst.max(1),
         copy,
-        rx_chunks,
-        tx_chunks,
     };
     Queue::open(spec).map_err(|error| {
         preflight::explain_bind(
@@ -293,48 +316,48 @@ impl Port for AfXdpPort {
         &self.info
     }
 
-    fn set_burst(&mut self, burst: u32) {
-        for queue in &mut self.queues {
-            queue.set_burst(burst);
-        }
-    }
-
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
         let Self {
             queues,
             tally,
-            next_queue,
+            bursts,
             enabled,
             dropped_disabled,
             ..
         } = self;
+        let mut show = |frame: &[u8]| {
+            if *enabled {
+                tally.received(frame.len());
+                visit(frame);
+            } else {
+                *dropped_disabled += 1;
+            }
+        };
+        *bursts = bursts.wrapping_add(1);
         let mut seen = 0;
-        for turn in 0..queues.len() {
-            let at = (*next_queue + turn) % queues.len();
-            seen += queues[at].receive(max - seen, &mut |frame| {
-                if *enabled {
-                    tally.received(frame.len());
-                    visit(frame);
-                } else {
-                    *dropped_disabled += 1;
+        for (whose, most) in [
+            (Whose::Link, max - left_to_others(max, *bursts)),
+            (Whose::Others, max),
+        ] {
+            for turn in 0..queues.len() {
+                let at = bursts.wrapping_add(turn) % queues.len();
+                seen += queues[at].receive(whose, most - seen, &mut show);
+                if seen == most {
+                    break;
                 }
-            });
-            if seen == max {
-                break;
             }
         }
-        *next_queue = (*next_queue + 1) % queues.len();
         Ok(if *enabled { seen } else { 0 })
     }
 
     fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
+        let whose = self.whose(frame);
         let refusal = if let Some(refusal) = TxRefusal::by_length(len, max) {
             refusal
         } else if !self.carrier() {
             TxRefusal::Down
-        } else if self.queues[0].stage(frame, self.link_type.is_some_and(|of| has_type(frame, of)))
-        {
+        } else if self.queues[0].stage(whose, frame) {
             self.tally.taken(len);
             return Ok(());
         } else {
@@ -344,25 +367,31 @@ impl Port for AfXdpPort {
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        match self.sender().ring() {
-            Doorbell::Rung => Ok(()),
-            Doorbell::Dropped { link } => {
-                self.dropped_by_device += 1;
-                // A link must hear of it; an application's frame may be lost on any wire.
-                if link { Err(self.link_down()) } else { Ok(()) }
+        let mut told = Ok(());
+        for (whose, doorbell) in self.sender().ring() {
+            match doorbell {
+                Doorbell::Rung => {}
+                Doorbell::Dropped => {
+                    self.dropped_by_device += 1;
+                    // A link must hear of it; an application's frame may be lost on any wire.
+                    if whose == Whose::Link {
+                        told = Err(self.link_down());
+                    }
+                }
+                Doorbell::Down => told = Err(self.link_down()),
+                Doorbell::Gone => return Err(self.gone()),
             }
-            Doorbell::Down => Err(self.link_down()),
-            Doorbell::Gone => Err(self.gone()),
         }
+        told
     }
 
     fn tx_space(&mut self) -> usize {
-        if !self.carrier() {
-            return 0;
-        }
-        let sender = self.sender();
-        sender.reclaim();
-        sender.spare()
+        self.space(Whose::Others)
+    }
+
+    fn link_tx_space(&mut self) -> Option<usize> {
+        self.link_type?;
+        Some(self.space(Whose::Link))
     }
 
     fn tx_idle(&mut self) -> bool {
@@ -370,7 +399,7 @@ impl Port for AfXdpPort {
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {
-        self.queues.iter().map(Queue::raw_fd).collect()
+        self.queues.iter().flat_map(Queue::raw_fds).collect()
     }
 
     fn prepare_sleep(&mut self) -> bool {
@@ -381,8 +410,7 @@ impl Port for AfXdpPort {
         if !self.carrier() {
             return true;
         }
-        let sender = self.sender();
-        !sender.has_staged() && !sender.has_unsent()
+        !self.sender().has_to_send()
     }
 
     fn finish_sleep(&mut self) {}
@@ -401,6 +429,7 @@ impl Port for AfXdpPort {
         let mut counters = self.tally.with_drops(vec![
             ("steered_to_drop", program.dropped()),
             ("rx_ring_full", drops.rx_ring_full),
+            ("link_rx_ring_full", drops.link_rx_ring_full),
             ("fill_ring_empty", drops.fill_ring_empty),
             ("rx_dropped", drops.rx_other),
             ("rx_invalid_descriptor", drops.rx_invalid),
@@ -454,16 +483,19 @@ struct KernelCounts {
 #[derive(Debug, Clone, Copy, Default)]
 struct KernelDrops {
     rx_ring_full: u64,
+    link_rx_ring_full: u64,
     fill_ring_empty: u64,
     rx_other: u64,
     rx_invalid: u64,
     tx_invalid: u64,
 }
 
-/// What the kernel counts for one socket (`struct xdp_statistics`).
+/// What the kernel counts for the sockets of one queue together (`struct xdp_statistics`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     rx_ring_full: u64,
+    /// How many of these were the link's.
+    link_rx_ring_full: u64,
     fill_ring_empty: u64,
     rx_dropped: u64,
     rx_invalid: u64,
@@ -474,6 +506,7 @@ struct Told {
 impl Told {
     fn add(&mut self, other: &Self) {
         self.rx_ring_full += other.rx_ring_full;
+        self.link_rx_ring_full += other.link_rx_ring_full;
         self.fill_ring_empty += other.fill_ring_empty;
         self.rx_dropped += other.rx_dropped;
         self.rx_invalid += other.rx_invalid;
@@ -494,16 +527,26 @@ impl Told {
     }
 }
 
-impl From<&xsk_rs::socket::XdpStatistics> for Told {
-    fn from(counts: &xsk_rs::socket::XdpStatistics) -> Self {
-        Self {
+impl From<&QueueStatistics> for Told {
+    fn from(counts: &QueueStatistics) -> Self {
+        let of = |counts: &xsk_rs::socket::XdpStatistics| Self {
             rx_ring_full: counts.rx_ring_full(),
+            link_rx_ring_full: 0,
             fill_ring_empty: counts.rx_fill_ring_empty_descs(),
             rx_dropped: counts.rx_dropped(),
             rx_invalid: counts.rx_invalid_descs(),
             tx_invalid: counts.tx_invalid_descs(),
             tx_ring_empty: counts.tx_ring_empty_descs(),
+        };
+        let mut told = of(&counts.others);
+        if let Some(link) = &counts.link {
+            let mut link = of(link);
+            link.link_rx_ring_full = link.rx_ring_full;
+            // The fill ring is one, and the kernel tells the same of it for both.
+            (link.fill_ring_empty, link.rx_invalid) = (0, 0);
+            told.add(&link);
         }
+        told
     }
 }
 
@@ -513,7 +556,8 @@ impl KernelDrops {
         // in vain, and no frame. What such a driver has no chunk for is lost at the device, which counts it itself. In copy mode it is a
         // frame, and the kernel counts it a second time as dropped.
         let empty = if zero_copy { 0 } else { told.fill_ring_empty };
-        self.rx_ring_full += told.rx_ring_full;
+        self.rx_ring_full += told.rx_ring_full - told.link_rx_ring_full;
+        self.link_rx_ring_full += told.link_rx_ring_full;
         self.fill_ring_empty += empty;
         self.rx_other += told.rx_dropped.saturating_sub(empty);
         self.rx_invalid += told.rx_invalid;
@@ -524,6 +568,14 @@ impl KernelDrops {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_link_frames_leaves_applications_their_share() {
+        for (most, shares) in [(64, [16, 16]), (4, [1, 1]), (1, [0, 1]), (2, [0, 1])] {
+            assert_eq!([0, 1].map(|burst| left_to_others(most, burst)), shares);
+        }
+        assert_eq!(left_to_others(0, 1), 0);
+    }
 
     #[test]
     fn a_driver_that_looked_for_chunks_in_vain_lost_no_frame() {

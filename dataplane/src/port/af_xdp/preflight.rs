@@ -11,7 +11,7 @@ use nix::{
     sys::resource::{Resource, getrlimit},
 };
 
-use super::{choices::choices, interface::Interface, umem::Plan};
+use super::{choices::choices, interface::Interface};
 use crate::port::PortError;
 
 /// The smallest and largest rings that may be configured.
@@ -205,14 +205,13 @@ fn held(wanted: Capability) -> bool {
 }
 
 /// The lane's packet memory may be locked.
-pub(in crate::port) fn locked_memory(port: &str, plan: Plan) -> Result<(), PortError> {
+pub(in crate::port) fn locked_memory(port: &str, needed_bytes: u64) -> Result<(), PortError> {
     if held(Capability::CAP_IPC_LOCK) {
         return Ok(());
     }
     let Ok((limit_bytes, _)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
         return Ok(());
     };
-    let needed_bytes = plan.bytes();
     if needed_bytes <= limit_bytes {
         return Ok(());
     }
@@ -229,14 +228,12 @@ pub(in crate::port) fn locked_memory(port: &str, plan: Plan) -> Result<(), PortE
 }
 
 /// What the kernel's refusal of the packet memory means.
-pub(in crate::port) fn explain_memory(port: &str, plan: Plan, error: std::io::Error) -> PortError {
-    let mib = plan.bytes() >> 20;
+pub(in crate::port) fn explain_memory(port: &str, bytes: u64, error: std::io::Error) -> PortError {
+    let mib = bytes >> 20;
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOBUFS) => refuse(
             port,
-            format!(
-                "the limit on locked memory is below the {mib} MiB of the lane's packet memory"
-            ),
+            format!("the limit on locked memory is below the {mib} MiB of a queue's packet memory"),
             "raise it (`LimitMEMLOCK=infinity` in the systemd unit) or give CAP_IPC_LOCK",
         ),
         Some(Errno::ENOMEM) => refuse(
@@ -284,10 +281,8 @@ pub(super) fn explain_bind(
         ),
         Some(Errno::EOPNOTSUPP) => refuse(
             port,
-            format!(
-                "interface `{name}` cannot use the copy mode that the lane's first port settled on"
-            ),
-            "give the port a lane of its own, or set `copy = \"copy\"` on every port of this lane",
+            format!("the driver of interface `{name}` cannot be used like this on queue {queue}"),
+            "set `copy = \"copy\"`",
         ),
         Some(Errno::EINVAL | Errno::ERANGE) => refuse(
             port,
@@ -403,6 +398,6 @@ mod tests {
             |errno: Errno| explain_bind("p0", &interface(), 3, false, errno.into()).to_string();
         assert!(text(Errno::EBUSY).contains("queue 3 of interface `eth0` belongs to another"));
         assert!(text(Errno::EINVAL).contains("has no queue 3 now"));
-        assert!(text(Errno::EOPNOTSUPP).contains("a lane of its own"));
+        assert!(text(Errno::EOPNOTSUPP).contains("copy = \"copy\""));
     }
 }

@@ -1,16 +1,15 @@
-//! The packet memory (UMEM) of one lane, cut into chunks that its AF_XDP ports own.
+//! The packet memory (UMEM) of one queue, cut into chunks.
 //!
 //! ```text
 //!   chunk (2048 bytes; 4096 where a device takes only whole KiB)
 //!   ├─ 256 B headroom, for the XDP program ─┼─ up to 1792 B of frame ─┤
 //! ```
-//! The kernel takes one UMEM for all queues and interfaces whose sockets name the first socket (`XDP_SHARED_UMEM`), so a lane
-//! registers its memory once. Chunks are handed out at start and never cross from one queue to another: who owns a chunk is
-//! always told by which queue it is in.
+//! The kernel lets two sockets share one queue's fill ring only if they share its memory too, and takes the queue from the first socket of a
+//! UMEM. So each queue has a UMEM of its own, and no chunk can get to another one.
 
 use std::{io, num::NonZeroU32};
 
-use covalent_api::config::HugePages;
+use covalent_api::config::{HugePages, LINK_RING_SLOTS, receive_chunks, send_chunks};
 use xsk_rs::{
     config::{FrameSize, QueueSize, UmemConfig},
     umem::{Umem, frame::FrameDesc},
@@ -19,50 +18,76 @@ use xsk_rs::{
 const SMALL_PAGE_BYTES: u64 = 4096;
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// How much memory a lane needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::port) struct Plan {
-    /// Chunks that all queues need together.
-    pub(in crate::port) chunks: u32,
-    /// Descriptors in the largest ring. The kernel sizes the fill and completion rings of all sockets of a UMEM alike.
+/// How much memory a queue needs, and for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::port) struct QueuePlan {
+    /// Descriptors in the rings of applications' frames.
     pub(in crate::port) ring_slots: u32,
-    /// Size of a chunk: the largest that a port needs, for the memory is cut into equal ones.
+    /// Whether frames of a link have rings beside them.
+    pub(in crate::port) link: bool,
+    /// Whether frames are sent on this queue.
+    pub(in crate::port) sends: bool,
+    /// Size of a chunk, a power of two.
     pub(in crate::port) chunk_bytes: u32,
 }
 
-impl Plan {
-    /// Adds a port with `queues` receive queues, rings of `ring_slots` and chunks of `chunk_bytes`, a power of two.
-    ///
-    /// Every queue owns enough chunks to fill its receive ring. Frames are sent on queue 0 alone, which keeps them in order, so
-    /// only that one needs chunks to send from.
-    pub(in crate::port) fn add_port(&mut self, queues: u32, ring_slots: u32, chunk_bytes: u32) {
-        let chunks = queues.saturating_add(1).saturating_mul(ring_slots);
-        self.chunks = self.chunks.saturating_add(chunks);
-        self.ring_slots = self.ring_slots.max(ring_slots);
-        self.chunk_bytes = self.chunk_bytes.max(chunk_bytes);
+impl QueuePlan {
+    /// The queues of a port with `queues` receive queues. Frames are sent on queue 0 alone, which keeps them in order, so only that one needs
+    /// chunks to send from.
+    pub(in crate::port) fn of_port(
+        queues: u32,
+        ring_slots: u32,
+        link: bool,
+        chunk_bytes: u32,
+    ) -> impl Iterator<Item = Self> {
+        (0..queues).map(move |index| Self {
+            ring_slots,
+            link,
+            sends: index == 0,
+            chunk_bytes,
+        })
+    }
+
+    /// Chunks that frames of applications are sent from.
+    pub(super) const fn others_send(self) -> u32 {
+        if self.sends { self.ring_slots } else { 0 }
+    }
+
+    /// Chunks that frames of the link are sent from.
+    pub(super) const fn link_sends(self) -> u32 {
+        if self.sends && self.link {
+            LINK_RING_SLOTS
+        } else {
+            0
+        }
+    }
+
+    const fn chunks(self) -> u32 {
+        receive_chunks(self.ring_slots, self.link) + self.others_send() + self.link_sends()
     }
 
     /// The memory in bytes.
     pub(in crate::port) fn bytes(self) -> u64 {
-        u64::from(self.chunks) * u64::from(self.chunk_bytes)
+        u64::from(self.chunks()) * u64::from(self.chunk_bytes)
     }
 }
 
-/// The memory itself and the chunks that no queue owns yet.
+/// The memory itself and the chunks that are not given away.
 #[derive(Debug)]
-pub(in crate::port) struct PacketMemory {
+pub(in crate::port) struct QueueMemory {
+    plan: QueuePlan,
     umem: Umem,
     free: Vec<FrameDesc>,
     page_bytes: u64,
 }
 
-impl PacketMemory {
+impl QueueMemory {
     /// Maps and registers the memory of `plan`.
     ///
     /// # Errors
     /// What the kernel answered: `ENOBUFS` means that the limit on locked memory is too low, `ENOMEM` that there is no memory of
     /// the page size wanted.
-    pub(in crate::port) fn new(plan: Plan, pages: HugePages) -> io::Result<Self> {
+    pub(in crate::port) fn new(plan: QueuePlan, pages: HugePages) -> io::Result<Self> {
         match pages {
             HugePages::Never => Self::with_pages(plan, SMALL_PAGE_BYTES),
             HugePages::Require => Self::with_pages(plan, HUGE_PAGE_BYTES),
@@ -71,40 +96,51 @@ impl PacketMemory {
         }
     }
 
-    fn with_pages(plan: Plan, page_bytes: u64) -> io::Result<Self> {
-        let ring = |slots: u32| QueueSize::new(slots).map_err(invalid);
+    fn with_pages(plan: QueuePlan, page_bytes: u64) -> io::Result<Self> {
+        let ring = |slots: u32| QueueSize::new(slots.next_power_of_two()).map_err(invalid);
         let config = UmemConfig::builder()
             .frame_size(FrameSize::new(plan.chunk_bytes).map_err(invalid)?)
             // The kernel publishes what it took from the fill ring only after it has published the received frames, so a chunk
             // may come back while its old slot still looks taken. Twice the chunks of a queue always leave room.
-            .fill_queue_size(ring(plan.ring_slots.saturating_mul(2))?)
-            .comp_queue_size(ring(plan.ring_slots)?)
+            .fill_queue_size(ring(receive_chunks(plan.ring_slots, plan.link) * 2)?)
+            .comp_queue_size(ring(send_chunks(plan.ring_slots, plan.link))?)
             .build()
             .map_err(invalid)?;
         // A mapping of huge pages can only be unmapped in whole pages.
         let chunks_per_page = (page_bytes / u64::from(plan.chunk_bytes.max(1))) as u32;
-        let chunks = NonZeroU32::new(plan.chunks.next_multiple_of(chunks_per_page))
+        let chunks = NonZeroU32::new(plan.chunks().next_multiple_of(chunks_per_page))
             .ok_or(io::ErrorKind::InvalidInput)?;
         let (umem, free) =
             Umem::new(config, chunks, page_bytes == HUGE_PAGE_BYTES).map_err(os_error)?;
         Ok(Self {
+            plan,
             umem,
             free,
             page_bytes,
         })
     }
 
+    /// What it was made for.
+    pub(super) const fn plan(&self) -> QueuePlan {
+        self.plan
+    }
+
     /// The memory, for a socket to use.
-    pub(super) fn umem(&self) -> &Umem {
+    pub(super) const fn umem(&self) -> &Umem {
         &self.umem
     }
 
+    /// The memory, when all chunks are given away.
+    pub(super) fn into_umem(self) -> Umem {
+        self.umem
+    }
+
     /// Size of the pages that the memory lies in, in bytes.
-    pub(super) fn page_bytes(&self) -> u64 {
+    pub(super) const fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
-    /// Hands `count` chunks over for good; `None` when fewer are left, and then none are taken.
+    /// Hands the last `count` chunks over for good, in the order of their addresses; `None` when fewer are left, and then none are taken.
     pub(super) fn take(&mut self, count: u32) -> Option<Vec<FrameDesc>> {
         let kept = self.free.len().checked_sub(count as usize)?;
         Some(self.free.split_off(kept))
@@ -126,36 +162,24 @@ pub(super) fn os_error(error: impl std::error::Error + Send + Sync + 'static) ->
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::config::CHUNK_BYTES;
+    use covalent_api::config::{CHUNK_BYTES, packet_memory_bytes};
 
     use super::*;
 
-    #[test]
-    fn two_interfaces_with_two_queues_stay_far_below_the_limit() {
-        let mut plan = Plan::default();
-        plan.add_port(2, 2048, CHUNK_BYTES);
-        plan.add_port(2, 2048, CHUNK_BYTES);
-        assert_eq!(
-            plan,
-            Plan {
-                chunks: 12_288,
-                ring_slots: 2048,
-                chunk_bytes: 2048,
-            }
-        );
-        assert_eq!(plan.bytes(), 24 << 20);
-        plan.add_port(2, 2048, CHUNK_BYTES * 2);
-        assert_eq!(
-            plan.bytes(),
-            72 << 20,
-            "all chunks are as large as the largest"
-        );
+    fn bytes(queues: u32, ring_slots: u32, link: bool) -> u64 {
+        QueuePlan::of_port(queues, ring_slots, link, CHUNK_BYTES)
+            .map(QueuePlan::bytes)
+            .sum()
     }
 
     #[test]
-    fn a_plan_too_large_to_count_saturates() {
-        let mut plan = Plan::default();
-        plan.add_port(u32::MAX, 32_768, CHUNK_BYTES);
-        assert_eq!(plan.chunks, u32::MAX);
+    fn what_is_mapped_is_what_the_configuration_says() {
+        for (queues, ring_slots) in [(1, 64), (2, 2048), (64, 32_768)] {
+            assert_eq!(
+                bytes(queues, ring_slots, true),
+                packet_memory_bytes(queues, ring_slots)
+            );
+        }
+        assert!(bytes(1, 64, false) < bytes(1, 64, true));
     }
 }

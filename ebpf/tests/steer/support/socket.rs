@@ -14,6 +14,37 @@ use xsk_rs::{
 
 const FRAMES: usize = 512;
 
+/// A second socket on a queue, which only receives. Its chunks stay with it.
+pub struct Beside {
+    umem: Umem,
+    receive: RxQueue,
+    _transmit: TxQueue,
+    last: FrameDesc,
+}
+
+impl Beside {
+    /// The descriptor, for the program's socket map.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the ring that `self` owns.
+        unsafe { BorrowedFd::borrow_raw(self.receive.fd().as_raw_fd()) }
+    }
+
+    /// The next frame, or `None` if none came within `patience`.
+    pub fn receive(&mut self, patience: Duration) -> Option<Vec<u8>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            // SAFETY: `last` is overwritten with the descriptor of a frame which the kernel gave back.
+            if unsafe { self.receive.poll_and_consume_one(&mut self.last, 1) }.unwrap() == 1 {
+                // SAFETY: the frame is ours now.
+                return Some(unsafe { self.umem.data(&self.last) }.contents().to_vec());
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+        }
+    }
+}
+
 /// The socket with its rings.
 pub struct Socket {
     umem: Umem,
@@ -51,6 +82,30 @@ impl Socket {
             transmit,
             free,
         }
+    }
+
+    /// Two sockets on the queue that share its memory and fill ring.
+    pub fn bind_two(interface: &str, queue: u32) -> (Self, Beside) {
+        let first = Self::bind(interface, queue);
+        let config = SocketConfig::builder()
+            .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
+            .bind_flags(BindFlags::XDP_COPY)
+            .build();
+        // SAFETY: the library's own program is inhibited.
+        let made =
+            unsafe { XskSocket::new(config, &first.umem, &interface.parse().unwrap(), queue) };
+        let (transmit, receive, rings) = made.expect("a second AF_XDP socket");
+        assert!(
+            rings.is_none(),
+            "the rings of the memory are the first one's"
+        );
+        let beside = Beside {
+            umem: first.umem.clone(),
+            receive,
+            _transmit: transmit,
+            last: FrameDesc::default(),
+        };
+        (first, beside)
     }
 
     /// The descriptor, for the program's socket map.
