@@ -174,6 +174,6 @@ pub fn engine(region: &str, bytes: u64) -> Result<VerbEngine> {
             },
             0,
         )
-        .map_err(anyhow::Error::msg)?;
+        .map_err(|(why, _)| anyhow::Error::msg(why))?;
     Ok(engine)
 }

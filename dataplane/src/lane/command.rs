@@ -261,6 +261,15 @@ pub enum Report {
         /// What was found, and where.
         reason: String,
     },
+    /// Memory that nobody uses any more, to be freed where nobody waits for that.
+    LetGo {
+        /// The user whose it was.
+        uid: u32,
+        /// Its size in bytes.
+        bytes: u64,
+        /// It.
+        released: Box<Released>,
+    },
     /// The device of a port has ceased to exist.
     PortGone {
         /// Number of the port.
@@ -312,6 +321,8 @@ pub struct Released {
     pub verbs: u32,
     /// Regions, with their mappings.
     pub regions: Vec<RegionMemory>,
+    /// What durable regions held that nobody had registered.
+    pub kept: Vec<Box<[u8]>>,
     /// The session's rings.
     pub session: Option<NicSession>,
     /// What woke the application and the lane.

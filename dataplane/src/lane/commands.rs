@@ -6,6 +6,7 @@ use covalent_api::{
     rule::{Action, Match, SPREAD_PIPES_MAX, Spread},
     tuning::PipeTuning,
 };
+use covalent_pipe::region::RegionMemory;
 
 use super::{
     Lane,
@@ -24,15 +25,16 @@ impl Lane {
     /// Carries out one command, if one waits. Returns how many. One in each round, so that no number of clients keeps packets, links
     /// and ticks waiting for longer than one command takes, or a bounded part of one that takes bindings back.
     pub(super) fn take_order(&mut self) -> usize {
+        let copying = usize::from(self.go_on_copying());
         if self.go_on_releasing() || self.go_on_taking() || self.go_on_putting_back() {
             return 1;
         }
         // Cheaper than an attempt to take one, and this is asked in every round.
         if self.orders.is_empty() {
-            return 0;
+            return copying;
         }
         let Some(Order { ticket, command }) = self.orders.pop() else {
-            return 0;
+            return copying;
         };
         let result = self.obey(ticket, command);
         if let Some(result) = result.transpose() {
@@ -76,7 +78,7 @@ impl Lane {
                 frames,
                 snap_bytes,
             } => self.tap(session, pipe, frames, snap_bytes)?,
-            Command::Register(new) => self.register(*new)?,
+            Command::Register(new) => return self.register(ticket, *new),
             Command::Withdraw { session, rkey } => return self.withdraw(session, rkey).map(Some),
             Command::DeleteRegion { name } => {
                 self.delete_region(ticket, &name)?;
@@ -120,7 +122,20 @@ impl Lane {
     }
 
     fn open_pipe(&mut self, new: NewPipe) -> Result<(), String> {
-        let session = self.core.session_slot(new.session)?;
+        let session = match self.core.session_slot(new.session) {
+            Ok(session) => session,
+            Err(why) => {
+                self.core.outbox.push(Report::LetGo {
+                    uid: 0,
+                    bytes: new.capacity_bytes,
+                    released: Box::new(Released {
+                        pipes: vec![new.nic],
+                        ..Released::default()
+                    }),
+                });
+                return Err(why);
+            }
+        };
         let (number, kind) = (new.pipe, new.kind);
         let mut pipe = LanePipe::new(new, session);
         // What was lost before it was there is none of its losses. A DPDK device's driver may take long to count.
@@ -227,37 +242,75 @@ impl Lane {
         Ok(())
     }
 
-    fn register(&mut self, new: NewRegion) -> Result<(), String> {
-        let slot = self.core.session_slot(new.session)?;
+    /// `None`: what was kept of it is put into its memory first, and that is answered when it has ended.
+    fn register(&mut self, ticket: u64, new: NewRegion) -> Result<Option<Answer>, String> {
+        if !new.durable {
+            let session = new.session;
+            let inserted = match self.core.session_slot(session) {
+                Ok(slot) => self.core.engine.insert(new, slot),
+                Err(why) => Err((why, new.memory)),
+            };
+            return inserted
+                .map(|()| Some(Answer::Done))
+                .map_err(|(why, memory)| {
+                    self.let_go(session, memory);
+                    why
+                });
+        }
+        if self.core.durable.is_none() {
+            let why = format!(
+                "region `{}` cannot be durable: this node keeps no journal; set `directory` in `[journal]` of its configuration",
+                new.name
+            );
+            self.let_go(new.session, new.memory);
+            return Err(why);
+        }
+        self.restore(ticket, new);
+        Ok(None)
+    }
+
+    /// Takes in a durable region that holds what was kept of it.
+    ///
+    /// # Errors
+    /// Why it stays as it was.
+    pub(super) fn serve_durable(&mut self, new: NewRegion) -> Result<(), String> {
+        let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
+        let (session, rkey) = (new.session, new.rkey);
+        let inserted = match self.core.session_slot(session) {
+            Ok(slot) => self.core.engine.insert(new, slot).map(|()| slot),
+            Err(why) => Err((why, new.memory)),
+        };
+        let slot = inserted.map_err(|(why, memory)| {
+            self.let_go(session, memory);
+            why
+        })?;
         let owner = self.core.sessions.get(slot);
         let uid = owner.map_or(0, |owner| owner.uid);
         let is_bounded = owner.is_none_or(|owner| !owner.commands);
-        let Core {
-            durable, engine, ..
-        } = &mut self.core;
-        let Some(durable) = durable else {
-            if new.durable {
-                return Err(format!(
-                    "region `{}` cannot be durable: this node keeps no journal; set `directory` in `[journal]` of its configuration",
-                    new.name
-                ));
-            }
-            return engine.insert(new, slot);
+        let Some(durable) = &mut self.core.durable else {
+            return Ok(());
         };
-        if !new.durable {
-            return engine.insert(new, slot);
+        let served = durable.serve(&name, uid, is_bounded, size_bytes, session, rkey);
+        if served.is_err()
+            && let Some(memory) = self.core.engine.withdraw(rkey)
+        {
+            self.let_go(session, memory);
         }
-        let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
-        let (session, rkey) = (new.session, new.rkey);
-        if let Some(bytes) = durable.kept_bytes(&name) {
-            new.memory
-                .write(0, bytes)
-                .ok_or("the memory is too small")?;
-        }
-        engine.insert(new, slot)?;
-        durable
-            .serve(&name, uid, is_bounded, size_bytes, session, rkey)
-            .inspect_err(|_| drop(engine.withdraw(rkey)))
+        served
+    }
+
+    /// Gives memory that a session did not get in after all to who frees it.
+    pub(super) fn let_go(&mut self, session: u64, memory: RegionMemory) {
+        let owner = self.core.session_slot(session).ok();
+        let owner = owner.and_then(|slot| self.core.sessions.get(slot));
+        self.core.outbox.push(Report::LetGo {
+            uid: owner.map_or(0, |owner| owner.uid),
+            bytes: memory.size_bytes(),
+            released: Box::new(Released {
+                regions: vec![memory],
+                ..Released::default()
+            }),
+        });
     }
 
     /// Forgets a region: verbs that show its key are refused from now on, and those in two phases that were admitted find it gone.

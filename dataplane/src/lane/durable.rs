@@ -7,7 +7,8 @@
 //! they may have seen is on disk. What owners store without verbs is in no record.
 //!
 //! A region of the journal is *served* while its owner is attached, else *kept*: then its bytes lie here until the same user registers the same
-//! name with the same size again. The journal knows it as `UID/NAME`.
+//! name with the same size again. The journal knows it as `UID/NAME`. Between the two its bytes are copied, some in each round
+//! (`lane/copying.rs`), and what is not needed any more is handed out, for freeing it takes as long as it is large.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,6 +16,7 @@ use std::{
 };
 
 use covalent_api::status::JournalStatus;
+use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{
     ExchangeId, Execution, Mode, Refusal,
     verb::{MULTI_COMMIT_WORDS_MAX, REPLY_BYTES_MAX, Request, Verb, WRITE_BYTES_MAX},
@@ -62,6 +64,12 @@ pub struct Durable {
     /// What was admitted in one phase and is executed next: no room is kept for it.
     at_once: Option<ExchangeId>,
     held: VecDeque<Held>,
+    /// Regions that are being kept, the next one first.
+    leaving: VecDeque<RegionKey>,
+    /// Memory of regions that are kept, or deleted, with the sessions whose it was.
+    left: Vec<(u64, RegionMemory)>,
+    /// Bytes that are not kept any more, with the users whose they were.
+    unneeded: Vec<(u32, Box<[u8]>)>,
     /// Deletions that wait for the disk, and the tickets under which they are answered.
     deleted: VecDeque<(Lsn, u64)>,
     /// Where changed bytes are put together.
@@ -86,7 +94,29 @@ struct Region {
 #[derive(Debug)]
 enum Place {
     Served { session: u64, rkey: u32 },
+    Leaving(Leaving),
     Kept(Box<[u8]>),
+}
+
+/// A region whose owner has gone, and that is not copied to its end.
+#[derive(Debug)]
+struct Leaving {
+    session: u64,
+    memory: RegionMemory,
+    bytes: Vec<u8>,
+}
+
+/// What a step of [`Durable::restore_step`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restored {
+    /// So many bytes were copied.
+    Bytes(usize),
+    /// What is to be copied is not all here yet.
+    NotYet,
+    /// Everything that there is was copied.
+    All,
+    /// The region was deleted meanwhile, or taken by somebody else.
+    Gone,
 }
 
 /// What verbs mean by a key.
@@ -195,6 +225,9 @@ impl Durable {
             kept: Room::default(),
             at_once: None,
             held: VecDeque::with_capacity(HELD_MAX),
+            leaving: VecDeque::new(),
+            left: Vec::new(),
+            unneeded: Vec::new(),
             deleted: VecDeque::new(),
             changed: vec![0; WRITE_BYTES_MAX.max(MULTI_COMMIT_WORDS_MAX * WORD_BYTES)].into(),
             refused: 0,
@@ -203,11 +236,41 @@ impl Durable {
         }
     }
 
-    /// The bytes of a kept region of this name, to be put into the memory of who registers it.
-    pub fn kept_bytes(&self, name: &str) -> Option<&[u8]> {
-        match &self.regions.get(self.names.get(name)?)?.place {
-            Place::Kept(bytes) => Some(bytes),
-            Place::Served { .. } => None,
+    /// The key of the region of this name, if there is one.
+    pub fn key_of(&self, name: &str) -> Option<RegionKey> {
+        self.names.get(name).copied()
+    }
+
+    /// Copies up to `most` bytes of the region `name` into the memory of who registers it, behind the `done` that were copied before. `key`: its key when that
+    /// began.
+    pub fn restore_step(
+        &self,
+        name: &str,
+        key: Option<RegionKey>,
+        memory: &RegionMemory,
+        (done, most): (usize, usize),
+    ) -> Restored {
+        if self.key_of(name) != key {
+            return Restored::Gone;
+        }
+        let Some(region) = key.and_then(|key| self.regions.get(&key)) else {
+            return Restored::All;
+        };
+        match &region.place {
+            Place::Kept(bytes) => {
+                let count = (bytes.len() - done).min(most);
+                if count == 0 {
+                    return Restored::All;
+                }
+                match memory.write(done as u64, &bytes[done..done + count]) {
+                    Some(()) => Restored::Bytes(count),
+                    None => Restored::Gone,
+                }
+            }
+            Place::Leaving(_) if done == 0 => Restored::NotYet,
+            // The name is in use, which is said where it is registered.
+            Place::Served { .. } if done == 0 => Restored::All,
+            Place::Leaving(_) | Place::Served { .. } => Restored::Gone,
         }
     }
 
@@ -233,7 +296,9 @@ impl Durable {
         let key = if let Some((key, known)) =
             known.and_then(|key| Some((key, self.regions.get_mut(&key)?)))
         {
-            known.place = place;
+            if let Place::Kept(bytes) = std::mem::replace(&mut known.place, place) {
+                self.unneeded.push((uid, bytes));
+            }
             key
         } else {
             if is_bounded {
@@ -298,8 +363,14 @@ impl Durable {
         self.names.remove(name);
         if let Some(region) = self.regions.remove(&key) {
             self.shares.give(region.uid, region.size_bytes);
-            if let Place::Served { rkey, .. } = region.place {
-                self.serve_no_more(rkey);
+            match region.place {
+                Place::Served { rkey, .. } => self.serve_no_more(rkey),
+                Place::Kept(bytes) => self.unneeded.push((region.uid, bytes)),
+                Place::Leaving(leaving) => {
+                    self.leaving.retain(|&other| other != key);
+                    self.left.push((leaving.session, leaving.memory));
+                    self.unneeded.push((region.uid, leaving.bytes.into()));
+                }
             }
         }
         self.deleted.push_back((lsn, ticket));
@@ -319,12 +390,12 @@ impl Durable {
         Some((ticket, result))
     }
 
-    /// What is open on this region appends nothing any more.
     /// Whether a durable region is served under this key.
     pub fn serves(&self, rkey: u32) -> bool {
         self.rkeys.contains_key(&rkey)
     }
 
+    /// What is open on this region appends nothing any more.
     fn serve_no_more(&mut self, rkey: u32) {
         if let Some(shown) = self.rkeys.remove(&rkey) {
             self.kept = self.kept.less(shown.kept);
@@ -338,10 +409,10 @@ impl Durable {
             .map(|region| (region.name.as_str(), region.uid, region.size_bytes))
     }
 
-    /// The owner of these regions goes: what they hold is kept.
-    pub fn keep(&mut self, session: u64, engine: &VerbEngine) {
+    /// The owner of these regions goes: no verb finds them any more, and what they hold is kept, a part with each [`Durable::keep_step`].
+    pub fn leave(&mut self, session: u64, engine: &mut VerbEngine) {
         let mut gone = Vec::new();
-        for region in self.regions.values_mut() {
+        for (&key, region) in &mut self.regions {
             let Place::Served {
                 session: owner,
                 rkey,
@@ -352,16 +423,71 @@ impl Durable {
             if owner != session {
                 continue;
             }
-            let mut bytes = vec![0; region.size_bytes as usize];
-            if let Some(memory) = engine.memory(rkey) {
-                let _ = memory.read(0, &mut bytes);
-            }
-            region.place = Place::Kept(bytes.into());
+            // A region that is served is in the engine.
+            let Some(memory) = engine.withdraw(rkey) else {
+                continue;
+            };
+            region.place = Place::Leaving(Leaving {
+                session,
+                memory,
+                bytes: Vec::with_capacity(region.size_bytes as usize),
+            });
+            self.leaving.push_back(key);
             gone.push(rkey);
         }
         for rkey in gone {
             self.serve_no_more(rkey);
         }
+    }
+
+    /// Copies up to `most` bytes of the region whose owner went first. Returns how many.
+    pub fn keep_step(&mut self, most: usize) -> usize {
+        let Some(&key) = self.leaving.front() else {
+            return 0;
+        };
+        let Some(region) = self.regions.get_mut(&key) else {
+            self.leaving.pop_front();
+            return 0;
+        };
+        let Place::Leaving(leaving) = &mut region.place else {
+            self.leaving.pop_front();
+            return 0;
+        };
+        let done = leaving.bytes.len();
+        let count = (region.size_bytes as usize - done).min(most);
+        leaving.bytes.resize(done + count, 0);
+        // It lies within the region.
+        let _ = leaving.memory.read(done as u64, &mut leaving.bytes[done..]);
+        if leaving.bytes.len() as u64 == region.size_bytes {
+            let bytes = std::mem::take(&mut leaving.bytes).into_boxed_slice();
+            if let Place::Leaving(leaving) =
+                std::mem::replace(&mut region.place, Place::Kept(bytes))
+            {
+                self.left.push((leaving.session, leaving.memory));
+            }
+            self.leaving.pop_front();
+        }
+        count
+    }
+
+    /// Memory that was a durable region's and is not any more, with the session whose it was.
+    pub fn next_left(&mut self) -> Option<(u64, RegionMemory)> {
+        self.left.pop()
+    }
+
+    /// Bytes that are not kept any more, with the user whose they were.
+    pub fn next_unneeded(&mut self) -> Option<(u32, Box<[u8]>)> {
+        self.unneeded.pop()
+    }
+
+    /// Whether regions of a session that has gone are not copied to their end.
+    pub fn has_leaving_of(&self, session: u64) -> bool {
+        self.leaving.iter().any(|key| {
+            matches!(
+                self.regions.get(key).map(|region| &region.place),
+                Some(Place::Leaving(leaving)) if leaving.session == session
+            )
+        })
     }
 
     /// The room that `request` needs if it is on a durable region and changes it, or may; `None` for every other one.
@@ -652,7 +778,7 @@ impl Durable {
 
     /// What to tell of it.
     pub fn status(&self) -> JournalStatus {
-        let kept = |region: &&Region| matches!(region.place, Place::Kept(_));
+        let kept = |region: &&Region| !matches!(region.place, Place::Served { .. });
         JournalStatus {
             appended: self.journal.last_lsn().0,
             durable: self.journal.durable_lsn().0,
@@ -697,6 +823,9 @@ impl SnapshotSource for Source<'_> {
                 if let Some(memory) = self.engine.memory(*rkey) {
                     let _ = memory.read(offset, target);
                 }
+            }
+            Some(Place::Leaving(leaving)) => {
+                let _ = leaving.memory.read(offset, target);
             }
             Some(Place::Kept(bytes)) => {
                 let start = offset as usize;

@@ -156,6 +156,7 @@ impl Lane {
     /// The second look.
     pub(super) fn has_work_after_all(&self) -> bool {
         !self.orders.is_empty()
+            || !self.copying.is_idle()
             || !self.core.outbox.is_empty()
             || self.core.durable.as_ref().is_some_and(Durable::has_work)
             || self

@@ -11,6 +11,7 @@
 pub mod agreement;
 pub mod command;
 mod commands;
+mod copying;
 mod core;
 mod durable;
 mod failover;
@@ -66,6 +67,7 @@ use nix::{
 use self::{
     agreement::{Ready, Taking},
     command::{Answer, Order, Report},
+    copying::Copying,
     core::Core,
     durable::Durable,
     failover::Failovers,
@@ -130,6 +132,10 @@ pub struct Lane {
     orders: Arc<Mailbox<Order>>,
     /// What is being taken back, if that needs more than one round.
     release: Option<Release>,
+    /// What durable regions hold, on its way.
+    copying: Copying,
+    /// Bytes of it that were copied.
+    copied_bytes: u64,
     /// The configuration that it holds.
     slot: Slot,
     /// Another one that is being looked at, taken or undone.
@@ -273,6 +279,8 @@ impl Lane {
             core,
             orders,
             release: None,
+            copying: Copying::default(),
+            copied_bytes: 0,
             slot: Slot::new(held),
             taking: None,
             ready: None,
@@ -504,5 +512,7 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
 
 #[cfg(test)]
 mod played_port;
+#[cfg(test)]
+mod round_bounds;
 #[cfg(test)]
 mod tests;

@@ -163,12 +163,12 @@ impl Lane {
             .session
             .and_then(|slot| self.core.sessions.remove(slot))
         {
-            if let Some(durable) = &mut self.core.durable {
-                durable.keep(session.session, &self.core.engine);
-            }
-            released.regions = self.core.engine.remove_session(session.session);
+            let number = session.session;
+            self.stop_restoring(number, &mut released);
             released.session = Some(session.rings);
             released.wakes = Some([session.to_application, session.to_lane]);
+            self.keep(release.ticket, number, released);
+            return;
         }
         self.core.outbox.push(Report::Answer {
             ticket: release.ticket,

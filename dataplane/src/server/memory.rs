@@ -136,6 +136,14 @@ impl Server {
         self.send_on_errand(session, None, bytes, job, After::Nothing);
     }
 
+    /// Frees what no session has, and nobody waits for.
+    pub(super) fn discard(&mut self, uid: u32, bytes: u64, thing: impl Send + 'static) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let job = Job::Release(Released::new(0, thing));
+        self.memory.push(uid, bytes, ticket, job);
+    }
+
     /// A client is going: what it waits for is not begun any more, if it has not been.
     pub(super) fn call_off_errand(&mut self, client: u64) {
         let ticket = self

@@ -667,6 +667,11 @@ impl Server {
                         cause,
                         reason,
                     } => self.expel(session, cause, reason),
+                    Report::LetGo {
+                        uid,
+                        bytes,
+                        released,
+                    } => self.discard(uid, bytes, released),
                     Report::PortGone {
                         port,
                         reason,

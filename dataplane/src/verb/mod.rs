@@ -23,14 +23,16 @@ impl VerbEngine {
     /// Takes in a region of the session in slot `slot`.
     ///
     /// # Errors
-    /// The name or the key is in use, or it is a receive queue that cannot be.
-    pub fn insert(&mut self, new: NewRegion, slot: usize) -> Result<(), String> {
+    /// The name or the key is in use, or it is a receive queue that cannot be; with its memory, for giving that back to the system takes longer than a lane has
+    /// time.
+    pub fn insert(&mut self, new: NewRegion, slot: usize) -> Result<(), (String, RegionMemory)> {
         let name = new.name.clone();
         if new.durable && new.rights.send {
-            return Err(format!(
+            let why = format!(
                 "region `{name}`: a receive queue cannot be durable, because what its owner takes out is in no journal; send to a queue in \
                  memory, and keep what must last in a durable region"
-            ));
+            );
+            return Err((why, new.memory));
         }
         let registration = Registration {
             name: new.name,
@@ -42,9 +44,17 @@ impl VerbEngine {
                 slot,
             },
         };
-        self.0
-            .register(registration)
-            .map_err(|error| format!("region `{name}`: {error}"))
+        match self.0.check_registration(&registration) {
+            Ok(()) => {
+                // It was looked at just now.
+                let _ = self.0.register(registration);
+                Ok(())
+            }
+            Err(error) => Err((
+                format!("region `{name}`: {error}"),
+                registration.memory.memory,
+            )),
+        }
     }
 
     /// Forgets one region and hands its memory back.

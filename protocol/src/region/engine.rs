@@ -71,6 +71,14 @@ impl<M: Memory> Engine<M> {
         self.regions.insert(region)
     }
 
+    /// Whether [`Engine::register`] would take it: for callers to whom its memory matters if not.
+    ///
+    /// # Errors
+    /// As [`Engine::register`].
+    pub fn check_registration(&self, region: &Registration<M>) -> Result<(), RegisterError> {
+        self.regions.check(region)
+    }
+
     /// Forgets one region and hands its memory back.
     pub fn remove(&mut self, rkey: u32) -> Option<M> {
         let memory = self.regions.remove(rkey)?;

@@ -77,7 +77,8 @@ impl<M> Regions<M> {
         }
     }
 
-    pub fn insert(&mut self, new: Registration<M>) -> Result<(), RegisterError>
+    /// Whether [`Regions::insert`] would take it.
+    pub fn check(&self, new: &Registration<M>) -> Result<(), RegisterError>
     where
         M: Memory,
     {
@@ -90,10 +91,18 @@ impl<M> Regions<M> {
         if new.rights.send && new.rights != Rights::SEND {
             return Err(RegisterError::MixedRights);
         }
-        let queue = new.rights.send.then(Queue::default);
-        if queue.is_some() && new.memory.size_bytes() < QUEUE_BYTES_MIN {
+        if new.rights.send && new.memory.size_bytes() < QUEUE_BYTES_MIN {
             return Err(RegisterError::QueueTooSmall);
         }
+        Ok(())
+    }
+
+    pub fn insert(&mut self, new: Registration<M>) -> Result<(), RegisterError>
+    where
+        M: Memory,
+    {
+        self.check(&new)?;
+        let queue = new.rights.send.then(Queue::default);
         self.rkeys.insert(new.name, new.rkey);
         self.by_rkey.insert(
             new.rkey,

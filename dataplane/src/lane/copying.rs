@@ -1,0 +1,191 @@
+//! What durable regions hold moves between memory of applications and the lane's own, so many bytes in each round.
+//!
+//! Packets, links and other commands are served in each round meanwhile. A session ends when its durable regions are kept, and a registration is
+//! answered when its region holds what was kept.
+
+use std::collections::VecDeque;
+
+use super::{
+    Lane,
+    command::{Answer, NewRegion, Released, Report},
+    durable::{Durable, Restored},
+};
+use crate::journal::RegionKey;
+
+/// Bytes that one round copies: some ten microseconds.
+pub(super) const COPY_BYTES_PER_ROUND: usize = 64 << 10;
+
+/// Under way on a lane.
+#[derive(Debug, Default)]
+pub(super) struct Copying {
+    keeping: Vec<Keeping>,
+    restoring: VecDeque<Restoring>,
+    /// The last round copied for a registration, so that this one copies for who goes, if anybody does.
+    restored: bool,
+}
+
+/// A session that has gone but for its durable regions.
+#[derive(Debug)]
+struct Keeping {
+    ticket: u64,
+    session: u64,
+    released: Released,
+}
+
+/// A durable region that is being registered.
+#[derive(Debug)]
+struct Restoring {
+    ticket: u64,
+    new: NewRegion,
+    key: Option<RegionKey>,
+    done: usize,
+}
+
+impl Copying {
+    pub(super) fn is_idle(&self) -> bool {
+        self.keeping.is_empty() && self.restoring.is_empty()
+    }
+}
+
+impl Lane {
+    /// Begins to put what was kept of a durable region into the memory of who registers it.
+    pub(super) fn restore(&mut self, ticket: u64, new: NewRegion) {
+        let durable = self.core.durable.as_ref();
+        let key = durable.and_then(|durable| durable.key_of(&new.name));
+        self.copying.restoring.push_back(Restoring {
+            ticket,
+            new,
+            key,
+            done: 0,
+        });
+    }
+
+    /// The session has gone, and what it had is `released`, but for its durable regions, which are kept first.
+    pub(super) fn keep(&mut self, ticket: u64, session: u64, mut released: Released) {
+        if let Some(durable) = &mut self.core.durable {
+            durable.leave(session, &mut self.core.engine);
+        }
+        released
+            .regions
+            .extend(self.core.engine.remove_session(session));
+        self.copying.keeping.push(Keeping {
+            ticket,
+            session,
+            released,
+        });
+        self.end_keeping();
+    }
+
+    /// Takes back what the session was registering.
+    pub(super) fn stop_restoring(&mut self, session: u64, released: &mut Released) {
+        let restoring = &mut self.copying.restoring;
+        for _ in 0..restoring.len() {
+            let Some(one) = restoring.pop_front() else {
+                return;
+            };
+            if one.new.session != session {
+                restoring.push_back(one);
+                continue;
+            }
+            released.regions.push(one.new.memory);
+            self.core.outbox.push(Report::Answer {
+                ticket: one.ticket,
+                result: Err(format!("session {session} is gone")),
+            });
+        }
+    }
+
+    /// Does this round's part of what is to be copied. Returns whether something is.
+    pub(super) fn go_on_copying(&mut self) -> bool {
+        self.hand_out_unneeded();
+        if self.copying.is_idle() {
+            return false;
+        }
+        let restored = std::mem::take(&mut self.copying.restored);
+        if !self.copying.keeping.is_empty() && (restored || self.copying.restoring.is_empty()) {
+            self.keep_step();
+        } else {
+            self.restore_step();
+            self.copying.restored = true;
+        }
+        true
+    }
+
+    fn keep_step(&mut self) {
+        if let Some(durable) = &mut self.core.durable {
+            let copied = durable.keep_step(COPY_BYTES_PER_ROUND);
+            self.copied_bytes += copied as u64;
+        }
+        self.end_keeping();
+    }
+
+    /// Answers for sessions of which nothing is left to copy.
+    fn end_keeping(&mut self) {
+        let Self { copying, core, .. } = self;
+        let keeping = &mut copying.keeping;
+        while let Some((session, memory)) = core.durable.as_mut().and_then(Durable::next_left) {
+            if let Some(one) = keeping.iter_mut().find(|one| one.session == session) {
+                one.released.regions.push(memory);
+            }
+        }
+        let is_over = |one: &mut Keeping| {
+            let durable = core.durable.as_ref();
+            !durable.is_some_and(|durable| durable.has_leaving_of(one.session))
+        };
+        for one in keeping.extract_if(.., is_over) {
+            core.outbox.push(Report::Answer {
+                ticket: one.ticket,
+                result: Ok(Answer::Released(Box::new(one.released))),
+            });
+        }
+    }
+
+    fn restore_step(&mut self) {
+        let (Some(one), Some(durable)) = (self.copying.restoring.front_mut(), &self.core.durable)
+        else {
+            return;
+        };
+        let span = (one.done, COPY_BYTES_PER_ROUND);
+        let result = match durable.restore_step(&one.new.name, one.key, &one.new.memory, span) {
+            Restored::Bytes(count) => {
+                one.done += count;
+                self.copied_bytes += count as u64;
+                return;
+            }
+            // Others may be further.
+            Restored::NotYet => return self.copying.restoring.rotate_left(1),
+            Restored::All => Ok(()),
+            Restored::Gone => Err(format!(
+                "the durable region `{}` was deleted meanwhile: register it anew",
+                one.new.name
+            )),
+        };
+        let Some(Restoring { ticket, new, .. }) = self.copying.restoring.pop_front() else {
+            return;
+        };
+        let result = match result {
+            Ok(()) => self.serve_durable(new),
+            Err(why) => {
+                self.let_go(new.session, new.memory);
+                Err(why)
+            }
+        };
+        let result = result.map(|()| Answer::Done);
+        self.core.outbox.push(Report::Answer { ticket, result });
+    }
+
+    /// Hands out what is not kept any more.
+    fn hand_out_unneeded(&mut self) {
+        let core = &mut self.core;
+        while let Some((uid, bytes)) = core.durable.as_mut().and_then(Durable::next_unneeded) {
+            core.outbox.push(Report::LetGo {
+                uid,
+                bytes: bytes.len() as u64,
+                released: Box::new(Released {
+                    kept: vec![bytes],
+                    ..Released::default()
+                }),
+            });
+        }
+    }
+}
