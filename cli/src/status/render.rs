@@ -848,6 +848,7 @@ pub(super) mod tests {
         for (what, count) in [
             ("refused to the sender", "8 765"),
             ("passed without a stamp", "4 321"),
+            ("lost before any pipe", "2 468"),
         ] {
             let line = text
                 .lines()
