@@ -339,9 +339,10 @@ fn in_the_foreground_the_node_ends_with_the_command() {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut up = Guarded(command.spawn().unwrap());
-    let told = BufReader::new(up.0.stdout.take().unwrap());
+    // Kept open: a command whose output nobody reads ends without a signal.
+    let mut told = BufReader::new(up.0.stdout.take().unwrap()).lines();
     assert!(
-        told.lines().any(|line| line.unwrap().contains("Ctrl-C")),
+        told.any(|line| line.unwrap().contains("Ctrl-C")),
         "it says when it is up"
     );
     let children = children_of(up.0.id());

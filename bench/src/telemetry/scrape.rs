@@ -189,7 +189,7 @@ impl Scraper {
         const HEADERS_MAX: usize = 64;
         self.0
             .get_mut()
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n")
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .context("asking for /metrics")?;
         let mut length = None;
         let mut line = String::new();

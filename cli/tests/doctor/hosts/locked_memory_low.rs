@@ -13,7 +13,7 @@ pub const HOST: Broken = Broken {
         Expected {
             check: "locked memory",
             level: "failed",
-            found: &["64 KiB may be locked", "8192 KiB"],
+            found: &["64 KiB may be locked", "9472 KiB"],
             cure: "LimitMEMLOCK=infinity",
         },
         Expected {
