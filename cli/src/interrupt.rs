@@ -25,6 +25,9 @@ pub const GIVES_BACK: Duration = Duration::from_secs(30);
 /// How long a command that only has to stop may take for it.
 pub const STOPS: Duration = Duration::from_secs(1);
 
+/// Signals that come within this time are one.
+const ONE_SIGNAL: Duration = Duration::from_millis(100);
+
 /// A sleep that lasts until a signal comes.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -70,10 +73,14 @@ impl Interrupt {
         let thread = |name: &str| thread::Builder::new().name(name.into());
         let shared = Arc::clone(&interrupt.shared);
         thread("signals").spawn(move || {
+            let mut first: Option<Instant> = None;
             while let Ok(signal) = signals.wait() {
-                if !shared.raise(signal) {
+                // timeout(1) sends its signal to the process, and to its group at once: that is one.
+                let again = first.is_some_and(|first| first.elapsed() > ONE_SIGNAL);
+                if !shared.raise(signal) && again {
                     end(signal);
                 }
+                first.get_or_insert_with(Instant::now);
             }
         })?;
         let shared = Arc::clone(&interrupt.shared);
