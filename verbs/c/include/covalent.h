@@ -548,6 +548,9 @@ typedef struct covalent_pipe_counters {
     uint64_t no_payload;
     // Packets too short for the stamp that this application asked for; they pass without it.
     uint64_t unstamped;
+    // Frames that the ports of this pipe lost since it was opened, before their pipe was known: the
+    // losses of such a port count for each of its pipes. As of some moment within the last seconds.
+    uint64_t port_lost;
     // Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
     uint64_t tx_full;
 } covalent_pipe_counters;

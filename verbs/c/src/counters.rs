@@ -31,6 +31,9 @@ pub struct covalent_pipe_counters {
     pub no_payload: u64,
     /// Packets too short for the stamp that this application asked for; they pass without it.
     pub unstamped: u64,
+    /// Frames that the ports of this pipe lost since it was opened, before their pipe was known: the
+    /// losses of such a port count for each of its pipes. As of some moment within the last seconds.
+    pub port_lost: u64,
     /// Packets that found the TX pipe full: refused, or made to wait. Counted by the library itself, at once.
     pub tx_full: u64,
 }
@@ -50,7 +53,23 @@ impl From<PipeCounters> for covalent_pipe_counters {
             head_updates: counters.head_updates,
             no_payload: counters.no_payload,
             unstamped: counters.unstamped,
+            port_lost: counters.port_lost,
             tx_full: counters.tx_full,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_ports_and_refusals_are_not_mixed_up() {
+        let mut counters = PipeCounters::default();
+        counters.port_lost = 3;
+        counters.tx_full = 5;
+        counters.full = 7;
+        let seen = covalent_pipe_counters::from(counters);
+        assert_eq!((seen.port_lost, seen.tx_full, seen.full), (3, 5, 7));
     }
 }

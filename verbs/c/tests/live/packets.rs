@@ -326,6 +326,7 @@ fn a_frame_is_written_where_it_is_sent_from() {
     // SAFETY: it may be written.
     ok(unsafe { covalent_tx_pipe_counters(tx, &raw mut counters) });
     assert_eq!((counters.tx_full, counters.unstamped), (1, 0));
+    assert_eq!(counters.port_lost, 0);
     eventually("the lane has counted", || {
         let mut counters = no_counters();
         // SAFETY: it may be written.
