@@ -79,8 +79,8 @@ fn everybody_who_is_there_receives_both_sizes() {
                 arrived > 0.0 && arrived <= number("offered_mpps"),
                 "{figure}"
             );
-            // Whoever receives polls, so it takes its core while it is let.
-            assert!(number("receiver_cores") > 0.05, "{figure}");
+            // How much of a core it gets depends on what else runs.
+            assert!(number("receiver_cores") > 0.0, "{figure}");
         }
     }
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);

@@ -273,10 +273,14 @@ fn whatever_a_killed_command_did_is_undone() {
             .spawn()
             .unwrap();
         // From before it does anything to behind its last step.
-        let made = host.place.path().join("run");
-        if round % 3 > 0 {
+        let begun = match round % 3 {
+            0 => None,
+            1 => Some(host.place.path().join("run")),
+            _ => Some(host.record()),
+        };
+        if let Some(begun) = begun {
             wait_until("it begins", PATIENCE, || {
-                made.exists() || child.try_wait().unwrap().is_some()
+                begun.exists() || child.try_wait().unwrap().is_some()
             });
         }
         thread::sleep(Duration::from_micros(600 * round));
