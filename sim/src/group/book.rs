@@ -1,11 +1,12 @@
 //! What is known to be true: who stayed, what was asked, and the order of each view as far as anybody was told it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use covalent_protocol::group::{Contact, Life, Members, Stop, View};
 
 use super::{
     fact::Fact,
+    keys::KeyMap,
     said::{Proposal, Said},
 };
 
@@ -150,9 +151,9 @@ pub struct Book {
     /// The views that anybody installed.
     pub orders: BTreeMap<ViewId, Order>,
     /// The last message of each sender in any order.
-    pub last: HashMap<Life, u64>,
+    pub last: KeyMap<Life, u64>,
     /// Who said in a view that it accepted the proposal of a ballot.
-    accepted: HashMap<ViewId, BTreeMap<u64, (Proposal, Members)>>,
+    accepted: KeyMap<ViewId, BTreeMap<u64, (Proposal, Members)>>,
 }
 
 impl Book {

@@ -21,6 +21,7 @@
 //! | `mutant`, `lens`, `tamper` | what is built wrong |
 //! | `world` | members and nodes, and what may happen to them |
 //! | `graph`, `net`, `schedule` | paths, envelopes under way, time |
+//! | `keys` | hashing of what checkers remember by |
 //! | `application`, `said` | what is asked for, and what an envelope says |
 //! | `fact`, `book`, `witness`, `checkers` | what happened, what is true, who looks on, what must hold |
 //! | `report`, `figures` | what a run comes to, how long changes take |
@@ -32,6 +33,7 @@ pub mod checkers;
 pub mod fact;
 pub mod figures;
 pub mod graph;
+mod keys;
 mod lens;
 pub mod mutant;
 pub mod net;

@@ -4,6 +4,8 @@
 //! together come in any order. One may come twice, or end `Unclear` and have come or not, or be refused. Without a path it waits for one. To a life
 //! that is over it ends `Gone`.
 
+use std::rc::Rc;
+
 use covalent_protocol::group::{Contact, End, Ticket};
 use fastrand::Rng;
 
@@ -11,6 +13,7 @@ use super::{
     book::StayId,
     graph::Graph,
     plan::{EnvelopeFaults, Plan},
+    said::Said,
 };
 
 /// An envelope under way.
@@ -26,6 +29,8 @@ pub struct Envelope {
     pub ticket: Option<Ticket>,
     /// What it says.
     pub bytes: Vec<u8>,
+    /// The same as checkers read it; `None` if they cannot.
+    pub said: Option<Rc<Said>>,
     /// What is going to happen to it.
     pub fate: Fate,
     /// How it ended, once that is settled: the word of it is on its way back.

@@ -1,16 +1,14 @@
 //! What one was told, all who go on are told.
 
-use std::collections::HashMap;
-
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::ViewId, said::Said};
+use crate::group::{book::ViewId, keys::KeyMap, said::Said};
 
 /// What anybody, also one who is dead, was told in a view is told to all who installed the next. And nobody says that it holds what did not come: that
 /// is what the others go by.
 #[derive(Debug, Default)]
 pub struct AllOrNone {
-    /// Rounds that came to one, in a view, of each rank.
-    came: HashMap<(usize, ViewId, u8), u64>,
+    /// Rounds that came to one, in a view, by rank.
+    came: KeyMap<(usize, ViewId), Vec<u64>>,
 }
 
 impl Checker for AllOrNone {
@@ -22,8 +20,12 @@ impl Checker for AllOrNone {
         match fact {
             Fact::Heard { by, said, .. } if said.number > 0 => {
                 let view = (said.group, said.view);
-                let came = self.came.entry((*by, view, said.from)).or_default();
-                *came = said.row.rounds.max(*came);
+                let came = self.came.entry((*by, view)).or_default();
+                let rank = usize::from(said.from);
+                if came.len() <= rank {
+                    came.resize(rank + 1, 0);
+                }
+                came[rank] = said.row.rounds.max(came[rank]);
                 Ok(())
             }
             Fact::Said { by, said, .. } => self.holds_what_came(*by, said),
@@ -58,11 +60,12 @@ impl Checker for AllOrNone {
 
 impl AllOrNone {
     fn holds_what_came(&self, by: usize, said: &Said) -> Verdict {
-        let view = (said.group, said.view);
-        let mut received = (0..).zip(&said.row.received);
+        let came = self.came.get(&(by, (said.group, said.view)));
+        let came = came.map_or(&[][..], Vec::as_slice);
+        let mut received = said.row.received.iter().enumerate();
         let more = received.find(|(rank, received)| {
-            let came = self.came.get(&(by, view, *rank)).copied().unwrap_or(0);
-            *rank != said.from && **received > came
+            let came = came.get(*rank).copied().unwrap_or(0);
+            *rank != usize::from(said.from) && **received > came
         });
         forbid(more.is_some(), || {
             format!("s{by} says that it holds (rank, rounds) {more:?}, which did not come: {said}")

@@ -1,11 +1,9 @@
 //! Nothing grows without end.
 
-use std::collections::HashMap;
-
 use covalent_protocol::group::WINDOW;
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::{book::ViewId, said::Said};
+use crate::group::{book::ViewId, keys::KeyMap, said::Said};
 
 /// Batches of a sender that not all applications took, at most.
 const ROUNDS_OPEN: u64 = 64;
@@ -22,11 +20,11 @@ const STRANGERS_BYTES: usize = 32 * 1024;
 #[derive(Debug, Default)]
 pub struct Bounded {
     /// Numbers of envelopes: said by one to another, and of these taken, as the first knows.
-    pairs: HashMap<(usize, usize), (u32, u32)>,
-    /// Positions taken by another, as one knows, in a view.
-    heard: HashMap<(usize, usize, ViewId), u64>,
+    pairs: KeyMap<(usize, usize), (u32, u32)>,
+    /// Positions taken by each stay, as one knows, in a view.
+    heard: KeyMap<(usize, ViewId), Vec<u64>>,
     /// Bytes that each asked for and was not told.
-    waiting: HashMap<usize, usize>,
+    waiting: KeyMap<usize, usize>,
 }
 
 impl Checker for Bounded {
@@ -52,8 +50,11 @@ impl Checker for Bounded {
                 let (_, taken) = self.pairs.entry((*by, *from)).or_default();
                 *taken = said.taken.max(*taken);
                 let view = (said.group, said.view);
-                let delivered = self.heard.entry((*by, *from, view)).or_default();
-                *delivered = said.row.delivered.max(*delivered);
+                let heard = self.heard.entry((*by, view)).or_default();
+                if heard.len() <= *from {
+                    heard.resize(from + 1, 0);
+                }
+                heard[*from] = said.row.delivered.max(heard[*from]);
                 Ok(())
             }
             Fact::Queued { at, bytes } => {
@@ -111,30 +112,31 @@ impl Bounded {
     }
 
     fn rounds(&self, by: usize, said: &Said, scene: &Scene<'_>) -> Verdict {
+        if said.batch_bytes == 0 {
+            return Ok(());
+        }
         let view = (said.group, said.view);
         let Some(order) = scene.book.orders.get(&view) else {
             return Ok(());
         };
         let members = order.view.members.len() as u64;
+        let heard = self.heard.get(&(by, view)).map_or(&[][..], Vec::as_slice);
         let low = order
             .view
             .members
             .iter()
             .map(|member| match scene.book.stay_of(member.life) {
                 Some(stay) if stay == by => said.row.delivered,
-                Some(stay) => self.heard.get(&(by, stay, view)).copied().unwrap_or(0),
+                Some(stay) => heard.get(stay).copied().unwrap_or(0),
                 None => 0,
             });
         let low = low.min().unwrap_or(0) / members;
         // Nulls follow what others said, who may know more.
-        forbid(
-            said.batch_bytes > 0 && said.row.rounds > low + ROUNDS_OPEN,
-            || {
-                format!(
-                    "s{by} says {} rounds and knows of {low} that all applications took",
-                    said.row.rounds
-                )
-            },
-        )
+        forbid(said.row.rounds > low + ROUNDS_OPEN, || {
+            format!(
+                "s{by} says {} rounds and knows of {low} that all applications took",
+                said.row.rounds
+            )
+        })
     }
 }

@@ -1,13 +1,12 @@
 //! Every message once, whole, and in its place among those of its sender.
 
-use std::collections::HashSet;
-
 use super::{Checker, Fact, Scene, Verdict, forbid};
+use crate::group::keys::KeySet;
 
 /// Each message once at most at a member, as it was sent, in the order of its sender's numbers without a gap.
 #[derive(Debug, Default)]
 pub struct ExactlyOnce {
-    told: HashSet<(usize, u64)>,
+    told: KeySet<(usize, u64)>,
 }
 
 impl Checker for ExactlyOnce {

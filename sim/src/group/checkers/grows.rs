@@ -1,10 +1,9 @@
 //! What was said stays said.
 
-use std::collections::HashMap;
-
 use super::{Checker, Fact, Scene, Verdict, forbid};
 use crate::group::{
     book::ViewId,
+    keys::KeyMap,
     said::{Proposal, Row, Said},
 };
 
@@ -12,12 +11,12 @@ use crate::group::{
 /// below a promise.
 #[derive(Debug, Default)]
 pub struct Grows {
-    rows: HashMap<(usize, ViewId), Row>,
+    rows: KeyMap<(usize, ViewId), Row>,
     /// The last number, and the rounds with it, that one said to another in a view.
-    rounds: HashMap<(usize, u64, ViewId), (u32, u64)>,
+    rounds: KeyMap<(usize, u64, ViewId), (u32, u64)>,
     /// Greatest promise, and the ballot accepted last, of each in a view.
-    ballots: HashMap<(usize, ViewId), (u64, u64)>,
-    proposals: HashMap<(ViewId, u64), Proposal>,
+    ballots: KeyMap<(usize, ViewId), (u64, u64)>,
+    proposals: KeyMap<(ViewId, u64), Proposal>,
 }
 
 impl Checker for Grows {

@@ -1,17 +1,15 @@
 //! Who has no quorum delivers nothing and says so.
 
-use std::collections::HashSet;
-
 use covalent_protocol::group::{Members, Stop};
 
 use super::{Checker, Fact, Scene, Verdict, forbid};
-use crate::group::book::ViewId;
+use crate::group::{book::ViewId, keys::KeySet};
 
 /// Who wedged delivers only what a quorum decided; who reaches no quorum of its view says that it stopped, once all evidence is told.
 #[derive(Debug, Default)]
 pub struct Minority {
     /// Who said that it wedged in which view.
-    wedged: HashSet<(usize, ViewId)>,
+    wedged: KeySet<(usize, ViewId)>,
 }
 
 impl Checker for Minority {

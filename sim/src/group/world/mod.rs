@@ -15,7 +15,7 @@ mod rest;
 mod turn;
 mod way;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
 use covalent_protocol::{
     Name,
@@ -34,6 +34,7 @@ use super::{
     options::Options,
     plan::{HOP_UNITS, Plan},
     report::{Failure, Report},
+    said::Said,
     schedule::Schedule,
     witness::{Entry, Witness},
 };
@@ -96,6 +97,7 @@ enum Input {
     Envelope {
         from: StayId,
         bytes: Vec<u8>,
+        said: Option<Rc<Said>>,
     },
     End {
         to: Contact,

@@ -1,5 +1,7 @@
 //! An application's turn: what it hears, says and is told.
 
+use std::rc::Rc;
+
 use covalent_protocol::group::{Event as Told, Group, Life, MulticastError, STATE_BYTES_MAX};
 
 use super::{Event, Input, World};
@@ -54,11 +56,11 @@ impl World {
             Input::Envelope {
                 from: sender,
                 bytes,
+                said,
             } => {
                 member.queue_bytes -= bytes.len();
-                let said = Said::read(&bytes);
                 let result = tamper::input(mutant, group, |group| group.on_envelope(from, &bytes));
-                if let Ok(said) = &said {
+                if let Some(said) = &said {
                     let from = sender;
                     let fact = Fact::Heard {
                         by,
@@ -117,24 +119,23 @@ impl World {
                 if let Some(to) = self.book().stay_of(parcel.to.life) {
                     self.lens.say(stay, to, &mut bytes);
                 }
-                match Said::read(&bytes) {
+                // Read once for all who look: nothing changes it on its way.
+                let said = Said::read(&bytes).map(Rc::new);
+                match &said {
                     Ok(said) => {
                         let fact = Fact::Said {
                             by: stay,
                             to: &parcel.to,
-                            said: &said,
+                            said,
                         };
                         self.witness.see(&fact, &self.graph);
                     }
                     Err(why) => {
-                        let fact = Fact::Garbled {
-                            by: stay,
-                            why: &why,
-                        };
+                        let fact = Fact::Garbled { by: stay, why };
                         self.witness.see(&fact, &self.graph);
                     }
                 }
-                self.post(stay, parcel, bytes);
+                self.post(stay, parcel, bytes, said.ok());
             }
             idle &= !self.listen(stay);
             idle &= !self.give_states(stay);

@@ -1,16 +1,25 @@
 //! Envelopes under way, and what the link layer says of paths.
 
+use std::rc::Rc;
+
 use covalent_protocol::group::{End, Parcel};
 
 use super::{Event, Input, World};
 use crate::group::{
     book::StayId,
     net::{Envelope, Fate, draw_fate, node_of, way_of, way_units},
+    said::Said,
 };
 
 impl World {
     /// An envelope is given to the verbs.
-    pub(super) fn post(&mut self, from: StayId, parcel: Parcel, bytes: Vec<u8>) {
+    pub(super) fn post(
+        &mut self,
+        from: StayId,
+        parcel: Parcel,
+        bytes: Vec<u8>,
+        said: Option<Rc<Said>>,
+    ) {
         let (fate, twice) = draw_fate(&self.plan.envelopes, &mut self.rng);
         let envelope = Envelope {
             from,
@@ -18,6 +27,7 @@ impl World {
             to: parcel.to,
             ticket: Some(parcel.ticket),
             bytes,
+            said,
             fate,
             ended: None,
         };
@@ -73,8 +83,9 @@ impl World {
         envelope.ended = Some(how);
         let (from, ticket) = (envelope.from, envelope.ticket);
         let bytes = std::mem::take(&mut envelope.bytes);
+        let said = envelope.said.take();
         if let Some(stay) = receiver.filter(|_| arrives) {
-            self.give(stay, Input::Envelope { from, bytes });
+            self.give(stay, Input::Envelope { from, bytes, said });
         }
         if ticket.is_some() {
             self.send(place);
