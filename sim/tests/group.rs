@@ -171,6 +171,15 @@ fn what_once_broke_an_invariant_holds() {
         (12_336_993_814_277, "convergence"),
         // The simulator went by the paces of now, of which one had begun when paths were longer.
         (12_336_993_769_173, "quiet"),
+        // Who left took no envelope any more, so acknowledgments behind a gap were lost, and it waited behind full windows.
+        (9_595_360_043_263, "convergence"),
+        // Of two members one suspects the other: both asked another group of the name at every pace, and for ever.
+        (9_595_360_047_616, "quiet"),
+        (266_593_621_502_956, "quiet"),
+        // Some knew whom a dead member had accused and some did not, so they followed different leaders.
+        (108_603_902_214_055, "convergence"),
+        // The checker counted one that another group had taken in.
+        (164_217_878_390_842, "convergence"),
         // The simulator looked for calm too soon after a death that it had put off, and gave state of an earlier view.
         (604_733_262_329, "minority"),
         (34_082_214_558_190, "state"),

@@ -56,6 +56,12 @@ impl Group {
     fn begin_attempt(&mut self, attempt: u32) {
         let members = self.unreached();
         let change = &mut self.table.row_mut(self.me).change;
+        // Who was silent in the whole attempt before is heard no more.
+        for claim in &mut self.trying.claims {
+            if claim.attempt < change.attempt {
+                *claim = Claim::default();
+            }
+        }
         (change.attempt, change.claims) = (attempt, members);
         self.trying.claims[self.me] = Claim { attempt, members };
     }
@@ -140,7 +146,7 @@ impl Group {
     }
 
     fn take_step(&mut self) {
-        let (me, n) = (self.me, self.view.members.len());
+        let me = self.me;
         let seen = self.attempts_seen();
         if seen > self.table.row(me).change.attempt {
             self.begin_attempt(seen);
@@ -150,7 +156,7 @@ impl Group {
         change.claims = change.claims.union(unreached);
         let (attempt, members) = (change.attempt, change.claims);
         self.trying.claims[me] = Claim { attempt, members };
-        self.trying.suspects = suspects(&self.trying.claims, n);
+        self.trying.suspects = self.left_out(attempt);
 
         self.accept();
         let left = self.view.everybody().without(self.trying.suspects);
@@ -174,6 +180,28 @@ impl Group {
             }
         }
         self.find_decision();
+    }
+
+    /// Who is left out in an attempt.
+    ///
+    /// Claims of this attempt are known to all who are left, claims of one before are not: they may be of a member that
+    /// died, and only some received them. They count until all who are left have said theirs.
+    fn left_out(&self, attempt: u32) -> Members {
+        let n = self.view.members.len();
+        let current = self.trying.claims.map(|claim| {
+            if claim.attempt == attempt {
+                claim
+            } else {
+                Claim::default()
+            }
+        });
+        let out = suspects(&current, n);
+        let mut left = self.view.everybody().without(out).iter();
+        if left.all(|rank| current[rank].attempt == attempt) {
+            out
+        } else {
+            suspects(&self.trying.claims, n)
+        }
     }
 
     /// The greatest ballot that one of them promised.

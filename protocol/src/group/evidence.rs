@@ -60,20 +60,36 @@ pub fn suspects(claims: &[Claim; MEMBERS_MAX], n: usize) -> Members {
 impl Group {
     /// Ranks of those who are gone, to whom no path leads, or whom the application suspects.
     pub(super) fn unreached(&self) -> Members {
-        let accused = |pair: &&Pair| !pair.is_reached() || pair.suspected;
-        let pairs = self.pairs.iter().filter(accused);
+        self.ranks_of(|pair| !pair.is_reached() || pair.suspected)
+    }
+
+    /// Ranks of all but those who are gone for good, or whom the application suspects, which is for good too.
+    pub(super) fn may_return(&self) -> Members {
+        let over = self.ranks_of(|pair| pair.gone || pair.suspected);
+        self.view.everybody().without(over)
+    }
+
+    /// Ranks of those of the view whose pairs are like that.
+    fn ranks_of(&self, is_one: impl Fn(&Pair) -> bool) -> Members {
+        let pairs = self.pairs.iter().filter(|pair| is_one(pair));
         pairs
             .filter_map(|pair| pair.rank)
             .fold(Members::NONE, Members::with)
     }
 
-    /// Ranks of all but those who are gone for good.
-    pub(super) fn may_return(&self) -> Members {
-        let gone = self.pairs.iter().filter(|pair| pair.gone);
-        let gone = gone.filter_map(|pair| pair.rank);
-        self.view
-            .everybody()
-            .without(gone.fold(Members::NONE, Members::with))
+    /// Whether its view can never end: those who may return are no quorum, and each of them is reached, so that none of
+    /// them knows a decision.
+    pub(super) fn is_over_for_good(&self) -> bool {
+        let returning = self.may_return();
+        self.phase == Phase::Wedged
+            && !returning.is_quorum_of(self.view.voters)
+            && returning.and(self.ranks_of(|pair| pair.lost)).is_empty()
+    }
+
+    /// Whether those whom it reaches know a decision if there is one: a quorum took part in that, and they are a quorum.
+    pub(super) fn reaches_who_decides(&self) -> bool {
+        let reached = self.view.everybody().without(self.unreached());
+        reached.is_quorum_of(self.view.voters)
     }
 
     /// Whether this member knows a reason to end the view. Somebody who leaves or has got the state is the business of the oldest voter.

@@ -212,11 +212,13 @@ impl Group {
         self.view.number > 0 && self.view.members.iter().any(is_it)
     }
 
-    /// Whether it looks for others under the group's name: it has no group, or is in a view that has no quorum any more. The others may have gone
-    /// on without it, for so long that nobody is left there who knows it: then it learns of that only by asking. Whoever drives it tells it of queues under the name meanwhile: [`Group::on_contact`].
+    /// Whether it looks for others under the group's name: it has no group, or is in a view that lost its quorum. The others
+    /// may have gone on without it, for so long that nobody is left there who knows it: then it learns of that only by
+    /// asking. Those whom it reaches need not be asked: they report a decision, and if they are a quorum they know it.
+    /// The driver reports queues under the name meanwhile: [`Group::on_contact`].
     #[must_use]
     pub fn looks(&self) -> bool {
-        self.seeks() || self.standing() == GroupStanding::Minority
+        self.seeks() || (self.standing() == GroupStanding::Minority && !self.reaches_who_decides())
     }
 
     /// Whether it looks for a group: it has none, or one that is still to be founded.
@@ -306,18 +308,6 @@ impl Group {
         } else if !other && view > self.view.number && members > 0 && !named {
             self.stop(Stop::Excluded);
         }
-    }
-
-    /// Whether its view can never end: those who are not gone for good are no quorum, and each of them is reached, so that none of them knows a
-    /// decision.
-    fn is_over_for_good(&self) -> bool {
-        let returning = self.may_return();
-        let lost = self.pairs.iter().filter(|pair| pair.lost);
-        let lost = lost.filter_map(|pair| pair.rank);
-        let lost = lost.fold(Members::NONE, Members::with);
-        self.phase == Phase::Wedged
-            && !returning.is_quorum_of(self.view.voters)
-            && returning.and(lost).is_empty()
     }
 
     /// A life that is no member says something as if it were one: it is told whom it talks to.

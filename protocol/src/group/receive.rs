@@ -34,7 +34,7 @@ impl Group {
     ) -> Result<(), BadEnvelope> {
         let head = &envelope.head;
         if matches!(self.phase, Phase::Stopped | Phase::Left) {
-            return self.hear_of_the_end(sender_guid, envelope);
+            return self.hear_of_the_end(sender_guid, envelope, bytes);
         }
         match envelope.body {
             Body::Hello {
@@ -93,7 +93,18 @@ impl Group {
         let Some(number) = head.number else {
             return pair.on_acknowledged(head.taken);
         };
-        match pair.place(number)? {
+        self.take_or_keep(at, number, envelope, bytes)
+    }
+
+    /// An envelope of a pair's order: it is taken if it is next, and kept if others come first.
+    fn take_or_keep(
+        &mut self,
+        at: usize,
+        number: u32,
+        envelope: &Envelope<'_>,
+        bytes: &[u8],
+    ) -> Result<(), BadEnvelope> {
+        match self.pairs[at].place(number)? {
             Place::Duplicate => self.counters.duplicates += 1,
             Place::Next if self.is_takeable(envelope) => self.take(at, envelope)?,
             Place::Next | Place::Early => self.pairs[at].keep(number, bytes),
@@ -101,12 +112,15 @@ impl Group {
         Ok(())
     }
 
-    /// Who is out still tells the others how its last view ended: what they took of that gives room for the rest, and who went on knows it.
+    /// A member that is out still reports the end of its last view: acknowledgments make room for that, and who went on
+    /// knows it. One that left waits for both, so it goes on taking envelopes, which hold acknowledgments and fill windows.
     fn hear_of_the_end(
         &mut self,
         sender_guid: u64,
-        Envelope { head, body }: &Envelope<'_>,
+        envelope: &Envelope<'_>,
+        bytes: &[u8],
     ) -> Result<(), BadEnvelope> {
+        let Envelope { head, body } = envelope;
         let Some(at) = self.pair_of(head.life) else {
             return Ok(());
         };
@@ -121,7 +135,10 @@ impl Group {
             pair.owes_end &= head.view <= self.view.number;
             return Ok(());
         }
-        pair.on_acknowledged(head.taken)
+        match head.number.filter(|_| self.phase == Phase::Left) {
+            Some(number) => self.take_or_keep(at, number, envelope, bytes),
+            None => pair.on_acknowledged(head.taken),
+        }
     }
 
     /// A pair for one who is no member yet, as far as is known here: what it says is kept until it is known. One for each node.
@@ -146,6 +163,9 @@ impl Group {
 
     /// Whether an envelope that is next in its pair's order can be taken now.
     fn is_takeable(&self, envelope: &Envelope<'_>) -> bool {
+        if self.phase == Phase::Left {
+            return true;
+        }
         if self.phase == Phase::Seeking {
             return matches!(envelope.body, Body::Welcome { .. });
         }
@@ -160,6 +180,12 @@ impl Group {
         pair.take();
         self.counters.envelopes_taken += 1;
         pair.on_acknowledged(head.taken)?;
+        if self.phase == Phase::Left {
+            // Nothing counts any more but whether its sender knows how the last view ended.
+            let ended = head.view == self.view.number && head.decided;
+            pair.owes_end &= head.view <= self.view.number && !ended;
+            return Ok(());
+        }
         let sender = pair.contact;
         if self.phase == Phase::Seeking
             && let Body::Welcome {

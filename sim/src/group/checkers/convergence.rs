@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use covalent_protocol::group::Members;
 
 use super::{Checker, Fact, Scene, Verdict};
-use crate::group::book::{Book, Order, StayId};
+use crate::group::book::{Book, Order, Stay, StayId};
 
 /// When faults are over, all who live and belong together are in one view, every message is delivered, and whoever looks for a group is in one.
 #[derive(Debug)]
@@ -82,8 +82,13 @@ fn wanted(book: &Book, order: &Order) -> (Members, Vec<StayId>) {
 }
 
 fn of_a_minority(book: &Book, order: &Order, ranks: Members, living: &[StayId]) -> Option<String> {
-    let goes_on = |stay: &&StayId| book.stays[**stay].stopped.is_none();
-    let member = living.iter().find(goes_on)?;
+    // Who was taken in and is in another group, or in none yet, knows nothing of this one.
+    let is_in = |stay: &Stay| {
+        stay.view
+            .is_some_and(|(group, _)| group == order.view.group)
+    };
+    let goes_on = |stay: &Stay| is_in(stay) && stay.stopped.is_none();
+    let member = living.iter().find(|stay| goes_on(&book.stays[**stay]))?;
     Some(format!(
         "of view {} only {ranks:?} live, which is no quorum, and s{member} did not say that it stopped",
         order.view.number
