@@ -11,7 +11,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{
-    Direction, PagePolicy, PipeError, PipeMemory, PipeSpec, Violation,
+    Direction, PagePolicy, PipeError, PipeMemory, PipeSpec, SharedBytes, Violation,
     consumer::{Consumer, Span},
     event::EventFd,
     mapping::{Access, Mapping},
@@ -203,6 +203,16 @@ impl CableEnd {
     /// [`PushRefusal`] if it is empty, can never fit, or does not fit now.
     #[inline]
     pub fn push(&mut self, frame: &[u8]) -> Result<(), PushRefusal> {
+        self.push_shared(frame.into())
+    }
+
+    /// [`CableEnd::push`] of a frame that an application may be changing meanwhile: it is copied
+    /// once.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn push_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), PushRefusal> {
         if frame.is_empty() {
             return Err(PushRefusal::Empty);
         }
@@ -250,13 +260,14 @@ impl CableEnd {
         }
     }
 
-    /// The next frame, until [`CableEnd::advance`]; `None`: nothing more for now. The peer may still be changing the bytes: copy them once, or
-    /// hand them to something that judges every byte by itself.
+    /// The next frame, until [`CableEnd::advance`]; `None`: nothing more for now. The peer may
+    /// still be changing the bytes, so they can only be copied: once, and every decision is taken
+    /// from the copy.
     ///
     /// # Errors
     /// [`Violation`] if a cursor or a length is impossible; the cable is of no more use then.
     #[inline]
-    pub fn peek(&mut self) -> Result<Option<&[u8]>, Violation> {
+    pub fn peek(&mut self) -> Result<Option<SharedBytes<'_>>, Violation> {
         if let Some(violation) = self.violation {
             return Err(violation);
         }
@@ -280,7 +291,7 @@ impl CableEnd {
         }
         Ok(self
             .peeked
-            .map(|span| self.consumer.bytes(&self.inward, span)))
+            .map(|span| self.consumer.view(&self.inward, span)))
     }
 
     /// Passes the frame that [`CableEnd::peek`] found; without one it does nothing.

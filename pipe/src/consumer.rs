@@ -5,6 +5,7 @@ use crate::{
     control::DO_NOT_SEND,
     cursor::accept_bytes,
     shared::Shared,
+    shared_bytes::SharedBytes,
     spec::in_quanta,
     sync::{AtomicU64, Ordering},
     violation::Cursor,
@@ -80,7 +81,22 @@ impl Consumer {
         start >= self.released && start <= self.limit && len <= self.limit - start
     }
 
-    /// The bytes of a packet that [`Consumer::span`] found.
+    /// The bytes of a packet that [`Consumer::span`] found, to be copied.
+    #[inline]
+    pub(crate) fn view<'a>(&'a self, shared: &'a Shared, span: Span) -> SharedBytes<'a> {
+        assert!(
+            span.start >= self.released,
+            "a packet that was given back already"
+        );
+        // SAFETY: `span` compared the packet's end with the limit, which never goes back and is at
+        // most one ring from what was released, and it starts behind that (just checked). The
+        // producer's half, where it is in this process, leaves it alone until it is released, which
+        // takes an exclusive borrow of this consumer, so not while the view lives.
+        unsafe { shared.ring.view(span.start, span.len as usize) }
+    }
+
+    /// The bytes of a packet that [`Consumer::span`] found, in place. Slices are for the
+    /// application's halves only: their other side is the daemon.
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, shared: &'a Shared, span: Span) -> &'a [u8] {
         assert!(
@@ -100,8 +116,9 @@ impl Consumer {
             "bytes that the consumer does not hold"
         );
         // SAFETY: the span lies between released and limit (just checked), which are at most one ring apart. The producer leaves it
-        // alone until it is released, which takes an exclusive borrow of this consumer, so not while the slice lives. Whether the
-        // producer's *process* is trusted to do so is for the callers to say: the daemon's half hands the slice out for one copy.
+        // alone until it is released, which takes an exclusive borrow of this consumer, so not
+        // while the slice lives. The producer is the daemon, which the application trusts to do so;
+        // no third process can write there.
         unsafe { shared.ring.slice(start, len as usize) }
     }
 

@@ -51,10 +51,13 @@
 //!
 //! # `unsafe`
 //!
-//! It is in six files (and one more, in `modelled`, that only the model checker compiles). Shared memory is reached in four: `mapping.rs` (mapping it; words as atomics), `ring.rs` (bytes), and
+//! It is in seven files (and one more, in `modelled`, that only the model checker compiles). Shared
+//! memory is reached in five: `mapping.rs` (mapping it; words as atomics), `shared_bytes.rs`
+//! (copying bytes), `ring.rs` (where they lie), and
 //! `producer.rs` and `consumer.rs` (which spans of bytes are whose). `socket_options.rs` sets and reads options of sockets, and `owner_process.rs` maps a page
 //! that is wiped in a child. Everything else is
-//! denied `unsafe`. Bytes that another process may change are copied with `memcpy` from and to raw pointers; `ring.rs` says why that is the best that can be done.
+//! denied `unsafe`. Bytes that an untrusted process may change are [`SharedBytes`], which can only
+//! be copied.
 #![deny(unsafe_code)]
 
 #[macro_use]
@@ -77,6 +80,8 @@ mod refused;
 #[cfg_attr(loom, path = "modelled/ring.rs")]
 mod ring;
 mod shared;
+#[allow(unsafe_code, reason = "shared memory")]
+mod shared_bytes;
 mod spec;
 mod sync;
 mod violation;
@@ -123,6 +128,7 @@ pub use memory::PipeMemory;
 #[cfg(loom)]
 pub use mutation::Mutation;
 pub use refused::Refused;
+pub use shared_bytes::{SharedBytes, SharedBytesMut};
 pub use spec::{
     CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeSpec, QUANTUM_BYTES,
 };

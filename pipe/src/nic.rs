@@ -1,7 +1,7 @@
 //! The daemon's half of a pipe: what a NIC would be in hardware. It trusts nothing that the application can write.
 
 use crate::{
-    Direction, PipeMemory, Refused, Violation,
+    Direction, PipeMemory, Refused, SharedBytes, SharedBytesMut, Violation,
     consumer::{Consumer, Span},
     control::DO_NOT_SEND,
     counters::Group,
@@ -201,7 +201,7 @@ impl NicPipe {
     #[allow(clippy::inline_always)]
     #[inline(always)]
     pub fn push(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
-        if self.producer.place(&self.shared, packet) {
+        if self.producer.place(&self.shared, packet.into()) {
             self.pushed(packet.len());
             Ok(())
         } else {
@@ -214,13 +214,13 @@ impl NicPipe {
     #[inline(never)]
     fn push_where_room_is(&mut self, packet: &[u8]) -> Result<(), PushRefusal> {
         self.make_room(packet.len())?;
-        self.producer.place(&self.shared, packet);
+        self.producer.place(&self.shared, packet.into());
         self.pushed(packet.len());
         Ok(())
     }
 
-    /// As [`NicPipe::push`], with `fill` writing the `len` bytes where they will lie. What it finds there is undefined and may be
-    /// changing: it must only write.
+    /// As [`NicPipe::push`], with `fill` copying the `len` bytes into the ring. Bytes that `fill`
+    /// leaves out keep their old value, which the application then sees.
     ///
     /// # Errors
     /// As [`NicPipe::push`]; `fill` is not called then.
@@ -228,12 +228,12 @@ impl NicPipe {
     pub fn push_with(
         &mut self,
         len: usize,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(SharedBytesMut<'_>),
     ) -> Result<(), PushRefusal> {
         if !self.producer.fits(len) {
             self.make_room(len)?;
         }
-        fill(self.producer.slice_to_fill(&self.shared, len));
+        fill(self.producer.room_to_fill(&self.shared, len));
         self.producer.advance(&self.shared, len);
         self.pushed(len);
         Ok(())
@@ -285,15 +285,22 @@ impl NicPipe {
     /// The next packet that the application wants sent, until [`NicPipe::advance_tx`]. `None`: nothing more for now, or, if
     /// [`NicPipe::tx_waits`], only packets marked not to be sent so far: look again later. Each look takes bounded time.
     ///
-    /// The bytes lie in memory that a hostile application may still be changing. Copy them once (into the port's memory, for instance) and take every
-    /// decision from the copy; the length is fixed and was read once.
+    /// The bytes lie in memory that a hostile application may still be changing, so they can only
+    /// be copied: once, into the port's memory for instance, and every decision is taken from the
+    /// copy. The length is fixed and was read once.
+    ///
+    /// ```compile_fail,E0308
+    /// fn next(pipe: &mut covalent_pipe::nic::NicPipe) -> Option<&[u8]> {
+    ///     pipe.peek_tx().ok()?
+    /// }
+    /// ```
     ///
     /// # Errors
     /// [`Violation`] if a cursor or a length is impossible.
     #[inline]
-    pub fn peek_tx(&mut self) -> Result<Option<&[u8]>, Violation> {
+    pub fn peek_tx(&mut self) -> Result<Option<SharedBytes<'_>>, Violation> {
         let span = self.find_tx()?;
-        Ok(span.map(|span| self.consumer.bytes(&self.shared, span)))
+        Ok(span.map(|span| self.consumer.view(&self.shared, span)))
     }
 
     /// Whether the last [`NicPipe::peek_tx`] or [`NicPipe::take_tx`] left packets behind that it has seen: of the former after `None`, because
@@ -340,7 +347,7 @@ impl NicPipe {
     pub fn take_tx(
         &mut self,
         packets_max: usize,
-        mut take: impl FnMut(&[u8]) -> bool,
+        mut take: impl FnMut(SharedBytes<'_>) -> bool,
     ) -> Result<usize, Violation> {
         self.honest()?;
         self.peeked = None;
@@ -359,7 +366,7 @@ impl NicPipe {
                 Err(violation) => break Err(violation),
             };
             if !span.dropped {
-                if !take(self.consumer.bytes(&self.shared, span)) {
+                if !take(self.consumer.view(&self.shared, span)) {
                     break Ok(());
                 }
                 bytes += u64::from(span.len);

@@ -1,6 +1,13 @@
 //! The writing end of a ring: placing packets, publishing them, and learning what was freed.
 
-use crate::{Violation, cursor::accept_bytes, shared::Shared, sync::Ordering, violation::Cursor};
+use crate::{
+    Violation,
+    cursor::accept_bytes,
+    shared::Shared,
+    shared_bytes::{SharedBytes, SharedBytesMut},
+    sync::Ordering,
+    violation::Cursor,
+};
 
 /// Private state of a pipe's only writer. Nothing of it is read back from shared memory.
 ///
@@ -62,22 +69,37 @@ impl Producer {
 
     /// Places a packet if it fits.
     #[inline]
-    pub(crate) fn place(&mut self, shared: &Shared, packet: &[u8]) -> bool {
+    pub(crate) fn place(&mut self, shared: &Shared, packet: SharedBytes<'_>) -> bool {
         if !self.fits(packet.len()) {
             return false;
         }
         // SAFETY: the producer's mapping is writable; the packet lies between tail and freed + usable (just checked), a span that the
-        // consumer has given back and that `slice_to_fill` does not lend out, because it borrows the producer exclusively.
-        unsafe { shared.ring.copy_in(self.tail, packet) };
+        // consumer has given back and that neither `room_to_fill` nor `slice_to_fill` lends out,
+        // because they borrow the producer exclusively.
+        unsafe { shared.ring.view_mut(self.tail, packet.len()) }.copy_from(packet);
         self.advance(shared, packet.len());
         true
     }
 
-    /// The next `len` bytes to be filled, which must fit; then [`Producer::advance`].
+    /// The next `len` bytes to be copied into, which must fit; then [`Producer::advance`].
+    #[inline]
+    pub(crate) fn room_to_fill<'a>(
+        &'a mut self,
+        shared: &'a Shared,
+        len: usize,
+    ) -> SharedBytesMut<'a> {
+        assert!(self.fits(len), "placing a packet that does not fit");
+        // SAFETY: as in `place`; the exclusive borrow of the producer lasts as long as the view,
+        // and `len` is below the capacity.
+        unsafe { shared.ring.view_mut(self.tail, len) }
+    }
+
+    /// The same in place, for an application's half: its other side is the daemon, which reads
+    /// nothing past the published tail and writes nothing.
     pub(crate) fn slice_to_fill<'a>(&'a mut self, shared: &'a Shared, len: usize) -> &'a mut [u8] {
         assert!(self.fits(len), "placing a packet that does not fit");
-        // SAFETY: as in `place`; the exclusive borrow of the producer lasts as long as the slice, and `len` is below the capacity. The
-        // consumer reads nothing past the published tail; if it is hostile and writes here, only the packet's own bytes change.
+        // SAFETY: as in `room_to_fill`, and the caller's other side, the daemon, leaves the span
+        // alone.
         unsafe { shared.ring.slice_mut(self.tail, len) }
     }
 
@@ -88,13 +110,14 @@ impl Producer {
         unsafe { shared.ring.slice(self.tail, len) }
     }
 
-    /// The `len` bytes from `at` on, if they were placed and the consumer has not given them back, as far as is known.
+    /// The `len` bytes from `at` on, if they were placed and the consumer has not given them back,
+    /// as far as is known. For an application's half.
     pub(crate) fn placed<'a>(&'a self, shared: &'a Shared, at: u64, len: u64) -> Option<&'a [u8]> {
         if at < self.freed || at > self.tail || len == 0 || len > self.tail - at {
             return None;
         }
         // SAFETY: the span lies between freed and tail (just checked), which are less than a ring apart. This producer writes behind the tail only, and takes an
-        // exclusive borrow for that; the consumer's process reads.
+        // exclusive borrow for that; the consumer is the daemon, which only reads.
         Some(unsafe { shared.ring.slice(at, len as usize) })
     }
 

@@ -227,7 +227,7 @@ fn no_wake_up_for_space_is_lost() {
                 let Some(bytes) = nic.peek_tx().unwrap() else {
                     break;
                 };
-                assert_eq!(bytes, packet(taken, 200));
+                assert_eq!(bytes.to_vec(), packet(taken, 200));
                 nic.advance_tx();
                 taken += 1;
             }

@@ -7,6 +7,7 @@ mod support;
 use std::collections::VecDeque;
 
 use covalent_pipe::{
+    SharedBytes,
     app::SendRefusal,
     nic::{PushRefusal, footprint_bytes},
 };
@@ -234,7 +235,7 @@ proptest! {
                 Operation::Read(count) | Operation::Return(count) => {
                     for _ in 0..count.min(64) {
                         let expected = model.published.pop_front();
-                        prop_assert_eq!(nic.peek_tx().unwrap(), expected.as_deref());
+                        prop_assert_eq!(nic.peek_tx().unwrap().map(SharedBytes::to_vec), expected.clone());
                         nic.advance_tx();
                         model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
                     }
@@ -291,7 +292,7 @@ proptest! {
                             model.passed_bytes += footprint_bytes(packet.len());
                         }
                         let expected = model.returned.pop_front().map(|(packet, _)| packet);
-                        prop_assert_eq!(nic.peek_tx().unwrap(), expected.as_deref());
+                        prop_assert_eq!(nic.peek_tx().unwrap().map(SharedBytes::to_vec), expected.clone());
                         nic.advance_tx();
                         model.passed_bytes += expected.map_or(0, |packet| footprint_bytes(packet.len()));
                     }

@@ -105,9 +105,17 @@ fn empty_and_oversized_packets_are_refused_and_change_nothing() {
 #[test]
 fn push_with_writes_in_place() {
     let (mut nic, mut app) = rx(4096);
-    nic.push_with(100, |bytes| bytes.fill(9)).unwrap();
+    nic.push_with(100, |mut room| {
+        room.copy_from(&[9; 100][..]);
+        assert!(room.write_at(97, &[1, 2, 3]));
+        assert!(!room.write_at(98, &[1, 2, 3]));
+    })
+    .unwrap();
     nic.publish();
-    assert_eq!(app.recv().unwrap().iter().next().unwrap(), &[9; 100]);
+    let batch = app.recv().unwrap();
+    let packet = batch.iter().next().unwrap();
+    assert_eq!(packet[..97], [9; 97]);
+    assert_eq!(packet[97..], [1, 2, 3]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn one_thread_tx() {
             }
             app.publish();
             while let Some(bytes) = nic.peek_tx().unwrap() {
-                wire.copy_from_slice(bytes);
+                bytes.copy_to(&mut wire);
                 hint::black_box(&wire);
                 nic.advance_tx();
             }
@@ -159,7 +159,7 @@ fn two_threads_echo() {
             }
             nic.publish();
             while let Some(bytes) = nic.peek_tx().unwrap() {
-                wire.copy_from_slice(bytes);
+                bytes.copy_to(&mut wire);
                 hint::black_box(&wire);
                 nic.advance_tx();
                 returned += 1;

@@ -61,7 +61,11 @@ fn rx_carries_every_packet_once_and_in_order() {
         let mut number = 0;
         while number < PACKETS {
             if nic
-                .push_with(len_of(number), |bytes| fill(number, bytes))
+                .push_with(len_of(number), |mut room| {
+                    let mut bytes = vec![0; room.len()];
+                    fill(number, &mut bytes);
+                    room.copy_from(&bytes[..]);
+                })
                 .is_ok()
             {
                 number += 1;
@@ -119,7 +123,7 @@ fn tx_carries_every_packet_once_and_in_order() {
     while number < PACKETS {
         let before = number;
         while let Some(bytes) = nic.peek_tx().unwrap() {
-            check(number, bytes);
+            check(number, &bytes.to_vec());
             nic.advance_tx();
             number += 1;
         }
@@ -162,7 +166,11 @@ fn rx_tx_echoes_every_packet_once_and_in_order() {
         for _ in 0..32 {
             if pushed < PACKETS
                 && nic
-                    .push_with(len_of(pushed), |bytes| fill(pushed, bytes))
+                    .push_with(len_of(pushed), |mut room| {
+                        let mut bytes = vec![0; room.len()];
+                        fill(pushed, &mut bytes);
+                        room.copy_from(&bytes[..]);
+                    })
                     .is_ok()
             {
                 pushed += 1;

@@ -60,6 +60,8 @@ pub struct Core {
     pub engine: VerbEngine,
     /// Where a submission is copied to before it is looked at.
     pub submission: Box<[u8]>,
+    /// Where a completion is encoded before it is copied into its pipe.
+    pub completion: Box<[u8]>,
     /// The reply to a verb on a region of this node's own.
     pub reply: Reply,
     /// Verbs under way at other nodes, and what was asked about earlier ones.
@@ -119,9 +121,9 @@ impl Core {
             None => pipe.nic.push(packet),
             Some(at) => {
                 let mut stamped = true;
-                let pushed = pipe.nic.push_with(packet.len(), |target| {
-                    target.copy_from_slice(packet);
-                    stamped = stamp::write(target, at);
+                let pushed = pipe.nic.push_with(packet.len(), |mut target| {
+                    target.copy_from(packet);
+                    stamped = target.write_at(at, &stamp::now_ns().to_be_bytes());
                 });
                 if !stamped {
                     pipe.nic.count_unstamped(1);
@@ -335,11 +337,14 @@ impl Core {
             },
             outcome,
         };
-        // It fits: room was kept. It is written where it is to be, and as long as it says.
-        let pushed = pipe.nic.push_with(completion.encoded_bytes(), |target| {
-            let _ = completion.encode(target);
-        });
-        self.pushed(slot, pushed.is_ok());
+        // It fits: room was kept. It is encoded in private memory, because the application may
+        // write to the pipe's.
+        let Ok(encoded) = completion.encode(&mut self.completion) else {
+            debug_assert!(false, "the longest completion is longer than it may be");
+            return;
+        };
+        let is_pushed = pipe.nic.push(&self.completion[..encoded]).is_ok();
+        self.pushed(slot, is_pushed);
     }
 }
 

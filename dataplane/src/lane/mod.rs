@@ -57,7 +57,10 @@ use covalent_api::{
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
     agreement::{Held, Slot},
-    verb::{VERB_BYTES_MAX, envelope::SUBMIT_BYTES_MAX},
+    verb::{
+        VERB_BYTES_MAX,
+        envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
+    },
 };
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -246,6 +249,7 @@ impl Lane {
             closed: false,
             engine: VerbEngine::new(),
             submission: Box::new([0; SUBMIT_BYTES_MAX]),
+            completion: Box::new([0; COMPLETION_BYTES_MAX]),
             reply: Reply::with_room(VERB_BYTES_MAX),
             pending: PendingTable::new(TRANSACTIONS_MAX, node.askers_max()),
             watchers: Watchers::new(),

@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 
 use covalent_api::status::PortMode;
+use covalent_pipe::SharedBytes;
 use covalent_protocol::agreement::Held;
 
 use crate::port::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
@@ -21,6 +22,9 @@ pub(super) trait Part: Send {
 
     /// [`Port::rx_burst`]; says how many frames of 64 bytes it let `visit` see.
     fn burst(&mut self, info: &PortInfo, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
+
+    /// [`Port::tx_shared`], with a copy of the frame.
+    fn sent(&mut self, _frame: &[u8]) {}
 
     /// [`Port::steer`].
     fn steer(&mut self, _info: &PortInfo, _change: &SteerChange) -> Result<(), PortError> {
@@ -76,8 +80,9 @@ impl<P: Part> Port for PlayedPort<P> {
         Ok(seen)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         self.tally.taken(frame.len());
+        self.part.sent(&frame.to_vec());
         Ok(())
     }
 

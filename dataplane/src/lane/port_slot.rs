@@ -1,7 +1,7 @@
 //! A port as its lane drives it.
 
 use covalent_api::rule::{Action, Match};
-use covalent_pipe::Refused;
+use covalent_pipe::{Refused, SharedBytes};
 
 use super::{policy::Policy, round_trips::LinkRoundTrips, stamp, tap::Tap};
 use crate::{
@@ -136,21 +136,22 @@ impl PortSlot {
     /// As [`Port::tx`].
     pub fn send_data(
         &mut self,
-        frame: &[u8],
+        frame: SharedBytes<'_>,
         ethertype: u16,
         stamp_at: Option<usize>,
         unstamped: &mut u64,
     ) -> Result<(), TxRefusal> {
-        if !self.link && stamp_at.is_none() {
-            // Nothing is forbidden, and nothing is changed.
-            return self.send(frame, false);
+        if !self.link && stamp_at.is_none() && self.tap.is_none() {
+            // Every frame is allowed, none is changed, and no tap wants a copy.
+            return self.port.tx_shared(frame);
         }
         let Some(copy) = self.scratch.get_mut(..frame.len()) else {
             // Too long for the port, which says so.
-            return self.send(frame, false);
+            return self.port.tx_shared(frame);
         };
-        // What is looked at must be what is sent, and the application may be changing its memory all the while.
-        copy.copy_from_slice(frame);
+        // The lane judges, the tap keeps and the port sends the same copy: the application may
+        // change its memory at any time.
+        frame.copy_to(copy);
         let stamped = stamp_at.is_none_or(|at| stamp::write(copy, at));
         if self.link && key::ethertype(copy).is_some_and(|(found, _)| found == ethertype) {
             self.link_type += 1;
@@ -312,4 +313,126 @@ pub enum BindRefusal {
     Claim(ClaimRefusal),
     /// The kernel below refused.
     Port(String),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::{
+        os::fd::OwnedFd,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicBool, Ordering},
+        },
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use covalent_api::config::Config;
+    use covalent_pipe::{Direction, PagePolicy, PipeMemory, PipeSpec, app::TxPipe, nic::NicPipe};
+    use nix::sys::uio::pwrite;
+
+    use super::*;
+    use crate::{
+        lane::played_port::{Part, PlayedPort},
+        port::PortInfo,
+    };
+
+    const LINK_TYPE: u16 = 0x88b5;
+    const OTHER_TYPE: u16 = 0x0800;
+    const FRAME_BYTES: usize = 64;
+    const CAPACITY_BYTES: u64 = 4096;
+    /// How long the writer and the lane may take until each frame was seen both ways.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Keeps the EtherTypes of what was sent.
+    struct Keeps(Arc<Mutex<Vec<u16>>>);
+
+    impl Part for Keeps {
+        fn burst(
+            &mut self,
+            _info: &PortInfo,
+            _visit: &mut dyn FnMut(&[u8]),
+        ) -> Result<usize, PortError> {
+            Ok(0)
+        }
+
+        fn sent(&mut self, frame: &[u8]) {
+            let (found, _) = key::ethertype(frame).unwrap();
+            self.0.lock().unwrap().push(found);
+        }
+    }
+
+    /// A ring full of frames with this EtherType.
+    fn image(ethertype: u16) -> Vec<u8> {
+        let mut frame = [0; FRAME_BYTES];
+        frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+        frame.repeat(CAPACITY_BYTES as usize / FRAME_BYTES)
+    }
+
+    /// Overwrites all frames of the ring, with the one EtherType and the other in turn, until it is
+    /// told to stop.
+    fn race(ring: &OwnedFd, stop: &AtomicBool) {
+        let images = [LINK_TYPE, OTHER_TYPE].map(image);
+        while !stop.load(Ordering::Relaxed) {
+            for image in &images {
+                pwrite(ring, image, 0).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_its_application_changes_meanwhile_is_sent_as_it_was_judged() {
+        let memory = PipeMemory::create(&PipeSpec {
+            direction: Direction::Tx,
+            capacity_bytes: CAPACITY_BYTES,
+            pages: PagePolicy::Never,
+        })
+        .unwrap();
+        let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+        let ring = fds[1].try_clone().unwrap();
+        let opened = PipeMemory::open(fds, Direction::Tx, CAPACITY_BYTES).unwrap();
+        let (mut nic, mut app) = (NicPipe::new(memory), TxPipe::new(opened).unwrap());
+        let text = "[node]\nname = \"a\"\n[[port]]\nname = \"p0\"\nkind = \"pcap\"\n";
+        let policy = Policy::new(&Config::parse(text, "test").unwrap());
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let port = PlayedPort::new("p0", Keeps(kept.clone()));
+        let mut slot = PortSlot::new(0, port, true, &policy).unwrap();
+        let stop = AtomicBool::new(false);
+        let began = Instant::now();
+        let mut offered = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| race(&ring, &stop));
+            // Until the lane has seen each EtherType often, or nothing more is to be hoped for.
+            while began.elapsed() < PATIENCE {
+                for _ in 0..32 {
+                    app.send(&[0; FRAME_BYTES]).unwrap();
+                }
+                app.publish();
+                offered += nic
+                    .take_tx(32, |frame| {
+                        let sent = slot.send_data(frame, LINK_TYPE, None, &mut 0);
+                        sent.is_ok()
+                    })
+                    .unwrap() as u64;
+                nic.complete_tx();
+                let seen = slot.link_type.min(kept.lock().unwrap().len() as u64);
+                if seen > 20_000 {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let kept = kept.lock().unwrap();
+        assert!(slot.link_type > 0, "the writer never came in between");
+        assert!(kept.contains(&OTHER_TYPE));
+        assert!(
+            !kept.contains(&LINK_TYPE),
+            "of {} frames that were sent {} had been judged to be others",
+            kept.len(),
+            kept.iter().filter(|&&found| found == LINK_TYPE).count()
+        );
+        assert_eq!(slot.link_type + kept.len() as u64, offered);
+    }
 }

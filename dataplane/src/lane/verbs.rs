@@ -88,9 +88,12 @@ impl Lane {
         let (copied, is_whole) = match pipe.nic.peek_tx() {
             Ok(Some(shared)) => {
                 // Copied before it is looked at: the application may go on writing.
-                let length = shared.len().min(message.len());
-                message[..length].copy_from_slice(&shared[..length]);
-                (&message[..length], length == shared.len())
+                let len = shared.len();
+                let length = len.min(message.len());
+                if let Some(head) = shared.get(0..length) {
+                    head.copy_to(&mut message[..length]);
+                }
+                (&message[..length], length == len)
             }
             Ok(None) => return Ok(false),
             Err(violation) => {

@@ -9,6 +9,7 @@ use covalent_api::{
     config::{FaultRates, PortConfig, PortKind},
     status::PortMode,
 };
+use covalent_pipe::SharedBytes;
 
 use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
@@ -85,7 +86,7 @@ impl Port for AbsentPort {
         Ok(0)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
         let refusal = TxRefusal::by_length(len, max).unwrap_or(TxRefusal::Down);
         Err(self.tally.refused(refusal))

@@ -14,6 +14,7 @@ use covalent_api::{
     agreement::PortFacts,
     config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig},
 };
+use covalent_pipe::SharedBytes;
 use fastrand::Rng;
 
 use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
@@ -26,6 +27,9 @@ pub struct FaultyPort {
     inner: Box<dyn Port>,
     rx: Damage,
     tx: Damage,
+    /// A copy of the frame to send, which may be sent twice while its application changes the
+    /// original.
+    frame: Box<[u8]>,
     tally: Tally,
 }
 
@@ -67,6 +71,7 @@ impl FaultyPort {
             rx: Damage::new(faults.rx, seed, frame_bytes_max),
             tx: Damage::new(faults.tx, seed | TX_SEED, frame_bytes_max),
             inner,
+            frame: vec![0; frame_bytes_max].into_boxed_slice(),
             tally: Tally::default(),
         }
     }
@@ -200,13 +205,20 @@ impl Port for FaultyPort {
         Ok(shown)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
-        if let Some(refusal) = self.refusal(frame.len()) {
+    fn tx_shared(&mut self, shared: SharedBytes<'_>) -> Result<(), TxRefusal> {
+        if let Some(refusal) = self.refusal(shared.len()) {
             return Err(self.tally.refused(refusal));
         }
         let Self {
-            inner, tx, tally, ..
+            inner,
+            tx,
+            frame,
+            tally,
+            ..
         } = self;
+        // None that is longer was let through.
+        let frame = &mut frame[..shared.len()];
+        shared.copy_to(frame);
         if let Fate::Passes { bytes, twice } = tx.decide(frame) {
             inner.tx(bytes).map_err(|refusal| tally.refused(refusal))?;
             // A ring that had room for one frame alone sends it once.

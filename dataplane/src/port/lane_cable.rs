@@ -1,13 +1,13 @@
 //! A cable in memory between two lanes of one daemon.
 //!
 //! Lanes share nothing, and each is a node of its own to its neighbours. Joined by such a cable two lanes are neighbours like any others: what the
-//! links of one lead to, the other reaches over it. Both ends are this process's own, so nobody is met and nobody is distrusted: a frame is shown
-//! where it lies. The two ends wake each other as those of [`super::cable`] do.
+//! links of one lead to, the other reaches over it. Both ends are this process's own, so nobody is
+//! met and nobody is distrusted. The two ends wake each other as those of [`super::cable`] do.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use covalent_api::{config::lane_cable_name, status::PortMode};
-use covalent_pipe::{QUANTUM_BYTES, cable::CableEnd};
+use covalent_pipe::{QUANTUM_BYTES, SharedBytes, cable::CableEnd};
 
 use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal, mac};
 
@@ -25,6 +25,7 @@ pub const RING_SLOTS: u32 = 320;
 pub struct LaneCablePort {
     info: PortInfo,
     end: CableEnd,
+    frame: Box<[u8; FRAME_BYTES_MAX]>,
     enabled: bool,
     /// The carrier as the lane was last told.
     carrier: bool,
@@ -76,6 +77,7 @@ impl LaneCablePort {
                 },
             },
             end,
+            frame: Box::new([0; FRAME_BYTES_MAX]),
             enabled: true,
             carrier: false,
             tally: Tally::default(),
@@ -98,8 +100,8 @@ impl Port for LaneCablePort {
         self.look();
         let mut shown = 0;
         for _ in 0..max {
-            let frame = match self.end.peek() {
-                Ok(Some(frame)) => frame,
+            let shared = match self.end.peek() {
+                Ok(Some(shared)) => shared,
                 Ok(None) => break,
                 Err(_) => {
                     // Nobody else writes to this memory, so it is of no more use. The carrier tells both ends.
@@ -110,7 +112,10 @@ impl Port for LaneCablePort {
                     break;
                 }
             };
-            if self.carrier {
+            // The other end sends none that is longer.
+            let room = self.frame.get_mut(..shared.len());
+            if let Some(frame) = room.filter(|_| self.carrier) {
+                shared.copy_to(frame);
                 self.tally.received(frame.len());
                 visit(frame);
                 shown += 1;
@@ -123,13 +128,13 @@ impl Port for LaneCablePort {
         Ok(shown)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let len = frame.len();
         let refusal = if let Some(refusal) = TxRefusal::by_length(len, FRAME_BYTES_MAX) {
             refusal
         } else if !self.carrier {
             TxRefusal::Down
-        } else if self.end.push(frame).is_err() {
+        } else if self.end.push_shared(frame).is_err() {
             // Its length is checked above, so want of room is the only reason left.
             TxRefusal::Full
         } else {

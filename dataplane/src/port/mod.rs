@@ -30,6 +30,7 @@ use covalent_api::{
     config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
     status::PortMode,
 };
+use covalent_pipe::SharedBytes;
 
 pub use self::{
     counters::{PortCounters, Tally},
@@ -76,11 +77,20 @@ pub trait Port: Send {
     /// [`Port::carrier`].
     fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
 
-    /// Copies `frame` into the port's memory. It leaves at the next [`Port::flush`] at the latest.
+    /// Copies `frame` into the port's memory, once: its application may change it meanwhile. It
+    /// leaves at the next [`Port::flush`] at the latest.
     ///
     /// # Errors
     /// [`TxRefusal`] tells the cause; the frame was not taken and is counted under that cause.
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal>;
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal>;
+
+    /// [`Port::tx_shared`] of a frame in private memory.
+    ///
+    /// # Errors
+    /// As there.
+    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+        self.tx_shared(frame.into())
+    }
 
     /// Rings the doorbell for frames taken by [`Port::tx`] (one system call at most for those of the link, and one for the others) and reclaims finished ones.
     ///

@@ -12,6 +12,7 @@ use std::{
 };
 
 use covalent_api::status::PortMode;
+use covalent_pipe::SharedBytes;
 use pcap_file::{
     DataLink, Endianness, PcapError, TsResolution,
     pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter},
@@ -134,7 +135,7 @@ impl Port for PcapPort {
         Ok(shown)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let len = frame.len();
         if !self.enabled {
             return Err(self.tally.refused(TxRefusal::Down));
@@ -223,6 +224,8 @@ struct Output {
     /// Always begins with a file header, because the writer puts one there; it is cut off before writing.
     staged: Option<PcapWriter<Vec<u8>>>,
     staged_bytes: usize,
+    /// A copy of the frame to write: its application may change the original.
+    frame: Box<[u8]>,
 }
 
 impl Output {
@@ -240,12 +243,13 @@ impl Output {
             file,
             staged: Some(writer(bytes).map_err(failed)?),
             staged_bytes: 0,
+            frame: vec![0; FRAME_BYTES_MAX].into_boxed_slice(),
         })
     }
 
     /// Whether the frame was taken.
-    fn stage(&mut self, frame: &[u8]) -> bool {
-        let record_bytes = PACKET_HEADER_BYTES + frame.len();
+    fn stage(&mut self, shared: SharedBytes<'_>) -> bool {
+        let record_bytes = PACKET_HEADER_BYTES + shared.len();
         if FILE_HEADER_BYTES + self.staged_bytes + record_bytes > STAGING_BYTES {
             return false;
         }
@@ -255,7 +259,9 @@ impl Output {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        // `tx` bounds the length, so the cast keeps it.
+        // `tx` bounds the length, so the copy has room and the cast keeps it.
+        let frame = &mut self.frame[..shared.len()];
+        shared.copy_to(frame);
         let packet = PcapPacket::new(now, frame.len() as u32, frame);
         if staged.write_packet(&packet).is_err() {
             return false;

@@ -3,7 +3,10 @@
 //! Each half is `Send` and driven by one thread at a time through `&mut`. Packets are opaque bytes: nothing in a pipe depends on their byte
 //! order. No call here blocks or makes a system call.
 //!
-//! The application trusts the daemon with the bytes of its own pipes; cursors and lengths are checked nevertheless, so that a broken
+//! The application trusts the daemon with the bytes of its own pipes. This is why it may have
+//! slices of them: the daemon does not write bytes between the tail that it published and the head
+//! that it was shown, and gives the descriptors of a pipe to no other process. Cursors and lengths
+//! are checked nevertheless, so that a broken
 //! daemon means no packets ([`crate::Violation`] from `violation()`) and never an access outside the memory.
 
 mod bytes;

@@ -73,7 +73,7 @@ impl TxPipe {
     pub fn send(&mut self, packet: &[u8]) -> Result<(), SendRefusal> {
         self.admit(packet.len())?;
         // It was admitted, so it fits.
-        self.producer.place(&self.shared, packet);
+        self.producer.place(&self.shared, packet.into());
         Ok(())
     }
 

@@ -1,9 +1,11 @@
 //! The data ring, for the model checker, which watches every access: one that is not ordered against the other side's accesses to the same
 //! item by the cursors is a data race, and fails the check.
 
-use std::{cell, sync::Arc};
+use std::{cell, ptr::NonNull, sync::Arc};
 
 use loom::cell::UnsafeCell;
+
+use crate::shared_bytes::{SharedBytes, SharedBytesMut};
 
 /// A ring of bytes whose size is a power of two. Its clones are the other side's view of it.
 ///
@@ -60,9 +62,16 @@ impl Ring {
 
     /// # Safety
     /// As for the ring in mapped memory.
-    pub(crate) unsafe fn copy_in(&self, cursor: u64, bytes: &[u8]) {
-        // SAFETY: the caller's word.
-        unsafe { self.slice_mut(cursor, bytes.len()) }.copy_from_slice(bytes);
+    pub(crate) unsafe fn view(&self, cursor: u64, len: usize) -> SharedBytes<'_> {
+        // SAFETY: the caller's word, and the span is as long as the slice.
+        unsafe { SharedBytes::new(NonNull::from(self.slice(cursor, len)).cast(), len) }
+    }
+
+    /// # Safety
+    /// As for the ring in mapped memory.
+    pub(crate) unsafe fn view_mut(&self, cursor: u64, len: usize) -> SharedBytesMut<'_> {
+        // SAFETY: the caller's word, and the span is as long as the slice.
+        unsafe { SharedBytesMut::new(NonNull::from(self.slice_mut(cursor, len)).cast(), len) }
     }
 
     /// # Safety

@@ -133,7 +133,7 @@ impl StandIn {
         let mut refused = Vec::new();
         for (_, submit) in self.of(PipeKind::VerbSubmit) {
             while let Some(submission) = submit.peek_tx().unwrap() {
-                refused.push(Submit::decode(submission).unwrap().user_data);
+                refused.push(Submit::decode(&submission.to_vec()).unwrap().user_data);
                 submit.advance_tx();
             }
             submit.complete_tx();
@@ -148,11 +148,9 @@ impl StandIn {
                     told: Told::default(),
                     outcome: CompletionOutcome::Refused(Refusal::NoResources),
                 };
-                let len = completion.encoded_bytes();
-                let pushed = complete.push_with(len, |room| {
-                    completion.encode(room).unwrap();
-                });
-                pushed.unwrap();
+                let mut encoded = vec![0; completion.encoded_bytes()];
+                completion.encode(&mut encoded).unwrap();
+                complete.push(&encoded).unwrap();
             }
             news.extend(complete.publish().map(|tail| (number, tail)));
         }

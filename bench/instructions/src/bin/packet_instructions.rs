@@ -61,7 +61,7 @@ fn pipe_echo(bursts: usize) -> Outcome {
         }
         batch.send_taken();
         nic.take_tx(BURST, |packet| {
-            sum += u64::from(packet[8]);
+            sum += u64::from(packet.byte(8).unwrap_or_default());
             true
         })?;
         nic.complete_tx();

@@ -56,7 +56,12 @@ fn capacity_bytes(part: &Part) -> Result<u64> {
 }
 
 fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepared> {
-    let (Ends { mut nic, mut bells }, fds) = create(part, direction, capacity_bytes)?;
+    let (
+        Ends {
+            mut nic, mut bells, ..
+        },
+        fds,
+    ) = create(part, direction, capacity_bytes)?;
     let part = part.clone();
     let act: crate::streams::role::Act = match part.case.test {
         Test::Echo => {
@@ -90,6 +95,8 @@ fn near(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<Prepar
 struct Ends {
     nic: NicPipe,
     bells: NearBells,
+    /// What comes back is copied here to be looked at.
+    copied: Vec<u8>,
 }
 
 fn create(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<(Ends, Vec<OwnedFd>)> {
@@ -109,7 +116,8 @@ fn create(part: &Part, direction: Direction, capacity_bytes: u64) -> Result<(End
     }
     let nic = NicPipe::new(memory);
     let bells = NearBells::prepare(part.means == Means::Pipe, &mut fds)?;
-    Ok((Ends { nic, bells }, fds))
+    let copied = Vec::new();
+    Ok((Ends { nic, bells, copied }, fds))
 }
 
 /// The near side, for a measurement that plays it itself.
@@ -136,8 +144,11 @@ impl NearEnd for Ends {
 
     fn take(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.bells.answer(&mut self.nic)?;
+        let copied = &mut self.copied;
         self.nic.take_tx(usize::MAX, |packet| {
-            each(packet);
+            copied.resize(packet.len(), 0);
+            packet.copy_to(copied);
+            each(copied);
             true
         })?;
         self.nic.complete_tx();
@@ -182,7 +193,7 @@ fn send_and_take_back(
         push_burst(nic, bells, source)?;
         bells.answer(nic)?;
         returned += nic.take_tx(usize::MAX, |packet| {
-            wrong += u64::from(packet[TOUCHED] != AFTER);
+            wrong += u64::from(packet.byte(TOUCHED) != Some(AFTER));
             bytes += packet.len() as u64;
             true
         })? as u64;
@@ -247,7 +258,7 @@ fn ask(
 #[inline]
 fn answer(nic: &mut NicPipe, bells: &mut NearBells) -> Result<Option<u8>> {
     bells.answer(nic)?;
-    Ok(nic.peek_tx()?.map(|packet| packet[TOUCHED]))
+    Ok(nic.peek_tx()?.and_then(|packet| packet.byte(TOUCHED)))
 }
 
 /// The application's core: changes a byte of each packet where it lies, and sends them on.
@@ -306,9 +317,16 @@ fn send_messages(
     mut stage: Stage<'_>,
 ) -> Result<Tally> {
     let mut sent = 0;
+    let mut batch = vec![0; sending.batch_bytes()];
+    let mut is_filled = false;
     while stage.meter.goes_on(sent, 0) {
-        match nic.push_with(sending.batch_bytes(), |room| messages.fill(room)) {
+        if !is_filled {
+            messages.fill(&mut batch);
+            is_filled = true;
+        }
+        match nic.push(&batch) {
             Ok(()) => {
+                is_filled = false;
                 bells.publish(nic)?;
                 sent += sending.per_batch as u64;
             }

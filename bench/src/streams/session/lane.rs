@@ -12,7 +12,7 @@ use super::{
     drive::{Back, NearRings},
     handing::Handing,
     part::{SessionPart, Telling},
-    probe::sent_ns,
+    probe::{self, sent_ns},
 };
 use crate::streams::peers::BURST;
 
@@ -100,7 +100,10 @@ impl Lane {
     fn take_replies(&mut self, back: &mut Back) -> Result<()> {
         let now_ns = back.now_ns();
         while let Some(packet) = self.replies.peek_tx()? {
-            let sent_ns = sent_ns(packet).context("the application sent what is no probe")?;
+            let copied = packet.read::<{ probe::BYTES }>(0);
+            let sent_ns = copied
+                .and_then(|copied| sent_ns(&copied))
+                .context("the application sent what is no probe")?;
             back.came(sent_ns, now_ns);
             self.replies.advance_tx();
         }

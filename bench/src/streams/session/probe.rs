@@ -3,7 +3,7 @@
 use crate::streams::source::{BEFORE, TOUCHED};
 
 /// Bytes of it: those of all packets here.
-const BYTES: usize = 64;
+pub const BYTES: usize = 64;
 
 /// The byte that tells a probe from other packets, which have [`BEFORE`] there.
 const MARKED: usize = 9;

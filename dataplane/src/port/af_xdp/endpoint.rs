@@ -9,12 +9,12 @@
 //! chunk leaks unseen.
 
 use std::{
-    io::{self, Write},
-    mem,
+    io, mem,
     os::fd::{AsRawFd, BorrowedFd, RawFd},
     ptr,
 };
 
+use covalent_pipe::SharedBytes;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, FdFlag, fcntl},
@@ -102,19 +102,21 @@ impl Endpoint {
     }
 
     /// Copies `frame`, which must fit a chunk of `umem`, that of this socket, to be sent by the next [`Endpoint::ring`]. `false` when no chunk is free.
-    pub(super) fn stage(&mut self, umem: &Umem, frame: &[u8]) -> bool {
+    pub(super) fn stage(&mut self, umem: &Umem, frame: SharedBytes<'_>) -> bool {
         let Some(mut desc) = self.spare.pop() else {
             return false;
         };
         // SAFETY: a spare chunk is of this queue's UMEM and owned by nobody but us.
         let mut data = unsafe { umem.data_mut(&mut desc) };
-        let mut cursor = data.cursor();
-        cursor.set_pos(0);
-        if cursor.write_all(frame).is_err() {
+        // As long as the frame, or as the chunk if that is shorter.
+        data.cursor().set_pos(frame.len());
+        let target = data.contents_mut();
+        if target.len() != frame.len() {
             debug_assert!(false, "the port bounds the length of a frame by its chunk");
             self.spare.push(desc);
             return false;
         }
+        frame.copy_to(target);
         self.staged.push(desc);
         true
     }

@@ -34,6 +34,7 @@ use covalent_api::{
 };
 
 use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_programs};
+use covalent_pipe::SharedBytes;
 
 use self::{
     endpoint::Doorbell,
@@ -216,8 +217,9 @@ impl AfXdpPort {
         }
     }
 
-    /// Whose rings a frame to send belongs into.
-    fn whose(&self, frame: &[u8]) -> Whose {
+    /// Whose rings a frame to send belongs into. On a port with a link the frame is the lane's
+    /// copy, which no application can change.
+    fn whose(&self, frame: SharedBytes<'_>) -> Whose {
         match self.link_type {
             Some(link_type) if has_type(frame, link_type) => Whose::Link,
             _ => Whose::Others,
@@ -252,8 +254,8 @@ pub(super) fn look(wanted: &Wanted<'_>) -> Result<(), PortError> {
     choices::limits(port, &interface, wanted.wishes, &choices)
 }
 
-fn has_type(frame: &[u8], ethertype: u16) -> bool {
-    frame.get(12..14) == Some(&ethertype.to_be_bytes())
+fn has_type(frame: SharedBytes<'_>, ethertype: u16) -> bool {
+    [frame.byte(12), frame.byte(13)] == ethertype.to_be_bytes().map(Some)
 }
 
 /// Frames of the `most` of a burst that are left to applications, however many of the link wait: a quarter, or one in every other burst of less
@@ -350,7 +352,7 @@ impl Port for AfXdpPort {
         Ok(if *enabled { seen } else { 0 })
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
         let whose = self.whose(frame);
         let refusal = if let Some(refusal) = TxRefusal::by_length(len, max) {

@@ -19,6 +19,7 @@ use std::{
 };
 
 use covalent_api::config::{BATCH_FRAMES, CopyMode, LINK_RING_SLOTS, receive_chunks};
+use covalent_pipe::SharedBytes;
 use nix::errno::Errno;
 use xsk_rs::{
     CompQueue, FillQueue, RxQueue, Socket, TxQueue,
@@ -232,7 +233,7 @@ impl Queue {
     }
 
     /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]. `false` when no chunk is free.
-    pub(super) fn stage(&mut self, whose: Whose, frame: &[u8]) -> bool {
+    pub(super) fn stage(&mut self, whose: Whose, frame: SharedBytes<'_>) -> bool {
         if self.spare(whose) == 0 {
             self.reclaim();
         }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use covalent_api::status::PortMode;
-use covalent_pipe::QUANTUM_BYTES;
+use covalent_pipe::{QUANTUM_BYTES, SharedBytes};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::meeting::{Meeting, Met};
@@ -169,7 +169,7 @@ impl Port for CablePort {
             let fits = (ETHERNET_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&len);
             if self.carrier && fits {
                 // The peer may still write to the ring; what is judged must be what is used.
-                self.frame[..len].copy_from_slice(shared);
+                shared.copy_to(&mut self.frame[..len]);
                 met.end.advance();
                 self.tally.received(len);
                 visit(&self.frame[..len]);
@@ -187,13 +187,13 @@ impl Port for CablePort {
         Ok(shown)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let len = frame.len();
         let refusal = match (TxRefusal::by_length(len, FRAME_BYTES_MAX), &mut self.met) {
             (Some(refusal), _) => refusal,
             (None, Some(met)) if self.carrier => {
                 // Its length is checked above, so want of room is the only reason left.
-                if met.end.push(frame).is_ok() {
+                if met.end.push_shared(frame).is_ok() {
                     self.tally.taken(len);
                     self.unshown_bytes += len;
                     if self.unshown_bytes >= SHOWN_AT_ONCE_BYTES {

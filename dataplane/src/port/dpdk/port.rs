@@ -9,6 +9,7 @@ use covalent_api::{
     config::{DataplaneConfig, RxChecksum, TxChecksum},
     status::PortMode,
 };
+use covalent_pipe::SharedBytes;
 use tracing::info;
 
 use super::{
@@ -459,7 +460,7 @@ impl Port for DpdkPort {
         Ok(received)
     }
 
-    fn tx(&mut self, frame: &[u8]) -> Result<(), TxRefusal> {
+    fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let (len, max) = (frame.len(), self.info.frame_bytes_max as usize);
         let refusal = if let Some(refusal) = TxRefusal::by_length(len, max) {
             refusal

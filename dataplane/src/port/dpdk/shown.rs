@@ -7,6 +7,8 @@
 
 use std::{cell::Cell, ptr};
 
+use covalent_pipe::SharedBytes;
+
 use super::pool::Buffer;
 
 /// What is being shown. Each part is a cell of its own: a whole that is written in parts and read at once stalls a processor, and every frame comes by here.
@@ -94,9 +96,9 @@ impl Drop for Showing {
 }
 
 /// The buffer of `frame`, if that is exactly what is being shown and nobody has the buffer yet. It belongs to the caller then.
-pub(super) fn take(frame: &[u8]) -> Option<Buffer> {
+pub(super) fn take(frame: SharedBytes<'_>) -> Option<Buffer> {
     SHOWN.with(|shown| {
-        if !ptr::eq(shown.frame.get(), frame.as_ptr()) || shown.bytes.get() != frame.len() {
+        if !ptr::eq(shown.frame.get(), frame.address()) || shown.bytes.get() != frame.len() {
             return None;
         }
         shown.frame.set(ptr::null());

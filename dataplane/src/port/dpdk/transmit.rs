@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use covalent_dpdk_sys as sys;
+use covalent_pipe::SharedBytes;
 
 use super::{
     pool::{Buffer, Pool, STRAY_BUFFERS, TAKEN_MAX, give_back, raw},
@@ -73,7 +74,7 @@ impl Sender {
     }
 
     /// Takes a frame of at most [`super::pool::FRAME_BYTES_MAX`] bytes; `false` when there is no room.
-    pub(super) fn stage(&mut self, frame: &[u8]) -> bool {
+    pub(super) fn stage(&mut self, frame: SharedBytes<'_>) -> bool {
         if self.staged.len() >= self.slots {
             return false;
         }
@@ -90,14 +91,16 @@ impl Sender {
         true
     }
 
-    fn copied(&mut self, frame: &[u8]) -> Option<Buffer> {
+    fn copied(&mut self, frame: SharedBytes<'_>) -> Option<Buffer> {
         if self.spare.is_empty() {
             self.refill();
         }
         let buffer = self.spare.pop()?;
-        // SAFETY: a spare buffer is empty, this sender's alone, and has room for the longest frame, which the caller keeps to.
+        // SAFETY: a spare buffer is empty, this sender's alone, and has room for the longest frame,
+        // which the caller keeps to. The frame's bytes are readable, and C copies them, which the
+        // Rust compiler cannot see into.
         unsafe {
-            sys::covalent_fill(buffer.raw(), frame.as_ptr(), frame.len() as u16);
+            sys::covalent_fill(buffer.raw(), frame.address(), frame.len() as u16);
             if self.checksums {
                 sys::covalent_ask_checksums(buffer.raw());
             }
