@@ -201,6 +201,12 @@ impl Node {
         self.fabric.as_ref()?.trees.tree(root)
     }
 
+    /// Roots of which something waits to be sent to a neighbor ([`Trees::waiting_roots`]).
+    pub fn waiting_roots(&self) -> impl Iterator<Item = u64> {
+        let fabrics = self.fabric.iter();
+        fabrics.flat_map(|fabric| fabric.trees.waiting_roots())
+    }
+
     /// What happened in all trees.
     #[must_use]
     pub fn tree_counters(&self) -> TreeCounters {

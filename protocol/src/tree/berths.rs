@@ -60,7 +60,13 @@ impl Berths {
 
     /// Each, from the lowest.
     pub fn iter(self) -> impl Iterator<Item = u8> {
-        (0..BERTHS_MAX as u8).filter(move |&berth| self.contains(berth))
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let berth = left.trailing_zeros() as u8;
+            // Takes the lowest one out, and nothing where none is left.
+            left &= left.wrapping_sub(1);
+            (usize::from(berth) < BERTHS_MAX).then_some(berth)
+        })
     }
 }
 

@@ -154,9 +154,18 @@ impl Berth {
 
     /// Whether something of a tree waits to be said.
     pub fn waits(&self, tree: usize) -> bool {
+        let mut waiting = self.waiting().into_iter();
+        waiting.any(|waiting| waiting.contains(tree))
+    }
+
+    /// Whether nothing of any tree waits to be said.
+    pub fn is_silent(&self) -> bool {
+        let mut waiting = self.waiting().into_iter();
+        waiting.all(Waiting::is_empty)
+    }
+
+    const fn waiting(&self) -> [&Waiting; 4] {
         [&self.adverts, &self.denials, &self.names, &self.seeks]
-            .into_iter()
-            .any(|waiting| waiting.contains(tree))
     }
 }
 
@@ -164,7 +173,9 @@ impl Berth {
 #[derive(Debug, Clone, Hash)]
 pub(super) struct Table {
     trees: Vec<Tree>,
-    /// Indices of the known ones, by the GUIDs of their roots.
+    /// The GUIDs of the known roots, in order. Apart from the trees, for a search looks at nothing else of them.
+    roots: Vec<u64>,
+    /// Indices of their trees, in the same order.
     order: Vec<u16>,
     /// Indices that were given back.
     free: Vec<u16>,
@@ -176,6 +187,7 @@ impl Table {
         let trees_max = usize::from(trees_max);
         Self {
             trees: Vec::with_capacity(trees_max),
+            roots: Vec::with_capacity(trees_max),
             order: Vec::with_capacity(trees_max),
             free: Vec::with_capacity(trees_max),
             trees_max,
@@ -192,21 +204,14 @@ impl Table {
         self.trees_max
     }
 
-    fn place(&self, root: u64) -> Result<usize, usize> {
-        self.order
-            .binary_search_by_key(&root, |&at| self.trees[usize::from(at)].root)
-    }
-
     pub fn find(&self, root: u64) -> Option<usize> {
-        let place = self.place(root).ok()?;
+        let place = self.roots.binary_search(&root).ok()?;
         Some(usize::from(self.order[place]))
     }
 
     /// The tree of the last root whose GUID is not greater.
     pub fn find_last(&self, address: u64) -> Option<usize> {
-        let behind = self
-            .order
-            .partition_point(|&at| self.trees[usize::from(at)].root <= address);
+        let behind = self.roots.partition_point(|&root| root <= address);
         let place = behind.checked_sub(1)?;
         Some(usize::from(self.order[place]))
     }
@@ -223,7 +228,7 @@ impl Table {
 
     /// Takes in a tree that is not known; `None` where there is no room.
     pub fn insert(&mut self, root: u64) -> Option<usize> {
-        let place = self.place(root).err()?;
+        let place = self.roots.binary_search(&root).err()?;
         let at = match self.free.pop() {
             Some(at) => {
                 self.trees[usize::from(at)] = Tree::new(root);
@@ -235,13 +240,15 @@ impl Table {
             }
             None => return None,
         };
+        self.roots.insert(place, root);
         self.order.insert(place, at);
         Some(usize::from(at))
     }
 
     /// Forgets a tree.
     pub fn remove(&mut self, at: usize) {
-        if let Ok(place) = self.place(self.trees[at].root) {
+        if let Ok(place) = self.roots.binary_search(&self.trees[at].root) {
+            self.roots.remove(place);
             self.free.push(self.order.remove(place));
         }
     }

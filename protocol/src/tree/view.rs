@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{
     Berths, Label, Standing, Trees,
-    table::{Said, Tree},
+    table::{Berth, Said, Tree},
 };
 use crate::Name;
 
@@ -119,6 +119,14 @@ impl Trees {
             label: tree.label,
             children: self.children_at(at),
         }
+    }
+
+    /// Roots of which something waits to be sent to a neighbor, by their GUIDs. Every neighbor was sent the last word of all others.
+    pub fn waiting_roots(&self) -> impl Iterator<Item = u64> {
+        let is_any = !self.berths.iter().all(Berth::is_silent);
+        let waits = move |at: &usize| is_any && self.berths.iter().any(|berth| berth.waits(*at));
+        let waiting = self.table.indices().filter(waits);
+        waiting.map(|at| self.table[at].root)
     }
 
     /// Bytes of what is known of the known trees: one entry for each, and one more and four bits for each neighbour that there is room for.
