@@ -90,6 +90,14 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         ),
         (
             Scenario {
+                name: "keeps-children",
+                mutant: Mutant::KeepsChildren,
+                ..triangle(1, 1)
+            },
+            invariant::ONE_PARENT,
+        ),
+        (
+            Scenario {
                 name: "never-says-again",
                 mutant: Mutant::NeverSaysAgain,
                 ..two_breaks(2, 0)

@@ -10,8 +10,10 @@ pub const ACYCLIC: &str = "no loop of parents";
 pub const ORDER: &str = "labels in order";
 /// Where nothing is left to happen, who is connected with the root hangs, and who is not knows it.
 pub const ENDS: &str = "every run ends with all in the tree who can be";
+/// Where nothing is left to happen, a node keeps a neighbor for its child exactly if that one hangs on it.
+pub const ONE_PARENT: &str = "every run ends with each known to its parent and to nobody else";
 
-/// All of them. From a table that holds anything only the last one is promised.
+/// All of them. From a table that holds anything only how runs end is promised.
 #[must_use]
 pub fn all() -> Vec<Property<Search>> {
     vec![
@@ -28,6 +30,11 @@ pub fn all() -> Vec<Property<Search>> {
         Property::always(ENDS, |search, world| {
             search.holds(2, || {
                 !search.consequences(world).is_empty() || has_ended(search, world)
+            })
+        }),
+        Property::always(ONE_PARENT, |search, world| {
+            search.holds(3, || {
+                !search.consequences(world).is_empty() || is_known_to_parent(search, world)
             })
         }),
     ]
@@ -85,5 +92,14 @@ fn has_ended(search: &Search, world: &World) -> bool {
             let view = world.view(node);
             view.is_none_or(|view| view.standing == Standing::Lost)
         }
+    })
+}
+
+fn is_known_to_parent(search: &Search, world: &World) -> bool {
+    (0..world.nodes.len()).all(|node| {
+        let kept = world.live_children(&search.scenario, node);
+        let hang = (0..world.nodes.len())
+            .filter(|&other| world.live_parent(&search.scenario, other) == Some(node));
+        kept.into_iter().eq(hang)
     })
 }

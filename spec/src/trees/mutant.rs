@@ -16,6 +16,8 @@ pub enum Mutant {
     NeverSaysAgain,
     /// Nobody hears that a neighbour cannot come nearer.
     DeafToDenied,
+    /// Nobody hears that a neighbor hangs on another now.
+    KeepsChildren,
     /// Nobody compares what was said with what was noted.
     NoDigest,
 }
@@ -35,11 +37,20 @@ impl Mutant {
         if vanishes {
             return Vec::new();
         }
+        let was_child = last.is_some_and(|last| last.child);
         match Note::read(bytes) {
-            Ok(Note::Advert(items)) if self == Self::TakesAnybody => {
+            Ok(Note::Advert(items)) if matches!(self, Self::TakesAnybody | Self::KeepsChildren) => {
                 let mut space = [0; NOTE_BYTES_MAX];
                 let mut writer = Writer::advert(&mut space);
-                items.for_each(|item| writer.item(nearer(node, item)));
+                items.for_each(|item| {
+                    writer.item(match self {
+                        Self::TakesAnybody => nearer(node, item),
+                        _ => Item {
+                            child: item.hangs && (item.child || was_child),
+                            ..item
+                        },
+                    });
+                });
                 let len = writer.finish().unwrap_or(0);
                 space[..len].to_vec()
             }

@@ -214,7 +214,7 @@ impl World {
         let last = place.last.map(|heard| heard.0);
         let heard = self.mutant.hear(&self.nodes[node], last, &note);
         if self.mutant != Mutant::None
-            && let Ok(Note::Advert(items)) = Note::read(&note)
+            && let Ok(Note::Advert(items)) = Note::read(&heard)
         {
             place.last = items.last().map(Heard);
         }
@@ -293,11 +293,35 @@ impl World {
     #[must_use]
     pub fn live_parent(&self, scenario: &Scenario, node: usize) -> Option<usize> {
         let parent = self.view(node)?.parent?;
-        (0..scenario.cables.len())
-            .filter(|&cable| self.is_whole(cable))
-            .find_map(|cable| {
-                let end = scenario.cables[cable].iter().position(|at| *at == node)?;
-                (berth(scenario, cable, end) == parent).then(|| scenario.cables[cable][1 - end])
-            })
+        let mut neighbors = self.live_neighbors(scenario, node);
+        let (_, parent) = neighbors.find(|(berth, _)| *berth == parent)?;
+        Some(parent)
+    }
+
+    /// Whom a node keeps for its children, in order, of those to whom the link is up at both ends.
+    #[must_use]
+    pub fn live_children(&self, scenario: &Scenario, node: usize) -> Vec<usize> {
+        let Some(view) = self.view(node) else {
+            return Vec::new();
+        };
+        let neighbors = self.live_neighbors(scenario, node);
+        let children = neighbors.filter(|(berth, _)| view.children.contains(*berth));
+        let mut children: Vec<usize> = children.map(|(_, neighbor)| neighbor).collect();
+        children.sort_unstable();
+        children
+    }
+
+    /// The neighbors of a node to whom the link is up at both ends, with their berths.
+    fn live_neighbors<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        node: usize,
+    ) -> impl Iterator<Item = (u8, usize)> + 'a {
+        let cables = (0..scenario.cables.len()).filter(|&cable| self.is_whole(cable));
+        cables.filter_map(move |cable| {
+            let ends = &scenario.cables[cable];
+            let end = ends.iter().position(|at| *at == node)?;
+            Some((berth(scenario, cable, end), ends[1 - end]))
+        })
     }
 }
