@@ -176,6 +176,12 @@ fn each_mutant_is_found_by_a_checker_whose_invariant_it_breaks() {
         (MeshMutant::DeafToLost, FaultClass::Crash, near, &stale),
         (MeshMutant::NeverSaysAgain, FaultClass::Cut, near, &stale),
         (MeshMutant::DeafToDenied, FaultClass::Cut, near, &stale),
+        (
+            MeshMutant::KeepsChildren,
+            FaultClass::Cut,
+            near,
+            &["one-parent"],
+        ),
     ] {
         let options = MeshOptions {
             faults: MeshFaults::of(&[faults]),
@@ -267,6 +273,36 @@ fn every_part_of_a_grid_fails_alone_and_in_pairs() {
         sum.add(&hold_cases(list, from..from + 60));
     }
     assert!(sum.lost > 100 && sum.found_again.count() > 100, "{sum:?}");
+}
+
+/// Each list of cases finds it without a seed.
+#[test]
+fn a_parent_that_keeps_children_who_left_is_found_by_every_list_of_cases() {
+    let options = MeshOptions {
+        mutant: Some(MeshMutant::KeepsChildren),
+        ..MeshOptions::new()
+    };
+    for list in [Exhaustive::Three, Exhaustive::Sixteen] {
+        let cases = 0..list.first_cases();
+        let found = mesh::run_cases(list, cases, &options, |_| ControlFlow::Continue(()));
+        let failure = found.expect_err("it is built wrong");
+        assert_eq!(failure.violation.checker, "one-parent", "{failure}");
+    }
+}
+
+/// With short paces ways become shorter all the time while the mesh rests. In each of these worlds a node had left its parent, and the advert that says so was
+/// under way when the tree was looked at.
+#[test]
+fn a_parent_that_was_left_knows_it_when_nothing_of_the_tree_is_under_way() {
+    for (form, nodes, seed) in [("ring", 20, 4), ("torus", 25, 117), ("torus", 36, 26)] {
+        let options = MeshOptions {
+            form: form.parse().unwrap(),
+            nodes: Some(nodes),
+            pace_rt: 20,
+            ..MeshOptions::new()
+        };
+        hold(seed..seed + 1, &options);
+    }
 }
 
 /// Some pairs of failures, with verbs between all nodes of the grid.

@@ -113,8 +113,8 @@ pub struct MeshArgs {
     /// Writes how they grow into this file.
     #[arg(long, value_name = "FILE.svg", requires = "grow")]
     pub plot: Option<PathBuf>,
-    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, loses-updates, keeps-words, takes-anybody, deaf-to-lost, never-says-again or
-    /// deaf-to-denied.
+    /// Breaks something on purpose: retries-blindly, guesses-in-doubt, hides-restarts, loses-updates, keeps-words, takes-anybody, deaf-to-lost, never-says-again,
+    /// deaf-to-denied or keeps-children.
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<MeshMutant>,
 }

@@ -1,5 +1,7 @@
 //! Everything that nodes ask of each other, and what came of it.
 
+use std::collections::BTreeSet;
+
 use super::errand::{Answer, Errand};
 
 /// How somebody is told that something ended.
@@ -44,8 +46,8 @@ pub struct Ask {
 #[derive(Debug, Clone, Default)]
 pub struct Book {
     asks: Vec<Ask>,
-    /// Those that may not have ended, in order.
-    open: Vec<u64>,
+    /// Those that have not ended and that somebody waits for: who asks, and the token.
+    open: BTreeSet<(u16, u64)>,
 }
 
 impl Book {
@@ -61,13 +63,21 @@ impl Book {
         self.asks.get(usize::try_from(token).ok()?)
     }
 
-    /// What has not ended, with its token.
+    /// What has not ended, with its token, by whoever asks and then in order.
     pub fn open(&self) -> impl Iterator<Item = (u64, &Ask)> {
-        let asks = self
-            .open
-            .iter()
-            .filter_map(|&token| Some((token, self.ask(token)?)));
-        asks.filter(|(_, ask)| ask.told.is_none())
+        self.of_tokens(self.open.iter())
+    }
+
+    /// What a node asked for and has not ended, with its token, in order.
+    pub fn open_of(&self, node: u16) -> impl Iterator<Item = (u64, &Ask)> {
+        self.of_tokens(self.open.range((node, 0)..=(node, u64::MAX)))
+    }
+
+    fn of_tokens<'a>(
+        &'a self,
+        tokens: impl Iterator<Item = &'a (u16, u64)>,
+    ) -> impl Iterator<Item = (u64, &'a Ask)> {
+        tokens.filter_map(|&(_, token)| Some((token, self.ask(token)?)))
     }
 
     /// Everything that was asked for.
@@ -77,7 +87,7 @@ impl Book {
     }
 
     pub(super) fn add(&mut self, ask: Ask) {
-        self.open.push(self.next_token());
+        self.open.insert((ask.from.0, self.next_token()));
         self.asks.push(ask);
     }
 
@@ -85,15 +95,14 @@ impl Book {
         let at = usize::try_from(token).ok();
         if let Some(ask) = at.and_then(|at| self.asks.get_mut(at)) {
             change(ask);
+            if ask.told.is_some() {
+                self.open.remove(&(ask.from.0, token));
+            }
         }
     }
 
-    /// Lets go of what has ended or that nobody waits for any more, because its asker is in another life.
-    pub(super) fn tidy(&mut self, life_of: impl Fn(u16) -> u32) {
-        let asks = &self.asks;
-        self.open.retain(|&token| {
-            let ask = &asks[token as usize];
-            ask.told.is_none() && life_of(ask.from.0) == ask.from.1
-        });
+    /// A node died: nobody waits any more for what it asked for.
+    pub(super) fn forget(&mut self, node: u16) {
+        self.open.retain(|(from, _)| *from != node);
     }
 }

@@ -51,24 +51,22 @@ impl Content {
         this
     }
 
-    /// The roots that a frame has adverts of, by their GUIDs.
-    #[must_use]
-    pub fn adverts_of(frame: &[u8]) -> Vec<u64> {
-        let mut rest = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap_or_default();
-        let mut roots = Vec::new();
-        let mut space = [0; NOTE_BYTES_MAX];
-        while !rest.is_empty()
-            && let Ok((message, behind)) = Message::split(rest)
-        {
-            if message.header.kind == Kind::Note
-                && let Some(Ok(Note::Advert(items))) =
-                    message.copy_payload(&mut space).map(Note::read)
-            {
-                roots.extend(items.map(|item| item.root));
+    /// Calls `each` with every root that a frame has an advert of, by its GUID.
+    pub(super) fn each_advert(frame: &[u8], mut each: impl FnMut(u64)) {
+        each_note(frame, |note| {
+            if let Note::Advert(items) = note {
+                items.for_each(|item| each(item.root));
             }
-            rest = behind;
-        }
-        roots
+        });
+    }
+
+    /// Calls `each` with every root of whose tree a frame says something that may change it, by its GUID.
+    pub(super) fn each_root(frame: &[u8], mut each: impl FnMut(u64)) {
+        each_note(frame, |note| match note {
+            Note::Advert(items) | Note::Seek(items) => items.for_each(|item| each(item.root)),
+            Note::Denied(roots) => roots.for_each(&mut each),
+            Note::Digest(_) | Note::Tell(_) | Note::Called(_) => {}
+        });
     }
 
     fn note(&mut self, message: &Message<'_>) -> FrameKind {
@@ -90,6 +88,21 @@ impl Content {
             Some(Ok(Note::Digest(_))) => FrameKind::Ball,
             _ => FrameKind::Called,
         }
+    }
+}
+
+fn each_note(frame: &[u8], mut each: impl FnMut(Note<'_>)) {
+    let mut rest = frame::parse(frame, DEFAULT_ETHERTYPE).unwrap_or_default();
+    let mut space = [0; NOTE_BYTES_MAX];
+    while !rest.is_empty()
+        && let Ok((message, behind)) = Message::split(rest)
+    {
+        if message.header.kind == Kind::Note
+            && let Some(Ok(note)) = message.copy_payload(&mut space).map(Note::read)
+        {
+            each(note);
+        }
+        rest = behind;
     }
 }
 

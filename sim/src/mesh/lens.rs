@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use covalent_protocol::{
     DEFAULT_ETHERTYPE, FRAME_BYTES_MAX, Node,
     tree::{
-        Label,
+        Label, Standing,
         note::{Item, NOTE_BYTES_MAX, Note, Writer},
     },
     wire::{
@@ -95,14 +95,22 @@ impl Lens {
             }
             (_, Note::Advert(items)) => {
                 let mut writer = Writer::advert(&mut shown[..payload.len()]);
-                for item in items {
-                    let last = self.said.insert((at, item.root), item);
+                for mut item in items {
+                    let tree = node.tree(item.root);
+                    let last = self.said.get(&(at, item.root)).copied();
+                    if mutant == MeshMutant::KeepsChildren
+                        && tree.is_some_and(|tree| tree.standing == Standing::Hangs)
+                        && last.is_some_and(|last| last.child)
+                    {
+                        item.child = item.hangs;
+                    }
+                    self.said.insert((at, item.root), item);
                     let vanishes = match mutant {
                         MeshMutant::DeafToLost => !item.hangs,
                         MeshMutant::NeverSaysAgain => last == Some(item),
                         _ => false,
                     };
-                    let label = node.tree(item.root).map(|tree| tree.label);
+                    let label = tree.map(|tree| tree.label);
                     let nearer = label
                         .filter(|_| mutant == MeshMutant::TakesAnybody && item.hangs)
                         .filter(|label| label.rank() > 1 && label.is_credible())

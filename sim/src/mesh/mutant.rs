@@ -24,6 +24,8 @@ named! {
         NeverSaysAgain = "never-says-again",
         /// A node does not hear that a neighbour cannot come nearer.
         DeafToDenied = "deaf-to-denied",
+        /// A node that hangs does not hear that a neighbour hangs on it no more.
+        KeepsChildren = "keeps-children",
     }
 }
 
@@ -32,7 +34,11 @@ impl MeshMutant {
     pub(super) const fn is_lens(self) -> bool {
         matches!(
             self,
-            Self::TakesAnybody | Self::DeafToLost | Self::NeverSaysAgain | Self::DeafToDenied
+            Self::TakesAnybody
+                | Self::DeafToLost
+                | Self::NeverSaysAgain
+                | Self::DeafToDenied
+                | Self::KeepsChildren
         )
     }
 }

@@ -1,6 +1,9 @@
 //! How the mesh stands: what checkers may look at beside a fact. It is made of facts alone, and looks into no node.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::OnceCell,
+    collections::{HashMap, HashSet},
+};
 
 use super::{
     book::{Ask, Book, Told},
@@ -65,6 +68,8 @@ pub struct MeshScene {
     /// Lives that each node has begun; the present one is the last of them.
     lives: Vec<u32>,
     on: Vec<bool>,
+    /// What the graph says since the last fault, once somebody asked.
+    truth: OnceCell<Truth>,
     /// What each node was told in its present life: committed and restarted.
     told: Vec<[u64; 2]>,
     /// What each node executed in its present life.
@@ -114,6 +119,7 @@ impl MeshScene {
             lossy: vec![false; cables],
             lives: vec![0; nodes],
             on: vec![true; nodes],
+            truth: OnceCell::new(),
             told: vec![[0; 2]; nodes],
             executed: vec![0; nodes],
             ways: vec![Way::Unknown; nodes * nodes],
@@ -185,9 +191,10 @@ impl MeshScene {
 
     /// What the graph says now.
     #[must_use]
-    pub fn truth(&self) -> Truth {
+    pub fn truth(&self) -> &Truth {
         let whole = |cable: usize| self.whole[cable] == [true; 2];
-        Truth::new(&self.shape, |node| self.on[node], whole)
+        self.truth
+            .get_or_init(|| Truth::new(&self.shape, |node| self.on[node], whole))
     }
 
     /// A node's way to a root, as it told of it last.
@@ -248,8 +255,11 @@ impl MeshScene {
             MeshFact::Hangs { at, root } => {
                 let node = self.node_at(at);
                 let way = self.way_at(root, node);
-                self.ways[way] = Way::Over(at.cable);
-                self.risen = self.falls.remove(&(root, node));
+                let was = core::mem::replace(&mut self.ways[way], Way::Over(at.cable));
+                // Whoever had a way, or never heard of the root, did not fall.
+                if matches!(was, Way::Fallen | Way::Lost) {
+                    self.risen = self.falls.remove(&(root, node));
+                }
                 self.repairs[usize::from(root)] += u64::from(self.risen.is_some());
                 self.changed_units = self.now_units;
                 self.ways_changed_units = self.now_units;
@@ -419,6 +429,7 @@ impl MeshScene {
     }
 
     fn note_fault(&mut self, fault: &MeshFault) {
+        self.truth.take();
         self.note_clean(fault);
         match *fault {
             MeshFault::Cut { cable, towards, .. } => {
@@ -448,8 +459,7 @@ impl MeshScene {
                         }
                     }
                 }
-                let lives = &self.lives;
-                self.book.tidy(|node| lives[usize::from(node)]);
+                self.book.forget(node as u16);
             }
             MeshFault::Start { node } => self.on[usize::from(node)] = true,
             MeshFault::Stall { .. } => {}

@@ -2,7 +2,10 @@
 //!
 //! Time counts in units, of which a round trip of a link takes [`ROUND_TRIP_UNITS`]. Nothing else is a clock here.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
 
 /// Units that a frame is under way on a cable without jitter.
 pub const FRAME_UNITS: u64 = 16;
@@ -37,27 +40,71 @@ pub(super) enum Event {
     Look,
 }
 
+/// Units ahead of now for which each has a queue of its own: frames and what waits for them are not further away.
+const SOON_UNITS: u64 = 64;
+
 /// What is going to happen. Of two things at the same time the one that was scheduled first comes first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Agenda {
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// When what was taken last happened. Nothing waits that is to happen before.
+    now_units: u64,
+    /// What was scheduled less than [`SOON_UNITS`] ahead, by its time modulo that. A heap of all frames under way in a large mesh would fit no cache.
+    soon: Vec<VecDeque<Event>>,
+    soon_count: usize,
+    /// What was scheduled further ahead, so before anything of the same time that is soon.
+    later: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
 }
 
+impl Default for Agenda {
+    fn default() -> Self {
+        Self {
+            now_units: 0,
+            soon: vec![VecDeque::new(); SOON_UNITS as usize],
+            soon_count: 0,
+            later: BinaryHeap::new(),
+            scheduled: 0,
+        }
+    }
+}
+
 impl Agenda {
-    /// Something happens at a time, in units from the beginning.
+    /// Something happens at a time that is not over, in units from the beginning.
     pub fn add(&mut self, at_units: u64, event: Event) {
-        self.events.push(Reverse((at_units, self.scheduled, event)));
-        self.scheduled += 1;
+        debug_assert!(at_units >= self.now_units, "{event:?} is too late");
+        if at_units < self.now_units + SOON_UNITS {
+            self.soon[(at_units % SOON_UNITS) as usize].push_back(event);
+            self.soon_count += 1;
+        } else {
+            self.later.push(Reverse((at_units, self.scheduled, event)));
+            self.scheduled += 1;
+        }
     }
 
     /// The next thing that happens until a time, that one included, with its time.
     pub fn next(&mut self, until_units: u64) -> Option<(u64, Event)> {
-        let Reverse((at, ..)) = *self.events.peek()?;
-        if at > until_units {
-            return None;
+        let mut at = self.now_units;
+        while at <= until_units {
+            let later = self.later.peek().map(|Reverse((at, ..))| *at);
+            let event = if later == Some(at) {
+                self.later.pop().map(|Reverse((.., event))| event)
+            } else {
+                self.take_soon(at)
+            };
+            if let Some(event) = event {
+                self.now_units = at;
+                return Some((at, event));
+            }
+            // Where nothing is soon, nothing happens until what is later.
+            at = if self.soon_count > 0 { at + 1 } else { later? };
         }
-        self.events.pop().map(|Reverse((at, _, event))| (at, event))
+        None
+    }
+
+    fn take_soon(&mut self, at_units: u64) -> Option<Event> {
+        let event = self.soon[(at_units % SOON_UNITS) as usize].pop_front()?;
+        self.soon_count -= 1;
+        Some(event)
     }
 }
 
@@ -77,5 +124,29 @@ mod tests {
         assert_eq!(agenda.next(7), Some((7, arrive(9))));
         assert_eq!(agenda.next(7), Some((7, arrive(1))));
         assert_eq!(agenda.next(u64::MAX), None);
+    }
+
+    #[test]
+    fn what_was_scheduled_far_ahead_comes_before_what_was_scheduled_for_then_later() {
+        let mut agenda = Agenda::default();
+        let arrive = |cable| Event::Arrive { cable, end: 0 };
+        let far = 3 * SOON_UNITS + 5;
+        agenda.add(far, arrive(1));
+        agenda.add(far + 1, arrive(4));
+        agenda.add(far, arrive(2));
+        agenda.add(far - 2, Event::Look);
+        assert_eq!(agenda.next(far - 3), None);
+        assert_eq!(agenda.next(far), Some((far - 2, Event::Look)));
+        agenda.add(far, arrive(3));
+        agenda.add(far - 2, Event::Ask);
+        agenda.add(far + SOON_UNITS - 3, arrive(5));
+        assert_eq!(agenda.next(far), Some((far - 2, Event::Ask)));
+        let mut next = || agenda.next(u64::MAX);
+        for cable in [1, 2, 3] {
+            assert_eq!(next(), Some((far, arrive(cable))));
+        }
+        assert_eq!(next(), Some((far + 1, arrive(4))));
+        assert_eq!(next(), Some((far + SOON_UNITS - 3, arrive(5))));
+        assert_eq!(next(), None);
     }
 }

@@ -4,7 +4,15 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 
-use super::time::FRAME_UNITS;
+use super::{content::Content, time::FRAME_UNITS};
+
+/// A frame on a cable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub bytes: Vec<u8>,
+    /// What its sender put into it.
+    pub content: Content,
+}
 
 /// A cable. What belongs to one direction is named by the end that hears it.
 #[derive(Debug)]
@@ -18,7 +26,7 @@ pub(super) struct Cable {
     /// Frames in a thousand that vanish.
     pub lost_thousandths: u32,
     /// `None` for what was lost on its way.
-    under_way: [VecDeque<Option<Vec<u8>>>; 2],
+    under_way: [VecDeque<Option<Frame>>; 2],
 }
 
 impl Cable {
@@ -42,23 +50,30 @@ impl Cable {
     }
 
     /// Takes a frame for the end `to`. Gives the units after which it arrives, if it does.
-    pub fn send(&mut self, to: usize, frame: &[u8], rng: &mut Rng) -> Option<u64> {
+    pub fn send(
+        &mut self,
+        to: usize,
+        bytes: &[u8],
+        content: Content,
+        rng: &mut Rng,
+    ) -> Option<u64> {
         let lost = self.lost_thousandths > 0 && rng.u32(..1000) < self.lost_thousandths;
         if !self.whole[to] || lost {
             return None;
         }
-        self.under_way[to].push_back(Some(frame.to_vec()));
+        let bytes = bytes.to_vec();
+        self.under_way[to].push_back(Some(Frame { bytes, content }));
         Some(self.delay_units)
     }
 
     /// The frame that arrives at the end `to` now; `None` if it was lost on its way.
-    pub fn take(&mut self, to: usize) -> Option<Vec<u8>> {
+    pub fn take(&mut self, to: usize) -> Option<Frame> {
         self.under_way[to].pop_front().flatten()
     }
 
     /// Frames under way to either end.
-    pub fn under_way(&self) -> impl Iterator<Item = &[u8]> {
-        self.under_way.iter().flatten().flatten().map(Vec::as_slice)
+    pub fn under_way(&self) -> impl Iterator<Item = &Frame> {
+        self.under_way.iter().flatten().flatten()
     }
 
     /// Loses what is sent from now on towards the ends that are named, and what is under way to them.
@@ -82,18 +97,20 @@ mod tests {
     fn a_cut_loses_what_is_under_way_and_no_frame_comes_for_another() {
         let mut rng = Rng::with_seed(1);
         let mut cable = Cable::new(0, &mut rng);
+        let content = Content::of(&[]);
+        let mut send = |cable: &mut Cable, to, byte| cable.send(to, &[byte], content, &mut rng);
         for byte in [1, 2] {
-            assert_eq!(cable.send(1, &[byte], &mut rng), Some(FRAME_UNITS));
+            assert_eq!(send(&mut cable, 1, byte), Some(FRAME_UNITS));
         }
         cable.cut([false, true]);
-        assert_eq!(cable.send(1, &[3], &mut rng), None);
-        assert_eq!(cable.send(0, &[4], &mut rng), Some(FRAME_UNITS));
+        assert_eq!(send(&mut cable, 1, 3), None);
+        assert_eq!(send(&mut cable, 0, 4), Some(FRAME_UNITS));
         cable.whole = [true; 2];
-        assert_eq!(cable.send(1, &[5], &mut rng), Some(FRAME_UNITS));
+        assert_eq!(send(&mut cable, 1, 5), Some(FRAME_UNITS));
         // Each of those that were sent has its moment, the lost ones too.
-        let heard = [(); 3].map(|()| cable.take(1));
-        assert_eq!(heard, [None, None, Some(vec![5])]);
-        assert_eq!(cable.take(0), Some(vec![4]));
+        let mut heard = |end| cable.take(end).map(|frame| frame.bytes);
+        assert_eq!([heard(1), heard(1), heard(1)], [None, None, Some(vec![5])]);
+        assert_eq!(heard(0), Some(vec![4]));
     }
 
     #[test]

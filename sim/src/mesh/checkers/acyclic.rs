@@ -1,5 +1,7 @@
 //! Nothing that goes along a tree comes back.
 
+use std::iter;
+
 use super::{MeshChecker, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
@@ -17,23 +19,19 @@ impl MeshChecker for Acyclic {
             return Ok(());
         };
         let node = scene.node_at(at);
-        let mut way = vec![node];
-        while let Some(parent) = scene.live_parent(root, way[way.len() - 1]) {
-            if parent == node {
-                let name = |node: &u16| scene.shape.node_name(usize::from(*node));
-                let way: Vec<_> = way.iter().map(name).collect();
-                return Err(format!(
-                    "in the tree of {} the parents of {} lead back to it",
-                    name(&root),
-                    way.join(", ")
-                ));
-            }
-            way.push(parent);
-            // A loop that this node only leads into was found when it was closed.
-            if way.len() > scene.shape.nodes {
-                break;
-            }
-        }
-        Ok(())
+        let up = |node: &u16| scene.live_parent(root, *node);
+        // A loop that this node only leads into was found when it was closed.
+        let parents = || iter::successors(up(&node), up).take(scene.shape.nodes);
+        let Some(between) = parents().position(|parent| parent == node) else {
+            return Ok(());
+        };
+        let name = |node: u16| scene.shape.node_name(usize::from(node));
+        let way = iter::once(node).chain(parents().take(between));
+        let way: Vec<_> = way.map(name).collect();
+        Err(format!(
+            "in the tree of {} the parents of {} lead back to it",
+            name(root),
+            way.join(", ")
+        ))
     }
 }

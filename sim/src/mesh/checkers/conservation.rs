@@ -66,8 +66,9 @@ impl MeshChecker for Conservation {
                 self.models[usize::from(*node)] = Model::default();
             }
             MeshFact::AtRest { counts, .. } => {
+                let told = told(scene);
                 for counts in counts {
-                    self.at_rest(counts, scene)?;
+                    self.at_rest(counts, told[usize::from(counts.node)], scene)?;
                 }
             }
             _ => {}
@@ -77,7 +78,8 @@ impl MeshChecker for Conservation {
 }
 
 impl Conservation {
-    fn at_rest(&self, counts: &Counts, scene: &MeshScene) -> Verdict {
+    /// `least` and `most`: what was added to the counter, as far as anybody knows.
+    fn at_rest(&self, counts: &Counts, [least, most]: [u64; 2], scene: &MeshScene) -> Verdict {
         let name = scene.shape.node_name(usize::from(counts.node));
         let model = &self.models[usize::from(counts.node)];
         if (model.counter, model.word) != (counts.counter, counts.word) || !model.inbox.is_empty() {
@@ -86,7 +88,6 @@ impl Conservation {
                 counts.counter, counts.word
             ));
         }
-        let [least, most] = told(counts.node, scene);
         if (least..=most).contains(&counts.counter) {
             return Ok(());
         }
@@ -98,17 +99,18 @@ impl Conservation {
     }
 }
 
-/// What was added to the counter of a node in its present life, as far as those who asked were told: at least, and at most.
-fn told(node: u16, scene: &MeshScene) -> [u64; 2] {
-    let life = Some(scene.life(node));
-    let mut sums = [0; 2];
-    for ask in scene.book.asks().iter().filter(|ask| ask.to.0 == node) {
+/// By node, what was added to its counter in its present life, as far as those who asked were told: at least, and at most.
+fn told(scene: &MeshScene) -> Vec<[u64; 2]> {
+    let mut sums = vec![[0; 2]; scene.shape.nodes];
+    for ask in scene.book.asks() {
         let Errand::Add { delta } = ask.errand else {
             continue;
         };
+        let life = Some(scene.life(ask.to.0));
         let surely = Some(ask.asked_in) == life && matches!(ask.told, Some(Told::Committed(_)));
-        sums[0] += if surely { delta } else { 0 };
-        sums[1] += if may_be_there(ask, life) { delta } else { 0 };
+        let [least, most] = &mut sums[usize::from(ask.to.0)];
+        *least += if surely { delta } else { 0 };
+        *most += if may_be_there(ask, life) { delta } else { 0 };
     }
     sums
 }

@@ -81,8 +81,8 @@ impl MeshWorld {
 
     /// What a node asked for is in doubt: it may give it up, and ask what became of it.
     pub(super) fn give_up(&mut self, at: usize, token: u64, name: &ExchangeId) {
-        let open = self.scene().book.open();
-        let waits = open.filter(|(_, ask)| usize::from(ask.from.0) == at && ask.given_up);
+        let open = self.scene().book.open_of(at as u16);
+        let waits = open.filter(|(_, ask)| ask.given_up);
         let ask = self.scene().book.ask(token);
         let waits = waits.count();
         let is_open = ask.is_some_and(|ask| ask.told.is_none() && !ask.given_up);

@@ -362,29 +362,35 @@ impl MeshWorld {
             if self.scene().link(usize::from(cable))[usize::from(end)].is_none() {
                 self.lens.forget(spot);
             }
-            self.lens.show(mutant, spot, guid(at), node, &mut frame);
+            self.lens
+                .show(mutant, spot, guid(at), node, &mut frame.bytes);
         }
         let port = self.port_of(at, cable, end);
         self.stations[at].heard_at = self.now_units();
         self.stations[at].quiet_told = 0;
-        self.with(at, |node, program| node.on_frame(port, &frame, program));
-        self.show_seekers(at, &frame);
+        self.with(at, |node, program| {
+            node.on_frame(port, &frame.bytes, program);
+        });
+        if frame.content.adverts > 0 {
+            self.show_seekers(at, &frame.bytes);
+        }
         self.expect_quiet(at);
     }
 
     /// A node tells when it has another parent and when it has given up, and not that it looks for one because its parent said that it has
     /// no way any more.
     fn show_seekers(&mut self, at: usize, frame: &[u8]) {
-        for guid in Content::adverts_of(frame) {
+        let Some(here) = &self.stations[at].node else {
+            return;
+        };
+        let witness = &mut self.witness;
+        Content::each_advert(frame, |guid| {
             let (node, root) = (at as u16, program::node_of(guid));
-            let Some(here) = &self.stations[at].node else {
-                return;
-            };
-            let hung = matches!(self.scene().way(root, node), Way::Over(_));
-            if hung && here.tree(guid).is_some_and(|tree| tree.parent.is_none()) {
-                self.witness.see(&MeshFact::Seeks { node, root });
+            let hung = matches!(witness.scene.way(root, node), Way::Over(_));
+            if hung && here.way(guid).is_none() {
+                witness.see(&MeshFact::Seeks { node, root });
             }
-        }
+        });
     }
 
     fn expect_quiet(&mut self, at: usize) {
@@ -506,9 +512,8 @@ impl MeshWorld {
             }
             Afterwards::Doubt(token, name) => self.give_up(at, token, &name),
             Afterwards::AskAgain => {
-                let open: Vec<_> = self.scene().book.open().collect();
-                let mine = open.iter().filter(|(_, ask)| ask.from.0 == by);
-                let mine: Vec<_> = mine.map(|(token, ask)| (*token, **ask)).collect();
+                let mine = self.scene().book.open_of(by);
+                let mine: Vec<_> = mine.map(|(token, ask)| (token, *ask)).collect();
                 if let Some(node) = &mut self.stations[at].node {
                     for (token, ask) in mine {
                         let (to, request) = (ask.to.0, ask.errand.request(token));
@@ -522,16 +527,14 @@ impl MeshWorld {
 
     /// A node gives out all its frames, unless it stands still.
     fn flush(&mut self, at: usize) {
-        let Some(mut node) = self.stations[at].node.take() else {
-            return;
-        };
         for port in 0..self.stations[at].ports.len() as u16 {
             let from = self.stations[at].ports[usize::from(port)];
-            while let Some(len) = node.poll_transmit(port, &mut self.buffer[..]) {
+            while let Some(node) = &mut self.stations[at].node
+                && let Some(len) = node.poll_transmit(port, &mut self.buffer[..])
+            {
                 self.send(from, len);
             }
         }
-        self.stations[at].node = Some(node);
     }
 
     fn send(&mut self, from: Spot, len: usize) {
@@ -543,7 +546,7 @@ impl MeshWorld {
         let to = 1 - from.end;
         let content = Content::of(frame);
         let cable = &mut self.cables[usize::from(from.cable)];
-        let arrives_in = cable.send(usize::from(to), frame, &mut self.rng);
+        let arrives_in = cable.send(usize::from(to), frame, content, &mut self.rng);
         self.witness.mix(u64::from(from.cable) << 32 | len as u64);
         self.witness.see(&MeshFact::Sent {
             from,

@@ -1,16 +1,17 @@
 //! Waiting until everything has come to its end, and what has not.
 
-use covalent_protocol::LinkState;
+use covalent_protocol::{LinkState, Node};
 
 use super::MeshWorld;
 use crate::mesh::{
     content::{Content, FrameKind},
     fact::{Counts, MeshFact},
     fault::MeshFault,
+    program,
     scene::Way,
     time::FRAME_UNITS,
     truth::NO_WAY,
-    wire::Cable,
+    wire::{Cable, Frame},
 };
 
 /// Paces in which everything stays as it is when everything has come to its end.
@@ -55,7 +56,7 @@ impl MeshWorld {
     /// Lets what is being said come to its end, for half a pace at most.
     fn drain(&mut self) {
         let end = self.now_units() + self.options.pace_units() / 2;
-        let is_said = |frame: &[u8]| Content::of(frame).kind > FrameKind::Ball;
+        let is_said = |frame: &Frame| frame.content.kind > FrameKind::Ball;
         while self.now_units() < end
             && !self.is_broken()
             && self.cables.iter().flat_map(Cable::under_way).any(is_said)
@@ -67,7 +68,7 @@ impl MeshWorld {
     /// Waits until every way is a shortest one, which paces bring about, and then sees that nothing happens any more. Everything must be whole
     /// and at rest.
     pub fn shorten(&mut self) {
-        let paces_max = 2 * u32::from(self.scene().truth().diameter()) + self.room.paces_to_rest;
+        let paces_max = self.paces_to_shorten();
         let mut paces = 0;
         while !self.is_broken()
             && let Some(longer) = self.longer_way()
@@ -142,10 +143,59 @@ impl MeshWorld {
             counts: &counts,
         });
         if unfinished.is_none() {
-            for root in 0..self.stations.len() {
-                self.show_tree(root, true);
-            }
+            self.show_settled_trees();
         }
+    }
+
+    /// Shows each tree at rest as soon as nothing of it is being said. Ways may still become shorter, with each pace, and who leaves a parent for a
+    /// nearer one tells it so by an advert: until that is heard the parent passes on to it, and rightly so.
+    fn show_settled_trees(&mut self) {
+        let mut left: Vec<usize> = (0..self.stations.len()).collect();
+        let begin = self.now_units();
+        loop {
+            let said = self.roots_being_said();
+            left.retain(|&root| {
+                if !said[root] {
+                    self.show_tree(root, true);
+                }
+                said[root]
+            });
+            let Some(&root) = left.first().filter(|_| !self.is_broken()) else {
+                return;
+            };
+            let paces = ((self.now_units() - begin) / self.options.pace_units()) as u32;
+            let paces_max = self.paces_to_shorten();
+            if paces >= paces_max {
+                let root = self.scene().shape.node_name(root);
+                let unfinished = format!("the tree of {root} is being spoken of all the time");
+                let counts = self.all_counts();
+                self.witness.see(&MeshFact::AtRest {
+                    paces,
+                    paces_max,
+                    unfinished: Some(&unfinished),
+                    counts: &counts,
+                });
+                return;
+            }
+            self.run_until(self.now_units() + FRAME_UNITS);
+        }
+    }
+
+    /// By root, whether something of its tree is under way to somebody or waits to be said.
+    fn roots_being_said(&self) -> Vec<bool> {
+        let mut said = vec![false; self.stations.len()];
+        let mut note = |guid| said[usize::from(program::node_of(guid))] = true;
+        for frame in self.cables.iter().flat_map(Cable::under_way) {
+            Content::each_root(&frame.bytes, &mut note);
+        }
+        let nodes = self.stations.iter().flat_map(|station| &station.node);
+        nodes.flat_map(Node::waiting_roots).for_each(note);
+        said
+    }
+
+    /// Paces within which every way is a shortest one, when everything is at rest but for that.
+    fn paces_to_shorten(&self) -> u32 {
+        2 * u32::from(self.scene().truth().diameter()) + self.room.paces_to_rest
     }
 
     /// What has not come to its end.
