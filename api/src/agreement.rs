@@ -13,7 +13,6 @@ pub const PIECE_BYTES_MAX: usize = 24 * 1024;
 
 /// A configuration in force.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HeldBrief {
     /// The life of the daemon.
     pub incarnation: Hex64,

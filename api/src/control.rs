@@ -1,7 +1,7 @@
 //! What `covalent-control` is asked on its own socket and what it answers.
 //!
 //! The socket is a Unix `SOCK_SEQPACKET` one ([`crate::config::Config::control_socket_path`]); each datagram is one JSON
-//! message ([`crate::datagram`]). There is no greeting: [`ControlRequest::Version`] tells both versions.
+//! message ([`crate::datagram`]). There is no greeting: [`ControlRequest::Version`] is answered in every version, and says which are spoken.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ use crate::{
     config::KeyChange,
     guid::Guid,
     rule::{Match, Rule},
+    versions::Versions,
 };
 
 /// What a client asks the control process.
@@ -17,16 +18,22 @@ use crate::{
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// Who answers, and whether it has a daemon.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Version,
     /// The nodes at the other ends of this node's links.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Neighbours,
     /// The links, one for each port that runs the link protocol.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Links,
     /// The network interfaces of the AF_XDP ports.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Interfaces,
     /// Has the configuration file read again and put in force, whole or not at all. Needs root or control's own user.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Reload,
     /// What control and the daemon hold.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Agreed,
     /// The steering rules in force. Needs root or control's own user, as the file may.
     Rules {
@@ -123,8 +130,11 @@ pub struct RuleBrief {
 /// Who answers on the control socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlVersion {
-    /// Its [`crate::API_VERSION`].
+    /// The newest version of the messages that it speaks.
     pub api: u32,
+    /// The oldest; absent from one of version 5, which speaks no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<u32>,
     /// Version of the program, for people.
     pub program: String,
     /// Process id.
@@ -135,6 +145,17 @@ pub struct ControlVersion {
     pub node: String,
     /// The identity that the daemon told; `None` while there is no daemon.
     pub guid: Option<Guid>,
+}
+
+impl ControlVersion {
+    /// What it speaks.
+    #[must_use]
+    pub fn speaks(&self) -> Versions {
+        Versions {
+            oldest: self.oldest.unwrap_or(self.api),
+            newest: self.api,
+        }
+    }
 }
 
 /// A node at the other end of at least one link.

@@ -1,6 +1,7 @@
 //! Messages as datagrams: one JSON value each, bounded.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 use crate::MAX_DATAGRAM_BYTES;
 
@@ -39,4 +40,19 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DatagramError> {
         return Err(DatagramError::TooLong { found: bytes.len() });
     }
     Ok(serde_json::from_slice(bytes)?)
+}
+
+/// Whether `bytes` are a request in some version: an object that names one. A daemon refuses one that it does not know, and hangs up on anything else.
+#[must_use]
+pub fn is_named_request(bytes: &[u8]) -> bool {
+    decode::<Map<String, Value>>(bytes)
+        .is_ok_and(|message| message.get("request").is_some_and(Value::is_string))
+}
+
+/// For a variant without fields in a message that takes no unknown ones: serde looks for those in variants with fields alone.
+pub(crate) fn no_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    Nothing::deserialize(deserializer).map(|Nothing {}| ())
 }

@@ -147,6 +147,9 @@ pub enum EventKind {
     },
     /// The daemon ends in order. Whoever agreed with it on a configuration hears this too, subscribed or not.
     Stopping,
+    /// Something that only a later version has a name for. Its fields are lost, its number and its time are not. No daemon raises it.
+    #[serde(other)]
+    Unknown,
 }
 
 impl EventKind {
@@ -170,6 +173,7 @@ impl EventKind {
             Self::Configured { .. } => "configured",
             Self::NotConfigured { .. } => "not_configured",
             Self::Stopping => "stopping",
+            Self::Unknown => "unknown",
         }
     }
 }

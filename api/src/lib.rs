@@ -6,6 +6,8 @@
 //! `covalent-control` listens on a socket of its own kind for the CLI ([`control`]).
 //! With the feature `arguments`, it says how the two processes are called too. What `auto` becomes on an interface is here as well ([`auto`]), for all three
 //! go by it.
+//! Programs of two releases that follow each other understand each other ([`versions`]): what is sent says no more than the version that
+//! both agreed on, replies and events are read with whatever fields they have, and a request that is not understood is refused whole.
 //! This crate holds only data: no I/O but reading the configuration (a file, and the host's name for a node without one) and the kernel's release, no threads, no `unsafe`.
 
 pub mod agreement;
@@ -28,9 +30,9 @@ pub mod rule;
 pub mod status;
 pub mod tap;
 pub mod tuning;
+pub mod versions;
+
+pub use versions::API_VERSION;
 
 /// Largest datagram on the socket, in bytes. A longer one is refused by either side.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
-
-/// Version of the messages in this crate. A peer with another version is refused with both numbers in the message.
-pub const API_VERSION: u32 = 5;

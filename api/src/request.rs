@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agreement::{HeldBrief, VerdictBrief},
     config::FaultRates,
+    datagram::{self, DatagramError},
     event::Event,
     guid::Guid,
     hex64::Hex64,
@@ -12,16 +13,21 @@ use crate::{
     status::NodeStatus,
     tap::TapFrames,
     tuning::PipeTuning,
+    versions::Versions,
 };
 
-/// What a client asks. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
+/// What a client asks. It is done whole or not at all: a daemon that does not know the request, or a field of it, refuses it and changes
+/// nothing. So a client leaves out what the version that was agreed on does not have. The first message of a connection must be [`Request::Hello`], within two seconds of connecting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Introduces the client.
     Hello {
-        /// The client's [`crate::API_VERSION`].
+        /// The newest version that the client speaks ([`crate::versions`]).
         version: u32,
+        /// The oldest; `None`, as from every client of version 5: no other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        oldest: Option<u32>,
         /// What the client calls itself, at most 64 bytes; for people.
         program: String,
     },
@@ -56,6 +62,7 @@ pub enum Request {
     /// that reply at once: any other request means that it could not be mapped, and closes it.
     ///
     /// From then on its descriptors let nobody map it writable or make holes in it; mappings that are there stay as they are.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Mapped,
     /// Gives a pipe back.
     ClosePipe {
@@ -144,8 +151,10 @@ pub enum Request {
         name: String,
     },
     /// Everything that the daemon knows of itself.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Status,
     /// Sends every later [`Event`] to this connection.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Subscribe,
     /// The last events that the daemon keeps, in order.
     Events {
@@ -170,6 +179,7 @@ pub enum Request {
     },
     /// Which configuration is in force. Answered when no exchange is under way. From then on this connection, and no other, may offer one, until
     /// somebody else asks. This and the three below need the daemon's own user or root.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Agreement,
     /// The text of the configuration in force, in pieces of [`crate::agreement::PIECE_BYTES_MAX`].
     AgreedText {
@@ -196,6 +206,61 @@ pub enum Request {
         /// devices may have changed or come.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         reopen: Vec<String>,
+    },
+}
+
+impl Request {
+    /// The greeting of this release.
+    #[must_use]
+    pub fn hello(program: &str) -> Self {
+        Self::Hello {
+            version: Versions::SPOKEN.newest,
+            oldest: Some(Versions::SPOKEN.oldest),
+            program: program.to_owned(),
+        }
+    }
+
+    /// The greeting for a daemon of version 5, which knows no ranges.
+    #[must_use]
+    pub fn hello_of_version_5(program: &str) -> Self {
+        Self::Hello {
+            version: 5,
+            oldest: None,
+            program: program.to_owned(),
+        }
+    }
+
+    /// Reads a datagram that should be a greeting. Fields that only a later version has are passed over, so that it can be answered with what this
+    /// one speaks. Anything else than a greeting is read as strictly as ever.
+    ///
+    /// # Errors
+    /// As for [`datagram::decode`].
+    pub fn read_greeting(bytes: &[u8]) -> Result<Self, DatagramError> {
+        datagram::decode::<Self>(bytes).or_else(|error| {
+            let greeting: Greeting = datagram::decode(bytes).map_err(|_| error)?;
+            let Greeting::Hello {
+                version,
+                oldest,
+                program,
+            } = greeting;
+            Ok(Self::Hello {
+                version,
+                oldest,
+                program,
+            })
+        })
+    }
+}
+
+/// [`Request::Hello`] of any later version.
+#[derive(Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+enum Greeting {
+    Hello {
+        version: u32,
+        #[serde(default)]
+        oldest: Option<u32>,
+        program: String,
     },
 }
 
@@ -251,14 +316,28 @@ impl Rights {
     };
 }
 
-/// What the daemon answers.
+impl Reply {
+    /// Refuses a request.
+    #[must_use]
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Self::Refused {
+            reason: reason.into(),
+            speaks: None,
+        }
+    }
+}
+
+/// What the daemon answers. Fields that are not known here are passed over, and those that a later version adds are optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
     /// To `Hello`.
     Welcome {
-        /// The daemon's [`crate::API_VERSION`].
+        /// The version that this connection speaks from now on: the newest that both sides do.
         version: u32,
+        /// What the daemon speaks; absent from one of version 5.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        speaks: Option<Versions>,
         /// The node's configured name.
         node: String,
         /// The node's identity. The address of a lane is [`Guid::lane`] of it.
@@ -327,6 +406,9 @@ pub enum Reply {
     Refused {
         /// What happened, to which object, and what to do.
         reason: String,
+        /// What the daemon speaks, if it refused a greeting because that is something else.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        speaks: Option<Versions>,
     },
     /// Pushed to subscribers.
     Event(Event),

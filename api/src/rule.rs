@@ -90,6 +90,7 @@ pub enum Match {
         ethertype: u16,
     },
     /// Every frame that no other rule matched, runts and LLC frames included.
+    #[serde(deserialize_with = "crate::datagram::no_fields")]
     Any,
 }
 

@@ -18,6 +18,7 @@ use covalent_api::{
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Match, Spread},
     tuning::{PipeTuning, RateLimit, RateUnit},
+    versions::Versions,
 };
 use proptest::{collection::vec, option, prelude::*, sample::Index, sample::select};
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,7 +60,13 @@ fn requests() -> impl Strategy<Value = Request> {
     let spread = option::of(select(vec![Spread::Hash, Spread::RoundRobin]));
     let text = "\\PC{0,40}";
     prop_oneof![
-        (any::<u32>(), text).prop_map(|(version, program)| Request::Hello { version, program }),
+        (any::<u32>(), any::<Option<u32>>(), text).prop_map(|(version, oldest, program)| {
+            Request::Hello {
+                version,
+                oldest,
+                program,
+            }
+        }),
         any::<u32>().prop_map(|lane| Request::OpenSession { lane }),
         (kinds, any::<u64>(), option::of(text)).prop_map(|(kind, capacity_bytes, port)| {
             Request::OpenPipe {
@@ -212,6 +219,7 @@ fn events() -> impl Strategy<Value = Event> {
         }),
         text.prop_map(|reason| EventKind::NotConfigured { reason }),
         Just(EventKind::Stopping),
+        Just(EventKind::Unknown),
         (any::<u64>(), text, any::<u32>(), any::<u32>()).prop_map(
             |(session, reason, pipes, regions)| {
                 EventKind::Detached {
@@ -230,6 +238,10 @@ fn events() -> impl Strategy<Value = Event> {
     })
 }
 
+fn versions() -> impl Strategy<Value = Versions> {
+    any::<[u32; 2]>().prop_map(|[oldest, newest]| Versions { oldest, newest })
+}
+
 fn replies() -> impl Strategy<Value = Reply> {
     let text = "\\PC{0,40}";
     let ports = vec(
@@ -245,6 +257,10 @@ fn replies() -> impl Strategy<Value = Reply> {
             |(version, node, guid, lanes, ports)| {
                 Reply::Welcome {
                     version,
+                    speaks: Some(Versions {
+                        oldest: version.saturating_sub(1),
+                        newest: version,
+                    }),
                     node,
                     guid,
                     lanes,
@@ -269,7 +285,8 @@ fn replies() -> impl Strategy<Value = Reply> {
         }),
         Just(Reply::Status(Box::new(samples::status()))),
         Just(Reply::Done),
-        text.prop_map(|reason| Reply::Refused { reason }),
+        (text, option::of(versions()))
+            .prop_map(|(reason, speaks)| Reply::Refused { reason, speaks }),
         events().prop_map(Reply::Event),
     ]
 }
@@ -320,6 +337,7 @@ fn control_replies() -> impl Strategy<Value = ControlReply> {
             |((api, pid, uptime_ns), node, guid)| {
                 ControlReply::Version(ControlVersion {
                     api,
+                    oldest: (pid % 2 == 0).then_some(pid),
                     program: node.clone(),
                     pid,
                     uptime_ns,

@@ -17,6 +17,7 @@ use covalent_api::{
     hex64::Hex64,
     request::{PipeKind, PortBrief, Reply, Request, Rights},
     rule::{Action, Match, Rule, Spread, Transport},
+    versions::Versions,
 };
 use samples::{every_match, far_node, guid, held, pipe, refusal, status};
 use serde::{Serialize, de::DeserializeOwned};
@@ -37,10 +38,7 @@ fn requests_survive() {
         PipeKind::VerbComplete,
     ];
     let mut all = vec![
-        Request::Hello {
-            version: API_VERSION,
-            program: "größe \"q\"".into(),
-        },
+        Request::hello("größe \"q\""),
         Request::OpenSession { lane: 1 },
         Request::ClosePipe { pipe: 2 },
         Request::RegisterRegion {
@@ -146,6 +144,7 @@ fn replies_and_events_survive() {
     let mut all = vec![
         Reply::Welcome {
             version: API_VERSION,
+            speaks: Some(Versions::SPOKEN),
             node: "a".into(),
             guid: guid(),
             lanes: 1,
@@ -171,9 +170,7 @@ fn replies_and_events_survive() {
         },
         Reply::Status(Box::new(status())),
         Reply::Done,
-        Reply::Refused {
-            reason: "no such port".into(),
-        },
+        Reply::refused("no such port"),
         Reply::Agreement { held: held() },
         Reply::AgreedText {
             held: held(),
@@ -269,6 +266,7 @@ fn control_messages_survive() {
     };
     let version = ControlVersion {
         api: API_VERSION,
+        oldest: Some(API_VERSION - 1),
         program: "0.1.0".into(),
         pid: 1,
         uptime_ns: 2,
@@ -392,9 +390,7 @@ fn strangers_are_refused_with_a_reason() {
         datagram::decode::<Request>(&long),
         Err(DatagramError::TooLong { .. })
     ));
-    let long = Reply::Refused {
-        reason: "x".repeat(MAX_DATAGRAM_BYTES),
-    };
+    let long = Reply::refused("x".repeat(MAX_DATAGRAM_BYTES));
     assert!(matches!(
         datagram::encode(&long),
         Err(DatagramError::TooLong { .. })

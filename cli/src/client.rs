@@ -8,10 +8,11 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use covalent_api::{
-    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    MAX_DATAGRAM_BYTES, datagram,
     event::Event,
     request::{Reply, Request},
     status::NodeStatus,
+    versions::{NoCommonVersion, Versions, is_refusal_of_version_5},
 };
 use covalent_pipe::seqpacket::Connection;
 
@@ -23,6 +24,14 @@ const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// How often to look for what a daemon said before it hung up: the system may tell once that it did, and then what it said.
 const LAST_LOOKS: usize = 2;
+
+/// What the command line calls itself.
+const PROGRAM: &str = "covalent";
+
+/// The daemon refused a request, for this reason.
+#[derive(Debug, thiserror::Error)]
+#[error("the daemon refused: {0}")]
+struct Refused(String);
 
 /// A connection that was greeted.
 pub struct Client {
@@ -47,6 +56,20 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`].
     pub fn connect_within(socket: &Path, patience: Duration) -> Result<Self> {
+        match Self::greet(socket, patience, &Request::hello(PROGRAM)) {
+            Err(refused)
+                if refused
+                    .downcast_ref::<Refused>()
+                    .is_some_and(|Refused(reason)| is_refusal_of_version_5(reason)) =>
+            {
+                Self::greet(socket, patience, &Request::hello_of_version_5(PROGRAM))
+            }
+            greeted => greeted,
+        }
+    }
+
+    /// Connects and introduces the command line with `hello`.
+    fn greet(socket: &Path, patience: Duration, hello: &Request) -> Result<Self> {
         let connection = Connection::connect_timeout(socket, patience).map_err(|error| {
             if error.kind() == io::ErrorKind::PermissionDenied {
                 return anyhow!(
@@ -67,14 +90,14 @@ impl Client {
             node: String::new(),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         };
-        match client.ask(&Request::Hello {
-            version: API_VERSION,
-            program: "covalent".into(),
-        })? {
-            Reply::Welcome { node, .. } => {
+        match client.ask(hello)? {
+            Reply::Welcome { version, node, .. } if Versions::SPOKEN.has(version) => {
                 client.node = node;
                 Ok(client)
             }
+            Reply::Welcome {
+                version, speaks, ..
+            } => bail!(apart(speaks.unwrap_or(Versions::only(version)))),
             other => Err(unexpected(&other)),
         }
     }
@@ -164,7 +187,11 @@ impl Client {
                 .context(format!("the daemon at {} is gone", self.socket.display()))),
         };
         match received.or_else(|problem| self.last_word().ok_or(problem).map(Some))? {
-            Some(Reply::Refused { reason }) => bail!("the daemon refused: {reason}"),
+            Some(Reply::Refused {
+                speaks: Some(speaks),
+                ..
+            }) => bail!(apart(speaks)),
+            Some(Reply::Refused { reason, .. }) => bail!(Refused(reason)),
             Some(reply) => Ok(reply),
             None => bail!(
                 "the daemon at {} did not answer within {:?}",
@@ -232,6 +259,16 @@ pub fn is_nobody_there(path: &Path) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     Connection::connect(path)
         .is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
+}
+
+/// The daemon is more than one release away.
+const fn apart(daemon: Versions) -> NoCommonVersion {
+    NoCommonVersion {
+        server: "covalentd",
+        server_speaks: daemon,
+        client: "covalent",
+        client_speaks: Versions::SPOKEN,
+    }
 }
 
 fn unexpected(reply: &Reply) -> anyhow::Error {

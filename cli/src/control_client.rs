@@ -11,6 +11,7 @@ use covalent_api::{
     config::{Config, Effect, KeyChange},
     control::{ControlReply, ControlRequest},
     datagram,
+    versions::{NoCommonVersion, Versions},
 };
 use covalent_pipe::seqpacket::{Connection, SeqpacketError};
 
@@ -30,10 +31,10 @@ pub fn socket(args: &ControlNodeArgs) -> Result<PathBuf> {
     }
 }
 
-/// What control answers to `request`.
+/// What control answers to `request`. It is asked for its version first.
 ///
 /// # Errors
-/// When nobody answers there, or not in time.
+/// When nobody answers there, or not in time, or control is more than one release away.
 pub fn ask(socket: &Path, request: &ControlRequest) -> Result<ControlReply> {
     let connection = Connection::connect(socket).map_err(|error| {
         anyhow!(
@@ -41,6 +42,31 @@ pub fn ask(socket: &Path, request: &ControlRequest) -> Result<ControlReply> {
             socket.display()
         )
     })?;
+    let version = ask_over(&connection, socket, &ControlRequest::Version)?;
+    if let ControlReply::Version(control) = &version
+        && Versions::SPOKEN.common(control.speaks()).is_none()
+    {
+        bail!(NoCommonVersion {
+            server: "covalent-control",
+            server_speaks: control.speaks(),
+            client: "covalent",
+            client_speaks: Versions::SPOKEN,
+        });
+    }
+    match version {
+        ControlReply::Version(_) if *request != ControlRequest::Version => {
+            ask_over(&connection, socket, request)
+        }
+        // What was asked for, or why nothing is answered.
+        answer => Ok(answer),
+    }
+}
+
+fn ask_over(
+    connection: &Connection,
+    socket: &Path,
+    request: &ControlRequest,
+) -> Result<ControlReply> {
     let gone = || format!("cannot speak to covalent-control at {}", socket.display());
     let request = datagram::encode(request)?;
     match connection.send(&request, &[]) {

@@ -4,9 +4,9 @@
 //! ([`clients`](crate::clients)). Who may have the file read again is root and control's own user.
 
 use covalent_api::{
-    API_VERSION,
     control::{ControlReply, ControlRequest, ControlVersion, RULES_TOLD_MAX},
     datagram,
+    versions::Versions,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -197,7 +197,8 @@ impl Knowledge {
         let daemon_connected = neighbours.daemon().is_some();
         match request {
             ControlRequest::Version => ControlReply::Version(ControlVersion {
-                api: API_VERSION,
+                api: Versions::SPOKEN.newest,
+                oldest: Some(Versions::SPOKEN.oldest),
                 program: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),

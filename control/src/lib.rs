@@ -20,6 +20,7 @@ pub mod clients;
 pub mod control;
 mod counters;
 pub mod daemon;
+pub mod greeting;
 pub mod grpc;
 pub mod healing;
 pub mod http;

@@ -116,7 +116,8 @@ impl Neighbours {
             | EventKind::JournalFailed { .. }
             | EventKind::Configured { .. }
             | EventKind::NotConfigured { .. }
-            | EventKind::Stopping => {}
+            | EventKind::Stopping
+            | EventKind::Unknown => {}
         }
     }
 

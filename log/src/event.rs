@@ -49,6 +49,9 @@ pub fn tell(kind: &EventKind) {
         }
         EventKind::NotConfigured { reason } => warn!(reason, "a configuration was refused"),
         EventKind::Stopping => info!("the daemon ends in order"),
+        EventKind::Unknown => {
+            info!("something of a later release, which this program has no words for")
+        }
         EventKind::Detached {
             session,
             reason,

@@ -18,6 +18,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::{
     Direction, PipeError, QUANTUM_BYTES, counters,
+    layout::Layout,
     mapping::{Access, Mapping},
     memfd,
     sync::{AtomicU32, AtomicU64, Ordering},
@@ -26,8 +27,8 @@ use crate::{
 /// Bit of a length word: the application does not want the packet sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;
 
-/// "CVLPIPE2", little-endian. Another layout gets another number; a counter in a place that was unused does not, as who does not write it shows zero.
-const MAGIC: u64 = u64::from_le_bytes(*b"CVLPIPE2");
+/// Another layout gets another version; a counter in a place that was unused does not, as who does not write it shows zero.
+const LAYOUT: Layout = Layout::new(WHAT, *b"CVLPIPE", 2);
 
 const TAIL: usize = 128;
 const HEAD: usize = 256;
@@ -71,7 +72,7 @@ impl Control {
             memfd::Writers::UntilMapped,
         )?;
         let header = control.mapping.u64s(0, 4);
-        header[0].store(MAGIC, Ordering::Relaxed);
+        header[0].store(LAYOUT.word(), Ordering::Relaxed);
         header[1].store(capacity, Ordering::Relaxed);
         header[2].store(direction_word(direction), Ordering::Relaxed);
         header[3].store(page_bytes, Ordering::Relaxed);
@@ -88,12 +89,7 @@ impl Control {
         memfd::check(WHAT, memfd, Self::bytes(quanta))?;
         let control = Self::map(memfd, quanta)?;
         let header = control.mapping.u64s(0, 3);
-        if header[0].load(Ordering::Relaxed) != MAGIC {
-            return Err(PipeError::Foreign {
-                what: WHAT,
-                problem: "its layout is of another version",
-            });
-        }
+        LAYOUT.check(header[0].load(Ordering::Relaxed))?;
         if header[1].load(Ordering::Relaxed) != capacity {
             return Err(PipeError::Foreign {
                 what: WHAT,

@@ -32,6 +32,19 @@ pub enum PipeError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// It is laid out in another version: its maker and this program are of different releases.
+    #[error(
+        "{what} has layout {found} and this program knows layout {known}: {}",
+        layout_cure(*found, *known)
+    )]
+    Layout {
+        /// What was to be opened.
+        what: &'static str,
+        /// The version found.
+        found: u8,
+        /// The version that this program knows.
+        known: u8,
+    },
     /// The pipe carries the other way.
     #[error("the pipe is {found:?}, expected {expected:?}")]
     Direction {
@@ -50,6 +63,15 @@ pub enum PipeError {
         /// What it said.
         source: io::Error,
     },
+}
+
+/// The daemon makes all memory, so an older layout is an older daemon's.
+const fn layout_cure(found: u8, known: u8) -> &'static str {
+    if found < known {
+        "the daemon is of an earlier release; restart covalentd"
+    } else {
+        "this program is of an earlier release than the daemon; start it again with the library that is installed with the daemon"
+    }
 }
 
 impl PipeError {

@@ -91,6 +91,8 @@ mod words;
 pub mod words;
 
 #[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
 #[allow(unsafe_code, reason = "shared memory")]
 mod mapping;
 #[cfg(not(loom))]

@@ -4,12 +4,13 @@
 
 mod support;
 
-use std::fs;
+use std::{fs, os::unix::fs::FileExt};
 
 use covalent_pipe::{
     CAPACITY_BYTES_MAX, Direction, PagePolicy, PipeError, PipeMemory, PipeSpec,
     app::{RxPipe, TxPipe},
     nic::NicPipe,
+    session::SessionMemory,
 };
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
@@ -264,4 +265,29 @@ fn dropped_pipes_leave_no_mapping_and_no_descriptor() {
     // Leaking would have mapped 2 GiB and opened 2000 descriptors; other tests run beside this one.
     assert!(mapped_kib() < before.0 + 200 * 1024, "mappings were left");
     assert!(open() < before.1 + 50, "descriptors were left");
+}
+
+#[test]
+fn memory_of_another_layout_is_not_opened_and_both_versions_are_told() {
+    for (digit, program) in [(b'1', "covalentd"), (b'3', "this program")] {
+        let memory = create(Direction::Rx, 4096, PagePolicy::Never).unwrap();
+        let fds = memory.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+        let control = fs::File::from(fds[0].try_clone().unwrap());
+        control.write_at(&[digit], 7).unwrap();
+        let error = PipeMemory::open(fds, Direction::Rx, 4096).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error, PipeError::Layout { known: 2, .. }),
+            "{text}"
+        );
+        assert!(text.contains(program), "{text}");
+
+        let memory = SessionMemory::create(16).unwrap();
+        let fd = memory.fd().try_clone_to_owned().unwrap();
+        fs::File::from(fd.try_clone().unwrap())
+            .write_at(&[digit], 7)
+            .unwrap();
+        let error = SessionMemory::open(fd, 16).unwrap_err();
+        assert!(matches!(error, PipeError::Layout { .. }), "{error}");
+    }
 }

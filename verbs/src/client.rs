@@ -9,13 +9,14 @@ use std::{
 };
 
 use covalent_api::{
-    API_VERSION, MAX_DATAGRAM_BYTES,
+    MAX_DATAGRAM_BYTES,
     config::FaultRates,
     datagram,
     event::{Event, EventKind},
     guid::Guid,
     request::{PortBrief, Reply, Request},
     status::NodeStatus,
+    versions::{NoCommonVersion, Versions, is_refusal_of_version_5},
 };
 use covalent_pipe::{
     owner_process::OwnerProcess,
@@ -122,7 +123,18 @@ impl Client {
         program: &str,
         deadline: Instant,
     ) -> Result<Self> {
-        let socket = socket.as_ref().to_owned();
+        let socket = socket.as_ref();
+        match Self::greet(socket, &Request::hello(program), deadline) {
+            Err(Error::Refused { reason, .. }) if is_refusal_of_version_5(&reason) => {
+                Self::greet(socket, &Request::hello_of_version_5(program), deadline)
+            }
+            greeted => greeted,
+        }
+    }
+
+    /// Connects and introduces this program with `hello`.
+    fn greet(socket: &Path, hello: &Request, deadline: Instant) -> Result<Self> {
+        let socket = socket.to_owned();
         let unreachable = |cause: io::Error| Error::Unreachable {
             socket: socket.clone(),
             cause,
@@ -142,19 +154,19 @@ impl Client {
             })?;
         connection.set_nonblocking(true).map_err(unreachable)?;
         let mut client = Self::over(connection, owner, socket);
-        let hello = Request::Hello {
-            version: API_VERSION,
-            program: program.to_owned(),
-        };
-        let answer = match client.request_until(&hello, "attach", deadline) {
+        let answer = match client.request_until(hello, "attach", deadline) {
             Err(gone @ Error::DaemonGone { .. }) => return Err(client.last_word().unwrap_or(gone)),
             answer => answer?,
         };
         match answer {
-            (Reply::Welcome { version, .. }, _) if version != API_VERSION => Err(Error::Version {
-                daemon: version,
-                library: API_VERSION,
-            }),
+            (
+                Reply::Welcome {
+                    version, speaks, ..
+                },
+                _,
+            ) if !Versions::SPOKEN.has(version) => {
+                Err(apart(speaks.unwrap_or(Versions::only(version))))
+            }
             (
                 Reply::Welcome {
                     node,
@@ -331,12 +343,7 @@ impl Client {
                     self.events.push_back(event);
                 }
                 _ if self.late_replies > 0 => self.late_replies -= 1,
-                Reply::Refused { reason } => {
-                    return Err(Error::Refused {
-                        request: what.to_owned(),
-                        reason,
-                    });
-                }
+                Reply::Refused { reason, speaks } => return Err(refused(what, reason, speaks)),
                 reply => return Ok((reply, fds)),
             }
         }
@@ -465,7 +472,7 @@ impl Client {
                 Ok(Reply::Event(event)) if event.kind == EventKind::Stopping => {
                     farewell = Farewell::InOrder;
                 }
-                Ok(Reply::Refused { reason }) if reason.starts_with(DETACHED) => {
+                Ok(Reply::Refused { reason, .. }) if reason.starts_with(DETACHED) => {
                     return Farewell::Detached;
                 }
                 _ => {}
@@ -503,11 +510,8 @@ impl Client {
             let Ok((len, _)) = self.connection.recv(&mut self.buffer) else {
                 continue;
             };
-            if let Ok(Reply::Refused { reason }) = datagram::decode(&self.buffer[..len]) {
-                return Some(Error::Refused {
-                    request: "attach".into(),
-                    reason,
-                });
+            if let Ok(Reply::Refused { reason, speaks }) = datagram::decode(&self.buffer[..len]) {
+                return Some(refused("attach", reason, speaks));
             }
         }
         None
@@ -518,6 +522,27 @@ impl Client {
             socket: self.socket.clone(),
         }
     }
+}
+
+/// What a refusal of `what` is to the caller: one that says what the daemon `speaks` is about the version.
+fn refused(what: &str, reason: String, speaks: Option<Versions>) -> Error {
+    speaks.map_or_else(
+        || Error::Refused {
+            request: what.to_owned(),
+            reason,
+        },
+        apart,
+    )
+}
+
+/// The daemon is more than one release away.
+const fn apart(daemon: Versions) -> Error {
+    Error::Version(NoCommonVersion {
+        server: "covalentd",
+        server_speaks: daemon,
+        client: "this program's library",
+        client_speaks: Versions::SPOKEN,
+    })
 }
 
 /// Stands for the node until the daemon has told who it is.
@@ -583,7 +608,7 @@ mod tests {
         assert_eq!(client.farewell(), Farewell::None);
         let (mut client, daemon) = pair();
         let reason = format!("{DETACHED}pipe 3");
-        let detached = datagram::encode(&Reply::Refused { reason }).unwrap();
+        let detached = datagram::encode(&Reply::refused(reason)).unwrap();
         daemon.send(&detached, &[]).unwrap();
         drop(daemon);
         assert_eq!(client.farewell(), Farewell::Detached);

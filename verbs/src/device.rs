@@ -932,6 +932,7 @@ pub(crate) fn foreign(error: PipeError) -> Error {
             what,
             cause: source,
         },
+        error @ PipeError::Layout { .. } => Error::Layout(error),
         error => Error::Unintelligible(error.to_string()),
     }
 }

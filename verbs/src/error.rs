@@ -2,6 +2,9 @@
 
 use std::{io, path::PathBuf};
 
+use covalent_api::versions::NoCommonVersion;
+use covalent_pipe::PipeError;
+
 use crate::verb::{Refusal, VerbId};
 
 /// Why a call did not do what was asked.
@@ -44,16 +47,12 @@ pub enum Error {
         "this process was forked from the one that attached to covalentd, and what was opened there is that process's alone: attach in this one for its own, or attach after forking"
     )]
     Forked,
-    /// The daemon and this library do not speak the same version.
-    #[error(
-        "covalentd speaks version {daemon} of the socket's messages and this library version {library}: install the same release of both"
-    )]
-    Version {
-        /// The daemon's.
-        daemon: u32,
-        /// This library's.
-        library: u32,
-    },
+    /// The daemon and this library are more than one release apart: they speak no common version of the socket's messages.
+    #[error(transparent)]
+    Version(NoCommonVersion),
+    /// The daemon's shared memory is laid out in another version than this library knows.
+    #[error(transparent)]
+    Layout(PipeError),
     /// The daemon refused a request.
     #[error("covalentd refused to {request}: {reason}")]
     Refused {

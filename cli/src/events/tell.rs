@@ -131,6 +131,12 @@ pub fn tell(kind: &EventKind) -> Told {
             Some(Color::Yellow),
         ),
         EventKind::Stopping => ("stopping", "the daemon ends in order".to_owned(), None),
+        EventKind::Unknown => (
+            "unknown",
+            "something that this program has no words for: covalentd is of a later release"
+                .to_owned(),
+            None,
+        ),
     };
     Told { name, text, colour }
 }

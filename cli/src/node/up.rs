@@ -273,6 +273,7 @@ mod tests {
                 asks.recv(&mut buffer).expect("a request");
                 let version = ControlVersion {
                     api: API_VERSION,
+                    oldest: None,
                     program: String::new(),
                     pid: 1,
                     uptime_ns: 1,

@@ -1,6 +1,7 @@
 //! An event that came over gRPC.
 
 use anyhow::Result;
+use covalent_api::event::{Event, EventKind};
 use covalent_telemetry::{from_struct, v1};
 use serde_json::Value;
 
@@ -14,10 +15,10 @@ use crate::{
 pub fn show(event: v1::Event, format: Format, theme: Theme) -> Result<()> {
     events::show_missed(event.missed, format)?;
     let told = json(event);
-    match serde_json::from_value(told.clone()) {
-        Ok(event) => events::show(&event, format, theme),
+    match serde_json::from_value::<Event>(told.clone()) {
+        Ok(event) if event.kind != EventKind::Unknown => events::show(&event, format, theme),
         // Of a newer control.
-        Err(_) => output::line(&told.to_string()),
+        _ => output::line(&told.to_string()),
     }
 }
 
@@ -33,7 +34,6 @@ fn json(event: v1::Event) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use covalent_api::event::{Event, EventKind};
 
     #[test]
     fn it_is_the_event_of_the_daemon() {

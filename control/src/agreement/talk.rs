@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use covalent_api::{
-    API_VERSION,
     agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
     event::EventKind,
     hex64::Hex64,
@@ -12,7 +11,10 @@ use covalent_api::{
 use covalent_protocol::agreement::{Offer, Refusal, Verdict};
 
 use super::brief;
-use crate::channel::{Channel, ChannelError};
+use crate::{
+    channel::{Channel, ChannelError},
+    greeting::{GreetingError, greet},
+};
 
 /// Why the connection was given up.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +22,14 @@ pub(super) enum TalkError {
     /// The socket or a message failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The daemon was not greeted.
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
     /// The daemon does not let this process speak of configurations.
     #[error("it refuses: {0}")]
     Refused(String),
     /// It answered something else than what was asked.
-    #[error("it answered {0} with something else; install control and covalentd from one release")]
+    #[error("it answered {0} with something else")]
     Unexpected(&'static str),
 }
 
@@ -38,19 +43,11 @@ pub(super) struct Talk {
 impl Talk {
     /// Connects and greets.
     pub(super) async fn connect(socket: &Path) -> Result<Self, TalkError> {
-        let channel = Channel::connect(socket).await.map_err(ChannelError::from)?;
-        let mut talk = Self {
-            channel,
+        let greeted = greet(socket, "covalent-control (agreement)").await?;
+        Ok(Self {
+            channel: greeted.channel,
             took_leave: false,
-        };
-        let hello = Request::Hello {
-            version: API_VERSION,
-            program: "covalent-control (agreement)".to_owned(),
-        };
-        match talk.ask(&hello).await? {
-            Reply::Welcome { .. } => Ok(talk),
-            _ => Err(TalkError::Unexpected("the greeting")),
-        }
+        })
     }
 
     /// Whether the daemon has said that it ends in order.
@@ -65,7 +62,7 @@ impl Talk {
                 self.took_leave |= event.kind == EventKind::Stopping;
                 Ok(())
             }
-            Reply::Refused { reason } => Err(TalkError::Refused(reason)),
+            Reply::Refused { reason, .. } => Err(TalkError::Refused(reason)),
             _ => Err(TalkError::Unexpected("nothing")),
         }
     }
@@ -75,7 +72,7 @@ impl Talk {
         loop {
             match self.channel.recv().await? {
                 Reply::Event(event) => self.took_leave |= event.kind == EventKind::Stopping,
-                Reply::Refused { reason } => return Err(TalkError::Refused(reason)),
+                Reply::Refused { reason, .. } => return Err(TalkError::Refused(reason)),
                 reply => return Ok(reply),
             }
         }

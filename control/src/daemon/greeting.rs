@@ -1,13 +1,17 @@
-//! The first words of a connection: who is who, in which version, and "tell me everything that happens".
+//! The first words of a connection that follows the daemon: who is who, and "tell me everything that happens".
+
+use std::path::Path;
 
 use covalent_api::{
-    API_VERSION,
     event::Event,
     guid::Guid,
     request::{Reply, Request},
 };
 
-use crate::channel::{Channel, ChannelError};
+use crate::{
+    channel::{Channel, ChannelError},
+    greeting::{self, GreetingError},
+};
 
 /// Why a connection was given up.
 #[derive(Debug, thiserror::Error)]
@@ -15,19 +19,17 @@ pub(super) enum SessionError {
     /// The socket or a message failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// The daemon was not greeted.
+    #[error(transparent)]
+    Greeting(#[from] GreetingError),
     /// The daemon's process has ended, whatever became of the connection.
     #[error("its process has ended")]
     Ended,
-    /// The daemon turned this process away.
+    /// The daemon refused a request.
     #[error(
         "it refuses control: {0} (control must run as root, as the daemon's own user, or as a member of `node.group`)"
     )]
     Refused(String),
-    /// Daemon and control are of different releases.
-    #[error(
-        "it speaks version {0} of the messages and control speaks version {API_VERSION}; install both from one release"
-    )]
-    Version(u32),
     /// The daemon answered something else than what was asked.
     #[error("it answered {0} with something else")]
     Unexpected(&'static str),
@@ -43,32 +45,20 @@ pub(super) struct Greeted {
     pub(super) early: Vec<Event>,
 }
 
-/// Introduces control and subscribes it to events.
-pub(super) async fn greet(channel: &mut Channel) -> Result<Greeted, SessionError> {
-    channel
-        .send(&Request::Hello {
-            version: API_VERSION,
-            program: "covalent-control".to_owned(),
-        })
-        .await?;
-    let (guid, node) = match channel.recv().await? {
-        Reply::Welcome {
-            version,
-            node,
-            guid,
-            ..
-        } if version == API_VERSION => (guid, node),
-        Reply::Welcome { version, .. } => return Err(SessionError::Version(version)),
-        Reply::Refused { reason } => return Err(SessionError::Refused(reason)),
-        _ => return Err(SessionError::Unexpected("the greeting")),
-    };
+/// Connects to the daemon at `socket`, introduces control and subscribes it to events.
+pub(super) async fn greet(socket: &Path) -> Result<(Channel, Greeted), SessionError> {
+    let greeting::Greeted {
+        mut channel,
+        guid,
+        node,
+    } = greeting::greet(socket, "covalent-control").await?;
     channel.send(&Request::Subscribe).await?;
     let mut early = Vec::new();
     loop {
         match channel.recv().await? {
-            Reply::Done => return Ok(Greeted { guid, node, early }),
+            Reply::Done => return Ok((channel, Greeted { guid, node, early })),
             Reply::Event(event) => early.push(event),
-            Reply::Refused { reason } => return Err(SessionError::Refused(reason)),
+            Reply::Refused { reason, .. } => return Err(SessionError::Refused(reason)),
             _ => return Err(SessionError::Unexpected("the subscription")),
         }
     }

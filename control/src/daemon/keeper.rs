@@ -107,15 +107,7 @@ impl Keeper {
         complaint: &str,
     ) -> Result<Result<(Channel, Greeted), String>, Ending> {
         let socket = self.at.socket.clone();
-        let attempt = async move {
-            let mut channel = Channel::connect(&socket)
-                .await
-                .map_err(|error| format!("{error} (is covalentd running?)"))?;
-            let greeted = greet(&mut channel)
-                .await
-                .map_err(|error| error.to_string())?;
-            Ok((channel, greeted))
-        };
+        let attempt = async move { greet(&socket).await.map_err(|error| error.to_string()) };
         self.refuse_during(attempt, complaint).await
     }
 
@@ -248,7 +240,7 @@ impl Keeper {
                 }
                 Ok(())
             }
-            Reply::Refused { reason } => Err(SessionError::Refused(reason)),
+            Reply::Refused { reason, .. } => Err(SessionError::Refused(reason)),
             _ => Err(SessionError::Unexpected("the request for its status")),
         }
     }

@@ -374,9 +374,7 @@ fn a_daemon_that_talks_nonsense_is_left_and_tried_again() {
     assert!(body.contains("version 999"), "{body}");
     let refusing = Session::accept(&listener);
     assert!(matches!(refusing.next(), Some(Request::Hello { .. })));
-    refusing.say(&Reply::Refused {
-        reason: "uid 1000 is not in group net".into(),
-    });
+    refusing.say(&Reply::refused("uid 1000 is not in group net"));
     assert_eq!(refusing.next(), None);
     let (_, body) = get(control.metrics, "/healthz");
     assert!(

@@ -113,6 +113,7 @@ impl Session {
 pub fn welcome(version: u32) -> Reply {
     Reply::Welcome {
         version,
+        speaks: None,
         node: "node-a".into(),
         guid: guid(),
         lanes: 1,

@@ -20,4 +20,5 @@ mod promql;
 mod promtool;
 mod strangers;
 mod units;
+mod versions;
 mod witness;

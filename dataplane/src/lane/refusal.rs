@@ -48,7 +48,7 @@ pub fn tell(why: LinkRefusal, port: u16, names: &BTreeMap<u16, String>) -> Told 
             format!(
                 "the neighbour speaks version {version} of the link protocol, this node version {VERSION}"
             ),
-            "run one release on both",
+            "upgrade the node that speaks the lower version and restart its covalentd",
         ),
         LinkRefusal::Crossed(guid) => (
             format!(

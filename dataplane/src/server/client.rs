@@ -9,6 +9,7 @@ use std::{
 use covalent_api::{
     datagram,
     request::{Reply, Request},
+    versions::Versions,
 };
 use covalent_pipe::seqpacket::{Connection, Credentials, SeqpacketError};
 
@@ -25,7 +26,7 @@ pub struct Client {
     pub credentials: Credentials,
     /// What it calls itself; empty before its hello.
     pub program: String,
-    /// It said hello with the right version.
+    /// It said hello with a version that this daemon speaks.
     pub greeted: bool,
     /// It wants events.
     pub subscribed: bool,
@@ -51,6 +52,8 @@ pub enum Received {
     Request(Box<Request>),
     /// Nothing yet.
     Nothing,
+    /// A request that this daemon does not know, or not so, from a client that was greeted; with what is not known.
+    Unknown(String),
     /// Something that is no request; with what is wrong about it.
     Garbage(String),
     /// It hung up.
@@ -111,15 +114,27 @@ impl Client {
     /// Takes the next datagram. No request carries descriptors: one that does, where the kernel let them through, stays unread.
     pub fn receive(&self, buffer: &mut [u8]) -> Received {
         match self.connection.recv_bytes(buffer) {
-            Ok(length) => match datagram::decode(&buffer[..length]) {
-                Ok(request) => Received::Request(Box::new(request)),
-                Err(error) => Received::Garbage(error.to_string()),
-            },
+            Ok(length) => self.read(&buffer[..length]),
             Err(SeqpacketError::WouldBlock) => Received::Nothing,
             Err(error @ (SeqpacketError::Truncated { .. } | SeqpacketError::Descriptors)) => {
                 Received::Garbage(error.to_string())
             }
             Err(_) => Received::HungUp,
+        }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Received {
+        let read = if self.greeted {
+            datagram::decode(bytes)
+        } else {
+            Request::read_greeting(bytes)
+        };
+        match read {
+            Ok(request) => Received::Request(Box::new(request)),
+            Err(error) if self.greeted && datagram::is_named_request(bytes) => {
+                Received::Unknown(error.to_string())
+            }
+            Err(error) => Received::Garbage(error.to_string()),
         }
     }
 
@@ -136,17 +151,22 @@ impl Client {
 
     /// Queues a refusal.
     pub fn refuse(&mut self, reason: impl Into<String>) {
-        self.reply(
-            &Reply::Refused {
-                reason: reason.into(),
-            },
-            Vec::new(),
-        );
+        self.reply(&Reply::refused(reason), Vec::new());
     }
 
     /// Refuses for the last time: the connection is closed once the reason is sent.
     pub fn turn_away(&mut self, reason: impl Into<String>) {
         self.refuse(reason);
+        self.closing = true;
+    }
+
+    /// Refuses the greeting of a client that speaks another version than this daemon, for the last time: the refusal says which ones it speaks.
+    pub fn turn_away_version(&mut self, reason: String) {
+        let refused = Reply::Refused {
+            reason,
+            speaks: Some(Versions::SPOKEN),
+        };
+        self.reply(&refused, Vec::new());
         self.closing = true;
     }
 

@@ -47,6 +47,7 @@ use covalent_api::{
     guid::Guid,
     request::Reply,
     status::{Causes, ReclaimedStatus},
+    versions::Versions,
 };
 use covalent_pipe::{
     Violation,
@@ -487,12 +488,22 @@ impl Server {
         match received {
             Received::Request(request) => self.handle(number, *request),
             Received::Nothing => {}
+            Received::Unknown(problem) => {
+                self.forgo_unmapped(number);
+                self.refuse(
+                    number,
+                    format!(
+                        "{problem}; this daemon speaks {}, and nothing was changed",
+                        Versions::SPOKEN
+                    ),
+                );
+            }
             Received::Garbage(problem) => {
                 self.count_refused("bad_message");
                 if let Some(client) = self.clients.get_mut(&number) {
                     client.turn_away(format!(
-                        "{problem}; speak JSON as in covalent-api, version {}",
-                        covalent_api::API_VERSION
+                        "{problem}; speak JSON as in covalent-api, {}",
+                        Versions::SPOKEN
                     ));
                 }
             }
@@ -782,13 +793,7 @@ impl Server {
     }
 
     fn refuse(&mut self, number: u64, reason: impl Into<String>) {
-        self.reply_to(
-            number,
-            &Reply::Refused {
-                reason: reason.into(),
-            },
-            Vec::new(),
-        );
+        self.reply_to(number, &Reply::refused(reason), Vec::new());
     }
 
     fn tell_attached(&mut self, session: u64) {

@@ -106,10 +106,7 @@ impl Outgoing {
 
 fn refusal(reason: &str) -> Vec<u8> {
     // A short text in a message of our own always fits.
-    datagram::encode(&Reply::Refused {
-        reason: reason.to_owned(),
-    })
-    .unwrap_or_default()
+    datagram::encode(&Reply::refused(reason)).unwrap_or_default()
 }
 
 #[cfg(test)]

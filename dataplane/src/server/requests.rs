@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use covalent_api::{
-    API_VERSION,
     config::HugePages,
     name,
     request::{PipeKind, Reply, Request, Rights},
@@ -11,6 +10,7 @@ use covalent_api::{
     status::RegionStatus,
     tap::TapFrames,
     tuning::PipeTuning,
+    versions::{NoCommonVersion, Versions},
 };
 use covalent_pipe::{
     Direction, PagePolicy, PipeSpec,
@@ -64,9 +64,25 @@ impl Server {
         };
         match request {
             Request::Hello {
-                version: API_VERSION,
+                version,
+                oldest,
                 program,
             } => {
+                let asked = Versions {
+                    oldest: oldest.unwrap_or(version),
+                    newest: version,
+                };
+                let Some(version) = Versions::SPOKEN.common(asked) else {
+                    let apart = NoCommonVersion {
+                        server: "covalentd",
+                        server_speaks: Versions::SPOKEN,
+                        client: "this program",
+                        client_speaks: asked,
+                    };
+                    client.turn_away_version(apart.to_string());
+                    self.count_refused("version");
+                    return;
+                };
                 client.greeted = true;
                 client.program = program
                     .chars()
@@ -74,19 +90,14 @@ impl Server {
                     .take(PROGRAM_BYTES_MAX)
                     .collect();
                 let reply = Reply::Welcome {
-                    version: API_VERSION,
+                    version,
+                    speaks: Some(Versions::SPOKEN),
                     node: self.config.node.name.clone(),
                     guid: self.guid,
                     lanes,
                     ports: self.ports.briefs(),
                 };
                 client.reply(&reply, Vec::new());
-            }
-            Request::Hello { version, .. } => {
-                client.turn_away(format!(
-                    "you speak version {version} and this daemon speaks version {API_VERSION}: use programs of one release"
-                ));
-                self.count_refused("version");
             }
             _ => {
                 client.turn_away("the first message of a connection must be `hello`");

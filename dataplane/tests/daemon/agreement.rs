@@ -340,7 +340,7 @@ fn drafts_are_bounded_and_go_on_where_they_ended() {
     let refused = loop {
         match client.ask(&piece(sent, most.clone())).0 {
             Reply::Done => sent += most.len() as u64,
-            Reply::Refused { reason } => break reason,
+            Reply::Refused { reason, .. } => break reason,
             other => panic!("{other:?}"),
         }
     };

@@ -7,7 +7,7 @@ use std::{
 };
 
 use covalent_api::{
-    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    MAX_DATAGRAM_BYTES, datagram,
     request::{PipeKind, Reply, Request, Rights},
     rule::{Match, Spread},
     status::NodeStatus,
@@ -33,6 +33,11 @@ use super::node::PATIENCE;
 /// Ring size of the tests' pipes.
 pub const CAPACITY_BYTES: u64 = 1 << 20;
 
+/// `request` as it is sent.
+pub fn sent(request: &Request) -> Vec<u8> {
+    datagram::encode(request).expect("a request fits")
+}
+
 /// A greeted connection.
 pub struct Client {
     pub connection: Connection,
@@ -41,24 +46,33 @@ pub struct Client {
 
 impl Client {
     pub fn connect(socket: &Path) -> Self {
+        let (client, reply) = Self::greet(socket, &sent(&Request::hello("test")));
+        assert!(matches!(reply, Reply::Welcome { .. }), "{reply:?}");
+        client
+    }
+
+    /// Connects, says `hello`, and takes the answer.
+    pub fn greet(socket: &Path, hello: &[u8]) -> (Self, Reply) {
         let connection = Connection::connect(socket).expect("the daemon listens");
         let mut client = Self {
             connection,
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         };
-        let hello = Request::Hello {
-            version: API_VERSION,
-            program: "test".to_owned(),
-        };
-        let (reply, _) = client.ask(&hello);
-        assert!(matches!(reply, Reply::Welcome { .. }), "{reply:?}");
-        client
+        let reply = client.ask_bytes(hello);
+        (client, reply)
+    }
+
+    /// Sends `bytes` and takes the answer.
+    pub fn ask_bytes(&mut self, bytes: &[u8]) -> Reply {
+        self.connection
+            .send(bytes, &[])
+            .expect("the daemon receives");
+        self.receive().expect("the daemon answers").0
     }
 
     pub fn send(&self, request: &Request) {
-        let bytes = datagram::encode(request).expect("a request fits");
         self.connection
-            .send(&bytes, &[])
+            .send(&sent(request), &[])
             .expect("the daemon receives");
     }
 
@@ -87,7 +101,7 @@ impl Client {
     /// Asks for something that is to be refused, and gives the reason.
     pub fn refused(&mut self, request: &Request) -> String {
         match self.ask(request).0 {
-            Reply::Refused { reason } => reason,
+            Reply::Refused { reason, .. } => reason,
             other => panic!("{request:?} was not refused: {other:?}"),
         }
     }
@@ -121,7 +135,11 @@ impl App {
     }
 
     pub fn attach_to_lane(socket: &Path, lane: u32) -> Self {
-        let mut client = Client::connect(socket);
+        Self::of(Client::connect(socket), lane)
+    }
+
+    /// The session of `client` on `lane`.
+    pub fn of(mut client: Client, lane: u32) -> Self {
         let (reply, fds) = client.ask(&Request::OpenSession { lane });
         let Reply::Session { session, slots } = reply else {
             panic!("{reply:?}")

@@ -8,7 +8,7 @@ use std::{
 };
 
 use covalent_api::{
-    API_VERSION, MAX_DATAGRAM_BYTES, datagram,
+    MAX_DATAGRAM_BYTES, datagram,
     request::{Reply, Request},
 };
 use covalent_pipe::seqpacket::{Connection, Listener};
@@ -52,10 +52,7 @@ fn stop(mut daemon: Running) -> ExitStatus {
 /// Says hello, whether anybody is there or not.
 fn knock(socket: &Path) -> Connection {
     let connection = Connection::connect_timeout(socket, PATIENCE).expect("the socket is there");
-    let hello = Request::Hello {
-        version: API_VERSION,
-        program: "test".to_owned(),
-    };
+    let hello = Request::hello("test");
     let hello = datagram::encode(&hello).expect("fits");
     connection.send(&hello, &[]).expect("there is room");
     connection

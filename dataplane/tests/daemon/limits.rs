@@ -124,7 +124,7 @@ fn open_pipe(client: &mut Client, capacity_bytes: u64) -> Result<(), String> {
             client.done(&Request::Mapped);
             Ok(())
         }
-        Reply::Refused { reason } => Err(reason),
+        Reply::Refused { reason, .. } => Err(reason),
         other => panic!("{other:?}"),
     }
 }

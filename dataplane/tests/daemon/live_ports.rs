@@ -353,7 +353,7 @@ fn a_pipe_waits_for_its_port_and_goes_on_when_that_returns() {
     );
     let status = control.status();
     assert!(port(&status, "p1").is_none() && link(&status, "p1").is_none());
-    let Reply::Refused { reason } = sender
+    let Reply::Refused { reason, .. } = sender
         .client
         .ask(&Request::OpenPipe {
             kind: PipeKind::Tx,

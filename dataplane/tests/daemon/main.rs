@@ -49,6 +49,7 @@ mod thread_ends;
 mod toggling;
 mod upheaval;
 mod verbs;
+mod versions;
 mod vlans;
 mod warm;
 mod watchdog;

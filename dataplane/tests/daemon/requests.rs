@@ -39,10 +39,7 @@ fn impossible_requests_are_refused_with_their_reason() {
             .refused(&Request::OpenSession { lane: 3 })
             .contains("no lane 3")
     );
-    let hello = Request::Hello {
-        version: covalent_api::API_VERSION,
-        program: String::new(),
-    };
+    let hello = Request::hello("");
     assert!(stranger.refused(&hello).contains("already"));
 
     let mut app = App::attach(&node.config.socket_path());

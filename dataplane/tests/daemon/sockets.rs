@@ -24,7 +24,7 @@ fn turned_away(node: &Node, bytes: &[u8]) -> String {
     connection.send(bytes, &[]).expect("the daemon receives");
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let (length, _) = connection.recv(&mut buffer).expect("a reason");
-    let Ok(Reply::Refused { reason }) = datagram::decode(&buffer[..length]) else {
+    let Ok(Reply::Refused { reason, .. }) = datagram::decode(&buffer[..length]) else {
         panic!("no refusal")
     };
     assert!(
@@ -40,6 +40,7 @@ fn wrong_peers_hear_why_and_are_closed_and_counted() {
     let node = Node::new(dir.path(), "a", &["p0"], "").start();
     let version = datagram::encode(&Request::Hello {
         version: 99,
+        oldest: None,
         program: "old".into(),
     })
     .expect("fits");
@@ -165,7 +166,7 @@ fn a_user_who_may_not_is_told_who_may() {
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (length, _) = connection.recv(&mut buffer).expect("a reason");
         match datagram::decode(&buffer[..length]) {
-            Ok(Reply::Refused { reason }) => reason,
+            Ok(Reply::Refused { reason, .. }) => reason,
             other => panic!("{other:?}"),
         }
     });
@@ -210,7 +211,7 @@ fn a_subscriber_that_does_not_read_is_told_and_closed() {
     while let Some((reply, _)) = slow.receive() {
         last = Some(reply);
     }
-    let Some(Reply::Refused { reason }) = last else {
+    let Some(Reply::Refused { reason, .. }) = last else {
         panic!("the slow one is told: {last:?}")
     };
     assert!(reason.contains("subscribe again"), "{reason}");
@@ -279,7 +280,7 @@ fn who_connects_and_says_nothing_is_told_and_closed() {
     assert!(begun.elapsed() > Duration::from_millis(1500));
     let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     let (length, _) = silent.recv(&mut buffer).expect("a reason");
-    let Ok(Reply::Refused { reason }) = datagram::decode(&buffer[..length]) else {
+    let Ok(Reply::Refused { reason, .. }) = datagram::decode(&buffer[..length]) else {
         panic!("no refusal")
     };
     assert!(
@@ -320,7 +321,7 @@ fn one_user_takes_no_places_from_the_others() {
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (length, _) = late.recv(&mut buffer).expect("a reason");
         match datagram::decode(&buffer[..length]) {
-            Ok(Reply::Refused { reason }) => (held, reason),
+            Ok(Reply::Refused { reason, .. }) => (held, reason),
             other => panic!("{other:?}"),
         }
     })

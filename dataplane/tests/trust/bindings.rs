@@ -125,7 +125,7 @@ fn greedy() {
             },
             spread: None,
         });
-        if let Reply::Refused { reason } = reply {
+        if let Reply::Refused { reason, .. } = reply {
             told.push(format!("{number} {reason}"));
         }
     }

@@ -420,7 +420,7 @@ impl Life {
         loop {
             match self.client.connection.recv(&mut self.buffer) {
                 Ok((length, _)) => match datagram::decode(&self.buffer[..length]) {
-                    Ok(Reply::Refused { reason }) => {
+                    Ok(Reply::Refused { reason, .. }) => {
                         if let Some(reason) = reason.strip_prefix("detached: ") {
                             return Some(End::Detached(reason.to_owned()));
                         }

@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::{
     PipeError,
+    layout::Layout,
     mapping::{Access, Mapping},
     memfd,
     sync::{AtomicU32, Ordering},
@@ -27,8 +28,7 @@ use crate::{
 };
 
 const WHAT: &str = "session memory";
-/// "CVLSESS2", little-endian.
-const MAGIC: u64 = u64::from_le_bytes(*b"CVLSESS2");
+const LAYOUT: Layout = Layout::new(WHAT, *b"CVLSESS", 2);
 
 /// Notices of a session: what its application tells of itself to those who watch the node.
 pub const NOTICES: usize = 7;
@@ -70,7 +70,7 @@ impl SessionMemory {
         let words = Words::map(memfd.as_fd(), slots)?;
         memfd::seal(WHAT, memfd.as_fd(), memfd::Writers::UntilMapped)?;
         let header = words.mapping.u64s(0, 2);
-        header[0].store(MAGIC, Ordering::Relaxed);
+        header[0].store(LAYOUT.word(), Ordering::Relaxed);
         header[1].store(u64::from(slots), Ordering::Relaxed);
         Ok(Self { words, memfd })
     }
@@ -84,12 +84,7 @@ impl SessionMemory {
         memfd::check(WHAT, memfd.as_fd(), bytes(slots))?;
         let words = Words::map(memfd.as_fd(), slots)?;
         let header = words.mapping.u64s(0, 2);
-        if header[0].load(Ordering::Relaxed) != MAGIC {
-            return Err(PipeError::Foreign {
-                what: WHAT,
-                problem: "its layout is of another version",
-            });
-        }
+        LAYOUT.check(header[0].load(Ordering::Relaxed))?;
         if header[1].load(Ordering::Relaxed) != u64::from(slots) {
             return Err(PipeError::Foreign {
                 what: WHAT,

@@ -66,7 +66,7 @@ pub enum ReadError {
     Foreign,
     /// It has another layout.
     #[error(
-        "its layout has version {found}, and this program reads version {VERSION}: use programs of one release"
+        "its layout has version {found}, and this program reads version {VERSION}: use the `covalent` of the release that wrote it"
     )]
     Version {
         /// The version found.

@@ -31,6 +31,9 @@ const REPEATS_MAX: u8 = 4;
 ///  0        8              16            24           28     30      31      32              34      35       40
 ///  ├ guid ──┼ incarnation ─┼ heard inc. ─┼ heard epoch┼ port ┼ slots ┼ flags ┼ window records┼ grant ┼ old, 0 ┼ name, 1 to 32 bytes ┤
 /// ```
+///
+/// The four zeros before the name are for later releases. A reader passes them over, so a later one can say in them which other
+/// versions of records it speaks, and two such nodes can agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub epoch: u32,
@@ -387,6 +390,18 @@ mod tests {
             let window_records = WINDOW_RECORDS_MIN - 1;
             let (frame, len) = frame_of(&Hello { window_records, ..hello });
             prop_assert_eq!(read(&frame[..len]), None, "too few for a message");
+        }
+
+        // There a later release can say which versions of records it speaks.
+        #[test]
+        fn what_a_later_release_says_before_the_name_is_passed_over(hello in hellos(), later in any::<[u8; 4]>()) {
+            const AT: usize = 14 + 64 + 8 + (36 - 28);
+            let (mut frame, len) = frame_of(&hello);
+            let frame = &mut frame[..len];
+            prop_assert_eq!(&frame[AT..AT + 4], &[0; 4]);
+            frame[AT..AT + 4].copy_from_slice(&later);
+            frame::seal(frame);
+            prop_assert_eq!(read(frame), Some(hello));
         }
 
         // Up to three bytes are replaced and the CRC fits again: flags, lengths and names that nobody says.

@@ -388,7 +388,7 @@ enum covalent_status
     // The daemon is gone, or another node answers at its socket since, which the error text tells. Close everything and attach again; or have the device find it again by itself:
     // covalent_device_set_reconnect.
     COVALENT_DAEMON_GONE = -3,
-    // The daemon and this library are not of the same version.
+    // The daemon and this library are more than one release apart, or the daemon's memory is laid out in another way than this library knows.
     COVALENT_VERSION = -4,
     // The daemon refused; the error text says why.
     COVALENT_REFUSED = -5,

@@ -22,3 +22,4 @@ mod stays;
 mod triangle;
 mod tuning;
 mod verbs;
+mod versions;

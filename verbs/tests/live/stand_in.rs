@@ -95,6 +95,7 @@ impl StandIn {
             Request::Hello { .. } => {
                 let welcome = Reply::Welcome {
                     version: API_VERSION,
+                    speaks: None,
                     node: "a".to_owned(),
                     guid: Guid::new(0x100).unwrap(),
                     lanes: 1,
